@@ -1,0 +1,42 @@
+# Everything a person does here, one word each. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help env run test check fast simulate bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+env: $(VENV)/.ready  ## make .venv with everything
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (torch included: a few minutes the first time)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[learner]' \
+	  pytest pytest-cov pytest-timeout hypothesis ruff mypy
+	@touch $@
+
+run: env  ## solve CartPole-v1 with a learner and two local actors
+	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --steps 1000000
+
+test: env  ## all tests
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+fast: env  ## the tests that take no time, with coverage
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
+
+check: env  ## formatting, lint, types, imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+simulate: env  ## delivery against 1,000 seeds of faults, and every planted mutation
+	@$(BIN)/python tests/simulation/run.py --seeds 1000
+
+bench: env  ## every benchmark, one JSON line each
+	@for script in bench/*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage

@@ -1,0 +1,1 @@
+"""The rollout worker: steps environments, acts, and sends trajectories to a learner."""

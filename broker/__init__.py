@@ -1,0 +1,1 @@
+"""The relay between actors and learners."""

@@ -1,0 +1,1 @@
+"""What every role shares: the data, the wire, delivery, and the manners of a process."""

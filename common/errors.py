@@ -1,0 +1,36 @@
+"""The errors of this project: each says in a sentence what happened and what to do next."""
+
+
+class FarflungError(Exception):
+    """Anything that ends a process on purpose; the message is for a person, the code for a supervisor."""
+
+    exit_code = 70
+
+
+class UsageError(FarflungError):
+    """A flag, variable or file key that cannot be understood or combined."""
+
+    exit_code = 64
+
+
+class ConfigurationError(FarflungError):
+    """Settings that are understood but cannot work: a space, a bind address, a policy module."""
+
+    exit_code = 78
+
+
+class EnvironmentFailure(FarflungError):
+    """An environment that failed too often to go on with."""
+
+    exit_code = 70
+
+
+class Refused(FarflungError):
+    """A message that is not taken; `reason` is the name under which it is counted."""
+
+    exit_code = 65
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,1 @@
+"""The learner: receives trajectories, keeps them, trains, and publishes versioned weights."""

@@ -1,0 +1,1 @@
+"""Replays: what a row is, and where rows are kept."""
