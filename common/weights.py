@@ -1,10 +1,14 @@
-"""Versioned weights: the state dict that the acting graph takes."""
+"""Versioned weights: the state dict that the acting graph takes, in one block of bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+
+from common.spec import Tensor
+
+ALIGNMENT = 64  # of every column in a message, so that a received block can be used where it lies
 
 
 class Version(NamedTuple):
@@ -19,11 +23,40 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One published version. The arrays are views into `blob`, laid out as the graph's external data."""
+    """One published version. The block is at once the columns of its message and the graph's external data."""
 
     run: str
     policy: str
     version: Version
     steps: int  # environment steps so far; exploration follows it
     updates: int  # gradient steps so far
-    arrays: Mapping[str, np.ndarray]
+    tensors: tuple[Tensor, ...]
+    block: bytes | bytearray | memoryview
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state dict, as views into the block."""
+        offsets, _ = layout(tensor.size for tensor in self.tensors)
+        return {
+            tensor.name: np.ndarray(tensor.shape, tensor.dtype, self.block, offset)
+            for tensor, offset in zip(self.tensors, offsets, strict=True)
+        }
+
+
+def layout(sizes: Iterable[int]) -> tuple[list[int], int]:
+    """Where each column of so many bytes begins in a block, and how long the block is."""
+    offsets, end = [], 0
+    for size in sizes:
+        start = end + -end % ALIGNMENT
+        offsets.append(start)
+        end = start + size
+    return offsets, end
+
+
+def pack(tensors: tuple[Tensor, ...], arrays: Mapping[str, np.ndarray]) -> bytearray:
+    """The block of a state dict."""
+    offsets, total = layout(tensor.size for tensor in tensors)
+    block = bytearray(total)
+    for tensor, offset in zip(tensors, offsets, strict=True):
+        np.ndarray(tensor.shape, tensor.dtype, block, offset)[...] = arrays[tensor.name]
+    return block
