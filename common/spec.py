@@ -4,6 +4,7 @@ import hashlib
 import math
 import re
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from common.trajectory import Column
@@ -84,7 +85,7 @@ class Graph:
     weights: tuple[Tensor, ...]  # in the order and layout of a weights message
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spec:
     """What a learner tells every actor of one policy."""
 
@@ -103,18 +104,18 @@ class Spec:
     extras: tuple[Column, ...] = ()  # optional columns: masks, log-probabilities, recurrent state, priorities
     compression: dict[str, Literal["lz4"]] = field(default_factory=dict)  # by column name
 
-    @property
+    @cached_property
     def observations(self) -> tuple[Column, ...]:
         """The observation columns: one, or one for each key of a dictionary space."""
         return tuple(Column(column_name(key), space.dtype, space.shape, "observation") for key, space in self.observation.items())
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Every column of a trajectory of this policy, in the order of the wire."""
         own = (Column(ACTIONS, self.action.dtype, self.action.shape, "step"), Column(REWARDS, "float32", (), "step"))
         return self.observations + own + self.extras
 
-    @property
+    @cached_property
     def schema(self) -> str:
         """A hash of what a receiver relies on: columns, horizon and stack. It is in every parcel."""
         relied = [[asdict(column) for column in self.columns], self.horizon, self.stack, asdict(self.action)]

@@ -1,0 +1,27 @@
+"""How the bytes of a column may be packed: as they are, or by lz4 where the spec says so."""
+
+from collections.abc import Callable
+
+from common.errors import Refused
+
+
+def _compress(block: bytes | memoryview) -> bytes:
+    import lz4.block  # only actors and learners have it, and only images use it
+
+    packed: bytes = lz4.block.compress(block, store_size=False)
+    return packed
+
+
+def _decompress(block: memoryview, size: int) -> bytes:
+    """At most `size` bytes, known from the receiver's own spec before memory is taken."""
+    import lz4.block
+
+    try:
+        unpacked: bytes = lz4.block.decompress(block, uncompressed_size=size)
+    except (lz4.block.LZ4BlockError, ValueError, MemoryError) as error:
+        raise Refused("encoding", "a compressed column cannot be read") from error
+    return unpacked
+
+
+ENCODE: dict[str, Callable[[bytes | memoryview], bytes | memoryview]] = {"": lambda block: block, "lz4": _compress}
+DECODE: dict[str, Callable[[memoryview, int], bytes | memoryview]] = {"": lambda block, size: block, "lz4": _decompress}

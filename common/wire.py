@@ -1,0 +1,345 @@
+"""The one message format: a preamble, a header with readable names, raw columns. Bytes are made and read here and nowhere else.
+
+magic 2 · version 1 · kind 1 · header length 4 · total length 4 · CRC-32 of all the rest 4 · header · columns at 64-byte offsets
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from common.encoding import DECODE, ENCODE
+from common.errors import Refused
+from common.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
+from common.plain import from_plain, to_plain
+from common.spec import ACTOR, NAME, Space, Spec, Tensor
+from common.trajectory import Column, Ending, Parcel, Results
+from common.weights import ALIGNMENT, Version, Weights, layout
+
+MAGIC, VERSION = b"\xfa\x5f", 1
+PREAMBLE = struct.Struct("<2sBBII")  # then the checksum
+CHECKSUM = struct.Struct("<I")
+HEAD = PREAMBLE.size + CHECKSUM.size
+DIMENSIONS, COLUMNS = 8, 64
+
+
+class Kind(IntEnum):
+    """What a message is; experience below 16, feed above."""
+
+    PARCEL = 1
+    GRADIENTS = 2
+    HELLO = 3
+    REPORT = 4
+    COMMAND = 5
+    BYE = 6
+    ANNOUNCEMENT = 16
+    WEIGHTS = 17
+    BEACON = 18
+    TELEMETRY = 19
+
+
+Message = Hello | Report | Bye | Announcement | Beacon | Telemetry
+KINDS: dict[Kind, type[Message]] = {
+    Kind.HELLO: Hello,
+    Kind.REPORT: Report,
+    Kind.BYE: Bye,
+    Kind.ANNOUNCEMENT: Announcement,
+    Kind.BEACON: Beacon,
+    Kind.TELEMETRY: Telemetry,
+}
+KIND_OF: dict[type[Message], Kind] = {message: kind for kind, message in KINDS.items()}
+
+EXPERIENCE = frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.HELLO, Kind.REPORT, Kind.COMMAND, Kind.BYE})
+MAX_MESSAGE_BYTES = 64 << 20
+MAX_HEADER_BYTES = 64 << 10
+MAX_FEED_MESSAGE_BYTES = 1 << 30
+MAX_FEED_HEADER_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A message whose bytes are whole: its header is read, its columns are not."""
+
+    kind: Kind
+    header: dict[str, Any]
+    data: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Who sent a parcel, and as which number: what delivery needs, and all that a relay reads."""
+
+    run: str
+    policy: str
+    actor: str
+    incarnation: int
+    sequence: int
+    base: int
+    epoch: int
+    version: int
+    schema: str
+
+
+# ---- frames
+
+
+def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memoryview]) -> bytearray:
+    """One frame of a header and column bytes."""
+    head: bytes = msgpack.packb(header)
+    start = _aligned(HEAD + len(head))
+    offsets, length = layout(map(len, columns))
+    total = start + length if columns else HEAD + len(head)
+    frame = bytearray(total)
+    frame[HEAD : HEAD + len(head)] = head
+    for offset, column in zip(offsets, columns, strict=True):
+        frame[start + offset : start + offset + len(column)] = column
+    PREAMBLE.pack_into(frame, 0, MAGIC, VERSION, kind, len(head), total)
+    CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(memoryview(frame)))
+    return frame
+
+
+def open_frame(frame: bytes | bytearray | memoryview) -> Opened:
+    """The frame's kind, header and data, if every byte is as it was sent; else `Refused`."""
+    view = memoryview(frame)
+    if len(view) < HEAD:
+        raise Refused("truncated", f"{len(view)} bytes")
+    magic, version, kind, header_length, total = PREAMBLE.unpack_from(view)
+    if magic != MAGIC:
+        raise Refused("magic", "this is no Farflung message")
+    if version != VERSION:
+        raise Refused("protocol", f"version {version} of the protocol, and this side speaks {VERSION}: use the same release on both")
+    if kind not in Kind.__members__.values():
+        raise Refused("kind", f"kind {kind} is unknown")
+    experience = kind in EXPERIENCE
+    if header_length > (MAX_HEADER_BYTES if experience else MAX_FEED_HEADER_BYTES):
+        raise Refused("header", f"a header of {header_length} bytes")
+    if total > (MAX_MESSAGE_BYTES if experience else MAX_FEED_MESSAGE_BYTES):
+        raise Refused("oversized", f"{total} bytes")
+    if total != len(view) or HEAD + header_length > total:
+        raise Refused("truncated", f"{len(view)} of {total} bytes")
+    if CHECKSUM.unpack_from(view, PREAMBLE.size)[0] != _checksum(view):
+        raise Refused("checksum", "the bytes were changed on the way")
+    header = _unpack(view[HEAD : HEAD + header_length])
+    return Opened(Kind(kind), header, view[min(total, _aligned(HEAD + header_length)) :])
+
+
+def _checksum(frame: memoryview) -> int:
+    return zlib.crc32(frame[HEAD:], zlib.crc32(frame[: PREAMBLE.size]))
+
+
+def _aligned(offset: int) -> int:
+    return offset + -offset % ALIGNMENT
+
+
+def _unpack(header: memoryview) -> dict[str, Any]:
+    limits = {f"max_{kind}_len": len(header) for kind in ("str", "bin", "array", "map")}
+    try:
+        fields = msgpack.unpackb(header, strict_map_key=True, max_ext_len=0, **limits)
+    except Exception as error:  # msgpack raises a dozen kinds, and each means the same here
+        raise Refused("header", f"it cannot be read: {type(error).__name__}") from error
+    if not isinstance(fields, dict):
+        raise Refused("header", "it is no table")
+    return fields
+
+
+def _texts(header: dict[str, Any], *keys: str) -> list[str]:
+    values = [header.get(key) for key in keys]
+    if not all(type(value) is str for value in values):
+        raise Refused("header", f"one of {', '.join(keys)} is missing or no text")
+    return values  # type: ignore[return-value]  # just checked
+
+
+def _numbers(header: dict[str, Any], *keys: str) -> list[int]:
+    values = [header.get(key) for key in keys]
+    if not all(type(value) is int and value >= 0 for value in values):
+        raise Refused("header", f"one of {', '.join(keys)} is missing or no natural number")
+    return values  # type: ignore[return-value]  # just checked
+
+
+# ---- messages without columns
+
+
+def encode(message: Message) -> bytearray:
+    """The frame of a message that is all header."""
+    return assemble(KIND_OF[type(message)], to_plain(message), ())
+
+
+def read(opened: Opened) -> Message:
+    """The message that `encode` made."""
+    if opened.kind not in KINDS:
+        raise Refused("kind", f"{opened.kind.name} is not expected here")
+    return from_plain(KINDS[opened.kind], opened.header)
+
+
+# ---- parcels
+
+
+def encode_parcel(envelope: Envelope, parcel: Parcel, spec: Spec) -> bytearray:
+    """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
+    arrays = [(column.name, parcel.columns[column.name]) for column in spec.columns] if not parcel.evaluation else []
+    arrays += [("lengths", parcel.lengths), ("endings", parcel.endings)]
+    arrays += [("result_returns", parcel.results.returns), ("result_lengths", parcel.results.lengths)]
+    blocks, encodings = [], []
+    for name, array in arrays:
+        encoding = spec.compression.get(name, "")
+        blocks.append(ENCODE[encoding](_bytes(array)))
+        encodings.append(encoding)
+    offsets, _ = layout(map(len, blocks))
+    table = [
+        [name, array.dtype.name, array.shape, offset, len(block), encoding]
+        for (name, array), offset, block, encoding in zip(arrays, offsets, blocks, encodings, strict=True)
+    ]
+    header = {
+        "run": envelope.run,
+        "policy": envelope.policy,
+        "actor": envelope.actor,
+        "incarnation": envelope.incarnation,
+        "sequence": envelope.sequence,
+        "base": envelope.base,
+        "epoch": envelope.epoch,
+        "version": envelope.version,
+        "schema": envelope.schema,
+        "evaluation": parcel.evaluation,
+        "columns": table,
+    }
+    return assemble(Kind.PARCEL, header, blocks)
+
+
+def read_envelope(opened: Opened) -> Envelope:
+    """Who sent it, and as which number."""
+    if opened.kind is not Kind.PARCEL:
+        raise Refused("kind", f"{opened.kind.name} is not expected here")
+    run, policy, actor, schema = _texts(opened.header, "run", "policy", "actor", "schema")
+    incarnation, sequence, base, epoch, version = _numbers(opened.header, "incarnation", "sequence", "base", "epoch", "version")
+    if not (NAME.fullmatch(run) and NAME.fullmatch(policy) and ACTOR.fullmatch(actor)):
+        raise Refused("header", "a name has characters that names do not have")
+    if not 1 <= base <= sequence:
+        raise Refused("header", f"number {sequence} with base {base}")
+    return Envelope(run, policy, actor, incarnation, sequence, base, epoch, version, schema)
+
+
+def read_parcel(opened: Opened, envelope: Envelope, spec: Spec) -> Parcel:
+    """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec."""
+    if envelope.schema != spec.schema:
+        raise Refused("schema", f"{envelope.schema}, and this learner's is {spec.schema}")
+    evaluation = opened.header.get("evaluation") is True
+    columns = spec.columns if not evaluation else ()
+    table = opened.header.get("columns")
+    if not isinstance(table, list) or len(table) != len(columns) + 4:
+        raise Refused("columns", "not the columns of the spec")
+    taken = _Columns(opened.data, table, spec.compression)
+    fixed = table[len(columns) :]
+    count, finished = _count(fixed[0]), _count(fixed[2])
+    lengths = taken.array(len(columns), Column("lengths", "int32", (), "trajectory"), count)
+    endings = taken.array(len(columns) + 1, Column("endings", "uint8", (), "trajectory"), count)
+    returns = taken.array(len(columns) + 2, Column("result_returns", "float64", (), "trajectory"), finished)
+    episode_lengths = taken.array(len(columns) + 3, Column("result_lengths", "int32", (), "trajectory"), finished)
+    if evaluation != (count == 0):
+        raise Refused("lengths", "rows in an evaluation, or none in a parcel")
+    if count and (lengths.min() < 1 or lengths.max() > spec.horizon or endings.max() > Ending.TRUNCATED):
+        raise Refused("lengths", f"a trajectory of {lengths.min()} to {lengths.max()} steps, or an unknown ending")
+    steps = int(lengths.sum())
+    arrays = {column.name: taken.array(index, column, column.count(steps, count, spec.stack)) for index, column in enumerate(columns)}
+    if not evaluation:
+        _check_ranges(arrays, spec)
+    return Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episode_lengths), evaluation)
+
+
+class _Columns:
+    """The raw columns of a parcel, each checked before memory is taken for it."""
+
+    def __init__(self, data: memoryview, table: list[Any], compression: Mapping[str, str]) -> None:
+        self._data, self._table, self._compression = data, table, compression
+
+    def array(self, index: int, column: Column, count: int) -> np.ndarray:
+        """The column at `index` of the table, if it is exactly what is expected there."""
+        shape = (count, *column.shape)
+        expected = [column.name, column.dtype, list(shape)]
+        row = self._table[index]
+        if not isinstance(row, list) or len(row) != 6:
+            raise Refused("columns", "a column is not described by six values")
+        name, dtype, given, offset, length, encoding = row
+        if name != column.name:
+            raise Refused("columns", f"{name!r} where {column.name} belongs")
+        if dtype != column.dtype:
+            raise Refused("dtype", f"{column.name} is {dtype!r}, not {column.dtype}")
+        if given != expected[2]:
+            raise Refused("shape", f"{column.name} is {given!r}, not {expected[2]}")
+        if (
+            type(offset) is not int
+            or type(length) is not int
+            or offset % ALIGNMENT
+            or not 0 <= offset <= offset + length <= len(self._data)
+        ):
+            raise Refused("columns", f"{column.name} does not lie in its message")
+        if encoding not in ("", self._compression.get(name)):
+            raise Refused("encoding", f"{column.name} comes as {encoding!r}")
+        size = math.prod(shape) * np.dtype(column.dtype).itemsize
+        block = DECODE[encoding](self._data[offset : offset + length], size)
+        if len(block) != size:
+            raise Refused("columns", f"{column.name} has {len(block)} bytes, not {size}")
+        array: np.ndarray = np.frombuffer(block, column.dtype).reshape(shape)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise Refused("nonfinite", f"{column.name} holds NaN or infinity")
+        return array
+
+
+def _count(row: Any) -> int:
+    """The leading dimension that a column claims; the bytes must agree with it later."""
+    shape = row[2] if isinstance(row, list) and len(row) == 6 else None
+    if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int or not 0 <= shape[0] <= MAX_MESSAGE_BYTES:
+        raise Refused("columns", "a column does not say how long it is")
+    return shape[0]
+
+
+def _check_ranges(arrays: Mapping[str, np.ndarray], spec: Spec) -> None:
+    """A number that names a choice must be one of the choices: it becomes an index."""
+    leaves = dict(zip((column.name for column in spec.observations), spec.observation.values(), strict=True))
+    for name, space in [*leaves.items(), ("actions", spec.action)]:
+        if space.sizes and not _within(arrays[name], space):
+            raise Refused("range", f"{name} outside {list(space.sizes)}")
+
+
+def _within(array: np.ndarray, space: Space) -> bool:
+    return bool((array >= 0).all() and (array < np.asarray(space.sizes).reshape(space.shape)).all())
+
+
+def _bytes(array: np.ndarray) -> bytes | memoryview:
+    return np.ascontiguousarray(array).data.cast("B") if array.size else b""
+
+
+# ---- weights
+
+
+def encode_weights(weights: Weights) -> bytearray:
+    """The frame of a version: every tensor is a column under its own name."""
+    offsets, _ = layout(tensor.size for tensor in weights.tensors)
+    header = {
+        "run": weights.run,
+        "policy": weights.policy,
+        "epoch": weights.version.epoch,
+        "version": weights.version.number,
+        "steps": weights.steps,
+        "updates": weights.updates,
+        "columns": [[t.name, t.dtype, t.shape, offset, t.size, ""] for t, offset in zip(weights.tensors, offsets, strict=True)],
+    }
+    return assemble(Kind.WEIGHTS, header, (memoryview(weights.block),))
+
+
+def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
+    """The version, if its columns are exactly the tensors of the acting graph. The block is the received bytes."""
+    if opened.kind is not Kind.WEIGHTS:
+        raise Refused("kind", f"{opened.kind.name} is not expected here")
+    run, policy = _texts(opened.header, "run", "policy")
+    epoch, number, steps, updates = _numbers(opened.header, "epoch", "version", "steps", "updates")
+    offsets, total = layout(tensor.size for tensor in tensors)
+    expected = [[t.name, t.dtype, list(t.shape), offset, t.size, ""] for t, offset in zip(tensors, offsets, strict=True)]
+    if opened.header.get("columns") != expected or len(opened.data) != total:
+        raise Refused("columns", "the weights are not those of the acting graph")
+    return Weights(run, policy, Version(epoch, number), steps, updates, tensors, opened.data)
