@@ -1,0 +1,138 @@
+"""The sockets of every role, with each option and its reason. Options are set here, before bind or connect, and nowhere else."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import zmq
+
+from common.errors import ConfigurationError, UsageError
+from common.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
+
+Context: TypeAlias = zmq.Context[zmq.Socket[bytes]]
+Socket: TypeAlias = zmq.Socket[bytes]
+
+DEFAULT_PORT = 5555
+FEED_BACKLOG_BYTES = 256 << 20
+MAX_PUSH_MESSAGES = 1024  # a queue in front of the network; what bounds memory and staleness is credit
+GOODBYE_MS = 500  # how long closing waits for what was just said
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a learner is: one host, the experience port, and the feed's, which is the next one unless a tunnel maps it."""
+
+    host: str
+    port: int
+    feed_port: int
+
+    @classmethod
+    def parse(cls, text: str, feed_port: int = 0) -> "Address":
+        """HOST, HOST:PORT, [IPv6] or [IPv6]:PORT."""
+        match = re.fullmatch(r"(?:tcp://)?(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]]+))(?::(?P<port>\d{1,5}))?", text)
+        if match is None:
+            raise UsageError(f"{text!r} is no address: write HOST, HOST:PORT or [IPv6]:PORT")
+        port = int(match["port"] or DEFAULT_PORT)
+        address = cls(match["six"] or match["host"], port, feed_port or port + 1)
+        if not (0 < address.port < 65536 and 0 < address.feed_port < 65536):
+            raise UsageError(f"{text!r}: a port lies between 1 and 65535, and the feed is on the next one")
+        return address
+
+    @property
+    def experience(self) -> str:
+        """The endpoint that actors push to."""
+        return f"tcp://{self._bracketed}:{self.port}"
+
+    @property
+    def feed(self) -> str:
+        """The endpoint that actors subscribe to."""
+        return f"tcp://{self._bracketed}:{self.feed_port}"
+
+    @property
+    def _bracketed(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def __str__(self) -> str:
+        return f"{self._bracketed}:{self.port}"
+
+
+def context() -> Context:
+    """The context of a process. Never fork after this."""
+    made: Context = zmq.Context()
+    made.set(zmq.MAX_SOCKETS, 4096)
+    return made
+
+
+def feed_backlog(message_bytes: int) -> int:
+    """How many feed messages may queue for one peer: few for large weights, many for small ones."""
+    return max(16, min(1000, FEED_BACKLOG_BYTES // max(1, message_bytes)))
+
+
+def experience_receiver(context: Context, address: Address) -> Socket:
+    """The learner's PULL: always drained, so that a full queue never blocks anybody's acknowledgements."""
+    socket = _socket(context, zmq.PULL, address)
+    socket.set(zmq.RCVHWM, 0)  # credit bounds what can be on the way
+    socket.set(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+    socket.set(zmq.BACKLOG, 512)  # a whole fleet may join at once
+    return _bind(socket, address.experience)
+
+
+def feed_publisher(context: Context, address: Address, message_bytes: int) -> Socket:
+    """The learner's XPUB, in manual mode: a subscription takes effect only when the learner agrees to it."""
+    socket = _socket(context, zmq.XPUB, address)
+    socket.set(zmq.XPUB_VERBOSE, 1)  # every subscription is a question, also when another actor asked the same before
+    socket.set(zmq.XPUB_MANUAL, 1)
+    socket.set(zmq.RCVHWM, 1000)
+    socket.set(zmq.MAXMSGSIZE, 4096)  # what arrives here are subscriptions
+    socket.set(zmq.SNDHWM, feed_backlog(message_bytes))
+    socket.set(zmq.BACKLOG, 512)
+    return _bind(socket, address.feed)
+
+
+def experience_sender(context: Context, address: Address) -> Socket:
+    """An actor's PUSH, to exactly one learner: two would split the stream."""
+    socket = _socket(context, zmq.PUSH, address)
+    socket.set(zmq.SNDHWM, MAX_PUSH_MESSAGES)
+    socket.set(zmq.LINGER, GOODBYE_MS)
+    socket.connect(address.experience)
+    return socket
+
+
+def feed_subscriber(context: Context, address: Address, topics: list[bytes], backlog: int = 64) -> Socket:
+    """An actor's or a watcher's SUB. Its topics are asked for in byte order, at connect and again at every reconnect."""
+    socket = _socket(context, zmq.SUB, address)
+    socket.set(zmq.SNDHWM, 0)  # subscriptions beyond a bound would be dropped silently
+    socket.set(zmq.RCVHWM, backlog)
+    socket.set(zmq.MAXMSGSIZE, MAX_FEED_MESSAGE_BYTES)
+    for topic in topics:
+        socket.subscribe(topic)
+    socket.connect(address.feed)
+    return socket
+
+
+def _socket(context: Context, kind: int, address: Address) -> Socket:
+    """What all have in common. ZMTP heartbeats stay off: they cut healthy peers under back-pressure and can abort the process."""
+    socket: Any = context.socket(kind)
+    socket.set(zmq.LINGER, 0)
+    socket.set(zmq.IPV6, int(":" in address.host))
+    socket.set(zmq.RECONNECT_IVL, 100)
+    socket.set(zmq.RECONNECT_IVL_MAX, 1000)
+    socket.set(zmq.CONNECT_TIMEOUT, 2000)
+    socket.set(zmq.HANDSHAKE_IVL, 10_000)
+    socket.set(zmq.TCP_KEEPALIVE, 1)  # notices a host that vanished; a peer that is merely busy keeps its connection
+    socket.set(zmq.TCP_KEEPALIVE_IDLE, 60)
+    socket.set(zmq.TCP_KEEPALIVE_INTVL, 15)
+    socket.set(zmq.TCP_KEEPALIVE_CNT, 4)
+    made: Socket = socket
+    return made
+
+
+def _bind(socket: Socket, endpoint: str) -> Socket:
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise ConfigurationError(
+            f"cannot listen on {endpoint}: {error.strerror}. Is another learner there? --port takes another."
+        ) from error
+    return socket
