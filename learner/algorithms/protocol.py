@@ -1,0 +1,58 @@
+"""What a learning algorithm is to the learner. Implement it in a package of your own: `--algorithm package.module:Class`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+
+from common.spec import Spec
+from learner.replay.protocol import Batch, Replay
+
+Model = Callable[[Spec], torch.nn.Module]
+"""A user's network, `--model package.module:function`: what it gives is called with observations and answers with the algorithm's head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """What one batch says: a direction for the weights, and what was noticed on the way."""
+
+    tensors: Mapping[str, torch.Tensor]  # by parameter name of the trained module
+    metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: to read one waits for it, so read few
+    priorities: torch.Tensor | None = None  # [B] float32: for replays that sample by them
+
+
+class Algorithm(Protocol):
+    """A loss and an optimizer, separable: gradients may be computed in one process and applied in another.
+
+    A learner makes it as `Class(spec, settings, device=device, seed=seed, model=model)`. The graph of that spec is still empty,
+    since it is written from `policy()`; spaces, stack and horizon are final. Whatever is random follows from the seed.
+    """
+
+    name: ClassVar[str]  # of its section of flags and configuration
+    head: ClassVar[Literal["q", "logits", "gaussian"]]  # what the policy module answers with
+    Settings: ClassVar[type[Any]]  # a frozen dataclass, every field with a default
+
+    def policy(self) -> torch.nn.Module:
+        """The live module that acts: called with a tensor of observations, or a dict of them where the space is a dictionary."""
+        ...
+
+    def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> Replay:
+        """An empty replay whose rows mean what the loss expects."""
+        ...
+
+    def gradients(self, batch: Batch) -> Gradients:
+        """What the loss says about a batch; changes nothing."""
+        ...
+
+    def apply(self, gradients: Gradients) -> None:
+        """One optimizer step, and whatever follows from it."""
+        ...
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Everything that training changes, by name: weights, targets, the optimizer's moments, counters."""
+        ...
+
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from a `state()` of the same spec and settings."""
+        ...

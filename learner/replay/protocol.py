@@ -1,0 +1,53 @@
+"""What a replay is to the rest of the learner: parcels go in, batches come out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from common.trajectory import Parcel
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Transitions as a loss needs them: gamma, n and endings are already in `returns` and `discounts`.
+
+    Observations are by leaf of the spec's observation space; a plain space has one leaf, named "".
+    """
+
+    observations: Mapping[str, np.ndarray]  # [B, *shape], or [B, stack, *shape] where the spec stacks frames
+    actions: np.ndarray  # [B, *shape], the dtype of the action space
+    returns: np.ndarray  # [B] float32: discounted rewards until the bootstrap observation
+    discounts: np.ndarray  # [B] float32: weight of the bootstrap observation's value; 0 after TERMINATED only
+    next_observations: Mapping[str, np.ndarray]  # the bootstrap observation, as `observations`
+    extras: Mapping[str, np.ndarray]  # the spec's optional step columns, [B, *shape]
+    indices: np.ndarray  # [B] int64: which transitions these are, counted from the first ever added
+    weights: np.ndarray | None = None  # [B] float32: importance of each; None: all the same
+
+
+class Replay(Protocol):
+    """A store with one writer, which is also its reader: parcels are added between two updates."""
+
+    def add(self, parcel: Parcel) -> int:
+        """Take a parcel's trajectories in order; gives how many environment steps they brought."""
+        ...
+
+    def sample(self, update: int) -> Batch:
+        """The batch of this update: the same content, seed and update number give the same batch."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many transitions can be sampled now."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """How many transitions there is room for."""
+        ...
+
+    @property
+    def memory(self) -> str:
+        """The memory formula, for people."""
+        ...
