@@ -1,59 +1,19 @@
 """The sockets of every role, with each option and its reason. Options are set here, before bind or connect, and nowhere else."""
 
-import re
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import zmq
 
-from common.errors import ConfigurationError, UsageError
+from common.address import Address
+from common.errors import ConfigurationError
 from common.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 
 Context: TypeAlias = zmq.Context[zmq.Socket[bytes]]
 Socket: TypeAlias = zmq.Socket[bytes]
 
-DEFAULT_PORT = 5555
 FEED_BACKLOG_BYTES = 256 << 20
 MAX_PUSH_MESSAGES = 1024  # a queue in front of the network; what bounds memory and staleness is credit
 GOODBYE_MS = 500  # how long closing waits for what was just said
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a learner is: one host, the experience port, and the feed's, which is the next one unless a tunnel maps it."""
-
-    host: str
-    port: int
-    feed_port: int
-
-    @classmethod
-    def parse(cls, text: str, feed_port: int = 0) -> "Address":
-        """HOST, HOST:PORT, [IPv6] or [IPv6]:PORT."""
-        match = re.fullmatch(r"(?:tcp://)?(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]]+))(?::(?P<port>\d{1,5}))?", text)
-        if match is None:
-            raise UsageError(f"{text!r} is no address: write HOST, HOST:PORT or [IPv6]:PORT")
-        port = int(match["port"] or DEFAULT_PORT)
-        address = cls(match["six"] or match["host"], port, feed_port or port + 1)
-        if not (0 < address.port < 65536 and 0 < address.feed_port < 65536):
-            raise UsageError(f"{text!r}: a port lies between 1 and 65535, and the feed is on the next one")
-        return address
-
-    @property
-    def experience(self) -> str:
-        """The endpoint that actors push to."""
-        return f"tcp://{self._bracketed}:{self.port}"
-
-    @property
-    def feed(self) -> str:
-        """The endpoint that actors subscribe to."""
-        return f"tcp://{self._bracketed}:{self.feed_port}"
-
-    @property
-    def _bracketed(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
-
-    def __str__(self) -> str:
-        return f"{self._bracketed}:{self.port}"
 
 
 def context() -> Context:
