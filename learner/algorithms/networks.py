@@ -1,0 +1,131 @@
+"""The built-in network: any supported observation in, one value for each action out."""
+
+import math
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from common.spec import Space
+
+SMALLEST_IMAGE = 36  # pixels a side: the convolutions leave one position of it, and none of fewer
+
+
+def q_network(observation: dict[str, Space], stack: int, actions: int, hidden: tuple[int, ...], dueling: bool) -> nn.Module:
+    """A network from observations [N, (stack,) *shape] to values [N, actions] float32.
+
+    It takes one tensor, or for a dictionary space a dict of tensors by key, each in its space's own dtype.
+    """
+    return QNetwork({key: encoder(space, stack) for key, space in observation.items()}, actions, hidden, dueling)
+
+
+def encoder(space: Space, stack: int) -> "OneHot | Image | Flat":
+    """What turns one leaf of an observation, of any dtype, into features [N, width] float32."""
+    if space.kind != "box":
+        return OneHot(space.sizes * stack)
+    if is_image(space):
+        return Image(space.shape, stack)
+    return Flat(stack * math.prod(space.shape), scale=255 if space.dtype == "uint8" else 1)
+
+
+def is_image(space: Space) -> bool:
+    """Whether a leaf is worth convolutions: bytes, with two sides that are long enough."""
+    sides = sorted(space.shape)[-2:]
+    return space.dtype == "uint8" and len(space.shape) in (2, 3) and min(sides) >= SMALLEST_IMAGE
+
+
+class QNetwork(nn.Module):
+    """Encoders side by side, a perceptron over their features, and a head."""
+
+    def __init__(self, encoders: "dict[str, OneHot | Image | Flat]", actions: int, hidden: tuple[int, ...], dueling: bool) -> None:
+        super().__init__()
+        self.keys = tuple(encoders)
+        self.encoders = nn.ModuleList(encoders.values())  # not a ModuleDict: a key may hold what a parameter's name may not
+        widths = (sum(leaf.width for leaf in encoders.values()), *hidden)
+        self.body = nn.Sequential(*(layer for ins, outs in pairwise(widths) for layer in (nn.Linear(ins, outs), nn.ReLU())))
+        self.head = Dueling(widths[-1], actions) if dueling else nn.Linear(widths[-1], actions)
+
+    def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
+        """Values [N, actions] float32."""
+        leaves = [observations] if isinstance(observations, Tensor) else [observations[key] for key in self.keys]
+        features = [encode(leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)]
+        values: Tensor = self.head(self.body(torch.cat(features, dim=1)))
+        return values
+
+
+class Dueling(nn.Module):
+    """The value of a state plus each action's advantage over the mean action (Wang et al., 2016)."""
+
+    def __init__(self, width: int, actions: int) -> None:
+        super().__init__()
+        self.value = nn.Linear(width, 1)
+        self.advantage = nn.Linear(width, actions)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Values [N, actions] float32."""
+        advantages: Tensor = self.advantage(features)  # [N, actions] float32
+        values: Tensor = self.value(features) + advantages - advantages.mean(dim=1, keepdim=True)
+        return values
+
+
+class Flat(nn.Module):
+    """Numbers as they are, in a row; bytes are brought to 0..1."""
+
+    def __init__(self, width: int, scale: int) -> None:
+        super().__init__()
+        self.width = width
+        self.scale = scale
+
+    def forward(self, leaf: Tensor) -> Tensor:
+        """Features [N, width] float32."""
+        return leaf.reshape(leaf.shape[0], self.width).float() / self.scale
+
+
+class OneHot(nn.Module):
+    """Each choice as a one among zeros."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.width = sum(sizes)
+
+    def forward(self, leaf: Tensor) -> Tensor:
+        """Features [N, width] float32."""
+        choices = leaf.reshape(leaf.shape[0], len(self.sizes)).long()
+        ones = [F.one_hot(choice, size) for choice, size in zip(choices.unbind(dim=1), self.sizes, strict=True)]
+        return torch.cat(ones, dim=1).float()
+
+
+class Image(nn.Module):
+    """The convolutions of Mnih et al., 2015. Height, width and channels stand in either order; stacked frames become channels."""
+
+    def __init__(self, shape: tuple[int, ...], stack: int) -> None:
+        super().__init__()
+        self.channels_last = len(shape) == 3 and shape[2] < shape[0]
+        height, width = shape[:2] if self.channels_last else shape[-2:]
+        self.frames = (math.prod(shape) * stack // (height * width), height, width)  # [channels, height, width] of the whole stack
+        self.layers = nn.Sequential(
+            nn.Conv2d(self.frames[0], 32, kernel_size=8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, kernel_size=4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, kernel_size=3, stride=1),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
+        self.width = 64 * positions(height) * positions(width)
+
+    def forward(self, leaf: Tensor) -> Tensor:
+        """Features [N, width] float32."""
+        if self.channels_last:
+            leaf = leaf.movedim(-1, -3)
+        features: Tensor = self.layers(leaf.reshape(leaf.shape[0], *self.frames).float() / 255)
+        return features
+
+
+def positions(side: int) -> int:
+    """How many positions the three convolutions leave of so many pixels."""
+    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
+        side = (side - kernel) // stride + 1
+    return side
