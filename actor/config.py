@@ -1,0 +1,66 @@
+"""What an actor can be told. It needs nothing: the learner on this machine is the default."""
+
+import re
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from common.address import Address, parse_address
+from common.config import require
+from common.spec import ACTOR, NAME
+
+WORLD = Parameter(group=Group("World", sort_key=1))
+LINK = Parameter(group=Group("Learner", sort_key=2))
+PROCESS = Parameter(group=Group("Process", sort_key=3))
+
+
+@dataclass(frozen=True, slots=True)
+class ActorConfig:
+    """Everything an actor can be told; the learner tells it the rest."""
+
+    address: Annotated[str, LINK] = "127.0.0.1:5555"
+    """The learner: HOST, HOST:PORT or [IPV6]:PORT."""
+    _: KW_ONLY
+    feed_port: Annotated[int | None, LINK] = None
+    """The learner's feed, where it is not the next port."""
+    policy: Annotated[str, LINK] = "default"
+    """The policy to act for."""
+    name: Annotated[str, LINK] = ""
+    """This actor's name; by default host and a random number."""
+    environments: Annotated[int, WORLD, Parameter(name="--envs")] = 1
+    """Environments in this process."""
+    vector: Annotated[bool, WORLD, Parameter(negative=())] = False
+    """Use the environment's own vectorised version."""
+    imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
+    """Package that registers environments; repeatable."""
+    allowed: Annotated[tuple[str, ...], WORLD, Parameter(name="--allow-env", show_default=False)] = ()
+    """Environment a learner may ask for, by default any registered one; repeatable."""
+    evaluate: Annotated[bool, WORLD, Parameter(negative=())] = False
+    """Play the learner's greedy evaluation episodes instead of collecting."""
+    step_timeout: Annotated[float, PROCESS] = 60.0
+    """Seconds after which an environment step counts as hung and the process ends; 0: never."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
+    """The least important lines to show."""
+    until_stdin_closes: Annotated[bool, PROCESS, Parameter(show=False, negative=())] = False
+    """End when standard input closes: how a learner's own actors never outlive it."""
+
+    def __post_init__(self) -> None:
+        parse_address(self.address, self.feed_port)
+        require(self.environments >= 1, "--envs must be at least 1")
+        require(self.step_timeout >= 0, "--step-timeout must not be negative")
+        require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {_NAMING}")
+        require(not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {_NAMING}")
+
+    @property
+    def learner(self) -> Address:
+        """Where the learner is."""
+        return parse_address(self.address, self.feed_port)
+
+
+_NAMING = "a name has at most 64 letters, digits, and any of _ . -"
+
+
+def default_name(host: str, number: int) -> str:
+    """`<host>-<number in hexadecimal>`, made of what a name may contain."""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', host)[:40]}-{number & 0xFFFFFF:06x}"

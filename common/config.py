@@ -1,0 +1,224 @@
+"""Configuration: one frozen dataclass per role, filled from flags, `FARFLUNG_*` variables, a TOML file and its own defaults.
+
+A value has one name in three spellings: `--replay-ratio`, `FARFLUNG_REPLAY_RATIO` and `replay-ratio = 8` in the file.
+"""
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
+
+import cyclopts.config
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter
+
+from common.errors import UsageError
+
+C = TypeVar("C")
+
+PREFIX = "FARFLUNG_"
+
+
+class Origin(StrEnum):
+    """Where a value came from."""
+
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[C]):
+    """A configuration, and where each value came from (by key; what is absent is a default)."""
+
+    config: C
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand: `target` is `module:function`, imported only when it is asked for. Its parameters are its flags."""
+
+    name: str
+    target: str
+    help: str
+
+
+def run(
+    program: str,
+    config_class: type[C],
+    body: Callable[[Loaded[C]], int],
+    argv: Sequence[str],
+    *,
+    description: str,
+    commands: Iterable[Command] = (),
+) -> int:
+    """Run `body` with the configuration, or the subcommand that is asked for; gives the exit code."""
+    origins: dict[str, Origin] = {}
+    app = App(
+        name=program,
+        help=f"{description}\n\nEach flag is also a variable ({PREFIX}SEED for --seed) and a key of the --config file.",
+        version=lambda: f"{program} (farflung {version('farflung')})",
+        default_parameter=Parameter(negative_iterable=()),
+        config=[_take_environment, _take_file, _record_into(origins)],
+    )
+
+    def default(loaded: Any = None, *, config: Path | None = None) -> int:
+        return body(Loaded(config_class() if loaded is None else loaded, origins))
+
+    default.__annotations__ = {
+        "loaded": Annotated[config_class | None, Parameter(name="*")],
+        "config": Annotated[Path | None, Parameter(help="TOML file with any of these options.")],
+        "return": int,
+    }
+    app.default(default)
+    for command in commands:
+        app.command(command.target, name=command.name, help=command.help, config=())
+    try:
+        return app(argv, exit_on_error=False, print_error=False, result_action="return_value") or 0
+    except CycloptsError as error:
+        raise UsageError(" ".join(str(error).split())) from error
+
+
+def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
+    """The configuration that these flags, the environment and the file make."""
+    found: list[Loaded[C]] = []
+
+    def keep(loaded: Loaded[C]) -> int:
+        found.append(loaded)
+        return 0
+
+    run(program, config_class, keep, argv, description="")
+    return found[0]
+
+
+def peek(key: str, argv: Sequence[str]) -> str | None:
+    """A value before everything is parsed: the class of the configuration may depend on it."""
+    for position, word in enumerate(argv):
+        if word == f"--{key}" and position + 1 < len(argv):
+            return argv[position + 1]
+        if word.startswith(f"--{key}="):
+            return word.partition("=")[2]
+    if (value := os.environ.get(_variable(key))) is not None:
+        return value
+    path = None if key == "config" else peek("config", argv)
+    value = None if path is None else read_toml(Path(path)).get(key)
+    return None if value is None else str(value)
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Refuse settings that cannot work, in a sentence."""
+    if not condition:
+        raise UsageError(sentence)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """` Did you mean …?` for a word that is close to a known one, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the configuration file {path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"the configuration file {path} is not TOML: {error}") from error
+
+
+def resolved_toml(config: object, origins: Mapping[str, Origin]) -> str:
+    """Every value with the origin it has, as a file that `--config` takes."""
+    top, sections = [], []
+    for key, value in _entries(config):
+        if is_dataclass(value):
+            lines = [_line(name, inner, origins.get(f"{key}.{name}")) for name, inner in _entries(value)]
+            sections += ["", f"[{key}]", *lines]
+        else:
+            top.append(_line(key, value, origins.get(key)))
+    return "\n".join([*top, *sections]) + "\n"
+
+
+def _entries(config: object) -> Iterator[tuple[str, object]]:
+    """The keys and values of one level of a configuration."""
+    hints = get_type_hints(type(config), include_extras=True)
+    for item in fields(config):  # type: ignore[arg-type]
+        marks = (mark for mark in getattr(hints[item.name], "__metadata__", ()) if isinstance(mark, Parameter))
+        names = [name for mark in marks for name in mark.name or ()]
+        yield (names[0].removeprefix("--") if names else item.name.replace("_", "-")), getattr(config, item.name)
+
+
+def _line(key: str, value: object, origin: Origin | None) -> str:
+    if value is None:
+        return f"# {key} is not set"
+    return f"{key} = {_toml(value)}  # {origin or Origin.DEFAULT}"
+
+
+def _toml(value: object) -> str:
+    """One value, as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.upper().replace("-", "_").replace(".", "_")
+
+
+def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
+    """Every key by its full name, and whether it is a section."""
+    return {argument.name.removeprefix("--"): bool(argument.children) for argument in arguments if argument.name != "*"}
+
+
+def _take_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Fill what no flag gave from `FARFLUNG_*`. cyclopts would pass over a misspelt variable, so they are checked here."""
+    known = {_variable(key) for key, is_section in _keys(arguments).items() if not is_section}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            raise UsageError(f"unknown variable {name} in the environment.{suggestion(name, known)}")
+    cyclopts.config.Env(PREFIX, source=Origin.ENVIRONMENT)(app, commands, arguments)
+
+
+def _take_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Fill what neither flag nor variable gave from the file that `--config` names."""
+    named = [token.value for argument in arguments if argument.name == "--config" for token in argument.tokens]
+    if not named:
+        return
+    path = Path(named[0])
+    content = read_toml(path)
+    keys = _keys(arguments)
+    del keys["config"]
+    for key in _flat(content, keys):
+        if key not in keys:
+            raise UsageError(f"unknown key {key} in {path}.{suggestion(key, keys)}")
+    cyclopts.config.Dict(content, source=Origin.FILE)(app, commands, arguments)
+
+
+def _flat(content: Mapping[str, Any], keys: Mapping[str, bool]) -> Iterator[str]:
+    """The dotted keys of a file; one level of sections."""
+    for key, value in content.items():
+        yield key
+        if keys.get(key) and isinstance(value, dict):
+            yield from (f"{key}.{inner}" for inner in value)
+
+
+def _record_into(origins: dict[str, Origin]) -> Callable[[App, tuple[str, ...], ArgumentCollection], None]:
+    """The last of the sources: note where each value came from."""
+
+    def record(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        for argument in arguments:
+            for token in argument.tokens:
+                origins[argument.name.removeprefix("--")] = Origin.FLAG if token.source == "cli" else Origin(token.source)
+
+    return record

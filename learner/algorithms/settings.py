@@ -1,0 +1,41 @@
+"""The settings of the built-in algorithms: plain data, so that `--help` needs no torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from common.config import require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DQNSettings:
+    """Deep Q-learning, with what later work showed to help."""
+
+    learning_rate: float = 1e-3
+    """Step size of Adam."""
+    gamma: float = 0.99
+    """What a reward is worth one step later."""
+    n_step: int = 1
+    """Steps of real rewards before the target network's estimate takes over."""
+    double: bool = True
+    """Choose the next action by the online network, value it by the target network."""
+    dueling: bool = False
+    """Split the network's head into a state value and advantages."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the hidden layers."""
+    loss: Literal["huber", "mse"] = "huber"
+    """How a temporal-difference error counts."""
+    target_every: int = 200
+    """Updates between two copies to the target network."""
+    polyak: float = 0.0
+    """Above 0: move the target network by this share at every update, instead of copying it."""
+    max_gradient_norm: float = 10.0
+    """Longer gradients are shortened to this; 0: never."""
+
+    def __post_init__(self) -> None:
+        require(self.learning_rate > 0, "dqn.learning-rate must be above 0")
+        require(0 <= self.gamma <= 1, "dqn.gamma must lie between 0 and 1")
+        require(self.n_step >= 1, "dqn.n-step must be at least 1")
+        require(all(width > 0 for width in self.hidden), "dqn.hidden: every layer needs at least one unit")
+        require(self.target_every >= 1, "dqn.target-every must be at least 1")
+        require(0 <= self.polyak <= 1, "dqn.polyak must lie between 0 and 1")
+        require(self.max_gradient_norm >= 0, "dqn.max-gradient-norm must not be negative")
