@@ -8,7 +8,7 @@ from cyclopts import Group, Parameter
 
 from common.address import Address, parse_address
 from common.config import require
-from common.spec import ACTOR, NAME
+from common.names import ACTOR, NAME, RULE
 
 WORLD = Parameter(group=Group("World", sort_key=1))
 LINK = Parameter(group=Group("Learner", sort_key=2))
@@ -49,16 +49,13 @@ class ActorConfig:
         parse_address(self.address, self.feed_port)
         require(self.environments >= 1, "--envs must be at least 1")
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
-        require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {_NAMING}")
-        require(not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {_NAMING}")
+        require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {RULE}")
+        require(not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}")
 
     @property
     def learner(self) -> Address:
         """Where the learner is."""
         return parse_address(self.address, self.feed_port)
-
-
-_NAMING = "a name has at most 64 letters, digits, and any of _ . -"
 
 
 def default_name(host: str, number: int) -> str:

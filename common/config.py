@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
@@ -56,6 +55,7 @@ def run(
     body: Callable[[Loaded[C]], int],
     argv: Sequence[str],
     *,
+    usage: str,
     description: str,
     commands: Iterable[Command] = (),
 ) -> int:
@@ -64,7 +64,9 @@ def run(
     app = App(
         name=program,
         help=f"{description}\n\nEach flag is also a variable ({PREFIX}SEED for --seed) and a key of the --config file.",
-        version=lambda: f"{program} (farflung {version('farflung')})",
+        usage=f"Usage: {usage}",
+        help_format="plaintext",
+        version=_version,
         default_parameter=Parameter(negative_iterable=()),
         config=[_take_environment, _take_file, _record_into(origins)],
     )
@@ -94,7 +96,7 @@ def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
         found.append(loaded)
         return 0
 
-    run(program, config_class, keep, argv, description="")
+    run(program, config_class, keep, argv, usage=program, description="")
     return found[0]
 
 
@@ -144,6 +146,12 @@ def resolved_toml(config: object, origins: Mapping[str, Origin]) -> str:
         else:
             top.append(_line(key, value, origins.get(key)))
     return "\n".join([*top, *sections]) + "\n"
+
+
+def _version() -> str:
+    from importlib.metadata import version  # 20 ms that only --version needs
+
+    return version("farflung")
 
 
 def _entries(config: object) -> Iterator[tuple[str, object]]:

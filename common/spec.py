@@ -2,15 +2,13 @@
 
 import hashlib
 import math
-import re
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from common.names import ACTOR as ACTOR
+from common.names import NAME as NAME
 from common.trajectory import Column
-
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # policies, runs
-ACTOR = re.compile(r"(?:[A-Za-z0-9_.-]{1,64}/)?[A-Za-z0-9_.-]{1,64}")  # an optional key label, then the actor's own name
 
 OBSERVATIONS = "observations"
 ACTIONS = "actions"

@@ -13,7 +13,7 @@ from common import plugins
 from common.config import Loaded, peek, require, suggestion
 from common.config import load as load_any
 from common.errors import ConfigurationError, UsageError
-from common.spec import NAME
+from common.names import NAME, RULE
 from learner.algorithms.settings import DQNSettings
 from learner.until import Condition, parse
 
@@ -202,7 +202,7 @@ def _check_numbers(config: LearnerConfig) -> None:
 def _check_names(config: LearnerConfig) -> None:
     for key, name in (("name", config.name), ("policy", config.policy)):
         allowed = NAME.fullmatch(name) is not None or (key == "name" and not name)
-        require(allowed, f"--{key} {name!r}: a name has at most 64 letters, digits, and any of _ . -")
+        require(allowed, f"--{key} {name!r}: {RULE}")
     require(
         re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", config.device) is not None,
         f"--device {config.device!r}: write auto, cpu, cuda, cuda:N or mps",
