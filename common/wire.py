@@ -1,32 +1,27 @@
-"""The one message format: a preamble, a header with readable names, raw columns. Bytes are made and read here and nowhere else.
+"""The one message format: a preamble, a header with readable names, raw columns. Bytes are made and read here (of parcels: in common/packing.py).
 
 magic 2 · version 1 · kind 1 · header length 4 · total length 4 · CRC-32 of all the rest 4 · header · columns at 64-byte offsets
 """
 
-import math
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import msgpack
-import numpy as np
 
-from common.encoding import DECODE, ENCODE
 from common.errors import Refused
 from common.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
 from common.plain import from_plain, to_plain
-from common.spec import ACTOR, NAME, Space, Spec, Tensor
-from common.trajectory import Column, Ending, Parcel, Results
+from common.spec import ACTOR, NAME, Tensor
 from common.weights import ALIGNMENT, Version, Weights, layout
 
 MAGIC, VERSION = b"\xfa\x5f", 1
 PREAMBLE = struct.Struct("<2sBBII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
-DIMENSIONS, COLUMNS = 8, 64
 
 
 class Kind(IntEnum):
@@ -177,38 +172,7 @@ def read(opened: Opened) -> Message:
     return from_plain(KINDS[opened.kind], opened.header)
 
 
-# ---- parcels
-
-
-def encode_parcel(envelope: Envelope, parcel: Parcel, spec: Spec) -> bytearray:
-    """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
-    arrays = [(column.name, parcel.columns[column.name]) for column in spec.columns] if not parcel.evaluation else []
-    arrays += [("lengths", parcel.lengths), ("endings", parcel.endings)]
-    arrays += [("result_returns", parcel.results.returns), ("result_lengths", parcel.results.lengths)]
-    blocks, encodings = [], []
-    for name, array in arrays:
-        encoding = spec.compression.get(name, "")
-        blocks.append(ENCODE[encoding](_bytes(array)))
-        encodings.append(encoding)
-    offsets, _ = layout(map(len, blocks))
-    table = [
-        [name, array.dtype.name, array.shape, offset, len(block), encoding]
-        for (name, array), offset, block, encoding in zip(arrays, offsets, blocks, encodings, strict=True)
-    ]
-    header = {
-        "run": envelope.run,
-        "policy": envelope.policy,
-        "actor": envelope.actor,
-        "incarnation": envelope.incarnation,
-        "sequence": envelope.sequence,
-        "base": envelope.base,
-        "epoch": envelope.epoch,
-        "version": envelope.version,
-        "schema": envelope.schema,
-        "evaluation": parcel.evaluation,
-        "columns": table,
-    }
-    return assemble(Kind.PARCEL, header, blocks)
+# ---- envelopes
 
 
 def read_envelope(opened: Opened) -> Envelope:
@@ -222,96 +186,6 @@ def read_envelope(opened: Opened) -> Envelope:
     if not 1 <= base <= sequence:
         raise Refused("header", f"number {sequence} with base {base}")
     return Envelope(run, policy, actor, incarnation, sequence, base, epoch, version, schema)
-
-
-def read_parcel(opened: Opened, envelope: Envelope, spec: Spec) -> Parcel:
-    """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec."""
-    if envelope.schema != spec.schema:
-        raise Refused("schema", f"{envelope.schema}, and this learner's is {spec.schema}")
-    evaluation = opened.header.get("evaluation") is True
-    columns = spec.columns if not evaluation else ()
-    table = opened.header.get("columns")
-    if not isinstance(table, list) or len(table) != len(columns) + 4:
-        raise Refused("columns", "not the columns of the spec")
-    taken = _Columns(opened.data, table, spec.compression)
-    fixed = table[len(columns) :]
-    count, finished = _count(fixed[0]), _count(fixed[2])
-    lengths = taken.array(len(columns), Column("lengths", "int32", (), "trajectory"), count)
-    endings = taken.array(len(columns) + 1, Column("endings", "uint8", (), "trajectory"), count)
-    returns = taken.array(len(columns) + 2, Column("result_returns", "float64", (), "trajectory"), finished)
-    episode_lengths = taken.array(len(columns) + 3, Column("result_lengths", "int32", (), "trajectory"), finished)
-    if evaluation != (count == 0):
-        raise Refused("lengths", "rows in an evaluation, or none in a parcel")
-    if count and (lengths.min() < 1 or lengths.max() > spec.horizon or endings.max() > Ending.TRUNCATED):
-        raise Refused("lengths", f"a trajectory of {lengths.min()} to {lengths.max()} steps, or an unknown ending")
-    steps = int(lengths.sum())
-    arrays = {column.name: taken.array(index, column, column.count(steps, count, spec.stack)) for index, column in enumerate(columns)}
-    if not evaluation:
-        _check_ranges(arrays, spec)
-    return Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episode_lengths), evaluation)
-
-
-class _Columns:
-    """The raw columns of a parcel, each checked before memory is taken for it."""
-
-    def __init__(self, data: memoryview, table: list[Any], compression: Mapping[str, str]) -> None:
-        self._data, self._table, self._compression = data, table, compression
-
-    def array(self, index: int, column: Column, count: int) -> np.ndarray:
-        """The column at `index` of the table, if it is exactly what is expected there."""
-        shape = (count, *column.shape)
-        expected = [column.name, column.dtype, list(shape)]
-        row = self._table[index]
-        if not isinstance(row, list) or len(row) != 6:
-            raise Refused("columns", "a column is not described by six values")
-        name, dtype, given, offset, length, encoding = row
-        if name != column.name:
-            raise Refused("columns", f"{name!r} where {column.name} belongs")
-        if dtype != column.dtype:
-            raise Refused("dtype", f"{column.name} is {dtype!r}, not {column.dtype}")
-        if given != expected[2]:
-            raise Refused("shape", f"{column.name} is {given!r}, not {expected[2]}")
-        if (
-            type(offset) is not int
-            or type(length) is not int
-            or offset % ALIGNMENT
-            or not 0 <= offset <= offset + length <= len(self._data)
-        ):
-            raise Refused("columns", f"{column.name} does not lie in its message")
-        if encoding not in ("", self._compression.get(name)):
-            raise Refused("encoding", f"{column.name} comes as {encoding!r}")
-        size = math.prod(shape) * np.dtype(column.dtype).itemsize
-        block = DECODE[encoding](self._data[offset : offset + length], size)
-        if len(block) != size:
-            raise Refused("columns", f"{column.name} has {len(block)} bytes, not {size}")
-        array: np.ndarray = np.frombuffer(block, column.dtype).reshape(shape)
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise Refused("nonfinite", f"{column.name} holds NaN or infinity")
-        return array
-
-
-def _count(row: Any) -> int:
-    """The leading dimension that a column claims; the bytes must agree with it later."""
-    shape = row[2] if isinstance(row, list) and len(row) == 6 else None
-    if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int or not 0 <= shape[0] <= MAX_MESSAGE_BYTES:
-        raise Refused("columns", "a column does not say how long it is")
-    return shape[0]
-
-
-def _check_ranges(arrays: Mapping[str, np.ndarray], spec: Spec) -> None:
-    """A number that names a choice must be one of the choices: it becomes an index."""
-    leaves = dict(zip((column.name for column in spec.observations), spec.observation.values(), strict=True))
-    for name, space in [*leaves.items(), ("actions", spec.action)]:
-        if space.sizes and not _within(arrays[name], space):
-            raise Refused("range", f"{name} outside {list(space.sizes)}")
-
-
-def _within(array: np.ndarray, space: Space) -> bool:
-    return bool((array >= 0).all() and (array < np.asarray(space.sizes).reshape(space.shape)).all())
-
-
-def _bytes(array: np.ndarray) -> bytes | memoryview:
-    return np.ascontiguousarray(array).data.cast("B") if array.size else b""
 
 
 # ---- weights
