@@ -1,4 +1,4 @@
-"""The one message format: a preamble, a header with readable names, raw columns. Bytes are made and read here (of parcels: in common/packing.py).
+"""The one message format: a preamble, a header with readable names, raw columns. Bytes are made and read here and in packing.py.
 
 magic 2 · version 1 · kind 1 · header length 4 · total length 4 · CRC-32 of all the rest 4 · header · columns at 64-byte offsets
 """

@@ -1,0 +1,79 @@
+"""Checkpoints: tensors as safetensors, everything else as msgpack, and one file name that says which is the newest."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from common.errors import ConfigurationError
+
+KEPT = 3
+MANIFEST = "MANIFEST"
+TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a learner needs to go on: the algorithm's tensors, and counters by name."""
+
+    tensors: Mapping[str, torch.Tensor]
+    facts: Mapping[str, Any] = field(default_factory=dict)  # numbers and texts
+
+
+def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint that is either there whole or not there at all; the last few are kept."""
+    kept = _manifest(run_folder)
+    number = 1 + max((int(name) for name in kept), default=0)
+    folder = run_folder / "checkpoints" / f"{number:06}"
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
+    folder.mkdir(parents=True)
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}, folder / TENSORS)
+    (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
+    for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
+        _sync(path)
+    kept = [*kept, folder.name][-KEPT:]
+    draft = run_folder / f"{MANIFEST}.draft"
+    draft.write_text("".join(f"{name}\n" for name in kept))
+    _sync(draft)
+    draft.rename(run_folder / MANIFEST)  # the one moment from which it counts
+    _sync(run_folder)
+    for other in folder.parent.iterdir():
+        if other.name not in kept:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def load(run_folder: Path) -> Checkpoint:
+    """The newest checkpoint of a run."""
+    kept = _manifest(run_folder)
+    if not kept:
+        raise ConfigurationError(f"{run_folder} has no checkpoint")
+    folder = run_folder / "checkpoints" / kept[-1]
+    try:
+        return Checkpoint(load_file(folder / TENSORS), msgpack.unpackb((folder / FACTS).read_bytes(), max_ext_len=0))
+    except (OSError, SafetensorError, ValueError, msgpack.UnpackException) as error:
+        raise ConfigurationError(f"the checkpoint {folder} cannot be read: {error}") from error
+
+
+def _manifest(run_folder: Path) -> list[str]:
+    """The names of the complete checkpoints, the newest last."""
+    try:
+        return [name for name in (run_folder / MANIFEST).read_text().split() if name.isdecimal()]
+    except FileNotFoundError:
+        return []
+
+
+def _sync(path: Path) -> None:
+    """Make a file's bytes or a folder's names outlive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,133 @@
+"""Training: the owner of replay, pacing and algorithm. It knows no sockets, no threads and no clock; every mode drives it."""
+
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from common.spec import OBSERVATIONS, Spec
+from common.telemetry import History, Spread
+from common.trajectory import Parcel
+from common.weights import Version, Weights, pack
+from learner.algorithms.protocol import Algorithm
+from learner.graph import state_arrays
+from learner.pacing import Pacing
+from learner.replay.protocol import Replay
+
+RECENT = 100  # episodes that a mean return is taken over
+SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported
+
+
+class Training:
+    """What is learned from which rows, and how far it has got."""
+
+    def __init__(self, spec: Spec, algorithm: Algorithm, replay: Replay, pacing: Pacing, epoch: int) -> None:
+        self.spec = spec
+        self.algorithm = algorithm
+        self.replay = replay
+        self.pacing = pacing
+        self.version = Version(epoch, 0)
+        self.updates = 0
+        self.published_updates = 0
+        self.progress = Progress()
+        self.metrics: Mapping[str, torch.Tensor] = {}
+        self._module = algorithm.policy()
+
+    @property
+    def steps(self) -> int:
+        """Environment steps that entered the replay."""
+        return self.progress.steps
+
+    def insert(self, parcel: Parcel) -> None:
+        """Take a checked parcel: its rows into the replay, its results into the statistics."""
+        if not parcel.evaluation:
+            rows = self.replay.add(parcel)
+            self.pacing.inserted(rows)
+        self.progress.count(parcel, self.version)
+
+    def update(self) -> None:
+        """One batch, one gradient step."""
+        batch = self.replay.sample(self.updates)
+        gradients = self.algorithm.gradients(batch)
+        self.algorithm.apply(gradients)
+        self.metrics = gradients.metrics
+        self.updates += 1
+        self.pacing.sampled(len(batch.actions))
+
+    def publish(self) -> Weights:
+        """The weights as they are now, under the next version."""
+        self.version = Version(self.version.epoch, self.version.number + 1)
+        self.published_updates = self.updates
+        tensors = self.spec.graph.weights
+        block = pack(tensors, state_arrays(self._module))
+        return Weights(self.spec.run, self.spec.policy, self.version, self.steps, self.updates, tensors, block)
+
+    @property
+    def unpublished(self) -> int:
+        """Updates that no version has yet."""
+        return self.updates - self.published_updates
+
+
+class Progress:
+    """What parcels say about how well it goes."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.episodes = 0
+        self.returns: deque[float] = deque(maxlen=RECENT)
+        self.lengths: deque[float] = deque(maxlen=RECENT)
+        self.history = History()
+        self.lag = Spread()  # versions between what collected a parcel and the newest, when it came in
+        self.evaluations: list[EvaluationResult] = []
+        self.suspicion = Suspicion()
+
+    def count(self, parcel: Parcel, newest: Version) -> None:
+        """Add a parcel's steps and results."""
+        if parcel.evaluation:
+            self.evaluations.append(EvaluationResult(self.steps, Version(parcel.epoch, parcel.version), parcel.results.returns))
+            return
+        self.steps += parcel.rows
+        self.episodes += len(parcel.results.returns)
+        self.returns.extend(parcel.results.returns.tolist())
+        self.lengths.extend(parcel.results.lengths.tolist())
+        for value in parcel.results.returns.tolist():
+            self.history.add(value)
+        if parcel.epoch == newest.epoch:
+            self.lag.add(newest.number - parcel.version)
+        self.suspicion.look(parcel)
+
+
+class EvaluationResult:
+    """Greedy episodes of one version."""
+
+    def __init__(self, steps: int, version: Version, returns: np.ndarray) -> None:
+        self.steps = steps  # counted by the learner when the result came in
+        self.version = version
+        self.mean = float(returns.mean())
+        self.episodes = len(returns)
+
+
+class Suspicion:
+    """Watches the first rows for observations that never change: nothing can be learned from those."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, np.ndarray] = {}
+        self._rows = 0
+        self.verdict = ""  # a sentence, once there is reason for it
+
+    def look(self, parcel: Parcel) -> None:
+        """Compare a parcel's observations with the first one ever seen, until some differ or enough were the same."""
+        if self._rows < 0:
+            return
+        observations = {name: column for name, column in parcel.columns.items() if name.startswith(OBSERVATIONS)}
+        for name, column in observations.items():
+            self._first.setdefault(name, column[0].copy())
+        if any((column != self._first[name]).any() for name, column in observations.items()):
+            self._rows = -1
+            self.verdict = ""
+            return
+        self._rows += parcel.rows
+        if self._rows >= SUSPICIOUS_ROWS:
+            what = "all zero" if not any(first.any() for first in self._first.values()) else "all the same"
+            self.verdict = f"the observations of the first {self._rows} steps are {what}: nothing can be learned from them"
