@@ -1,0 +1,150 @@
+"""Deep Q-learning (Mnih et al., 2015), double (van Hasselt et al., 2016) and dueling (Wang et al., 2016) where asked for."""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from common.errors import ConfigurationError
+from common.spec import Spec
+from learner.algorithms.networks import q_network
+from learner.algorithms.protocol import Gradients, Model
+from learner.algorithms.settings import DQNSettings
+from learner.algorithms.staging import stage
+from learner.replay.protocol import Batch
+from learner.replay.uniform import UniformReplay
+
+DISTANCES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
+
+
+class DQN:
+    """Learns the values of discrete actions from transitions.
+
+    All trained parameters are views into one vector, and so are those of the target network: clipping, the optimizer's step and
+    the target's pursuit are then one call each instead of one per tensor. Adam is the fused one, always: its bits differ from the others'.
+    """
+
+    name: ClassVar[str] = "dqn"
+    head: ClassVar[Literal["q"]] = "q"
+    Settings: ClassVar[type[DQNSettings]] = DQNSettings
+
+    def __init__(self, spec: Spec, settings: DQNSettings, *, device: torch.device, seed: int, model: Model | None = None) -> None:
+        if spec.action.kind != "discrete":
+            raise ConfigurationError(
+                f"dqn chooses one of several actions; the actions here are {spec.action.kind} {list(spec.action.shape)}"
+            )
+        self.settings = settings
+        self._device = device
+        with torch.random.fork_rng(devices=[]):  # torch initialises from its global generator only
+            torch.manual_seed(seed)
+            network = model(spec) if model else build(spec, settings)
+        self._network = network.to(device)
+        self._target = copy.deepcopy(self._network).requires_grad_(False).eval()
+        trained = {name: parameter for name, parameter in self._network.named_parameters() if parameter.requires_grad}
+        self._names, self._parameters = list(trained), list(trained.values())
+        self._weights = join(self._parameters)
+        self._target_weights = join([self._target.get_parameter(name) for name in self._names])
+        self._optimizer = torch.optim.Adam([self._weights], lr=settings.learning_rate, fused=True)
+        self._updates = 0
+
+    def policy(self) -> nn.Module:
+        """The network that acts."""
+        return self._network
+
+    def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> UniformReplay:
+        """An empty replay of n-step transitions."""
+        n_step, gamma = self.settings.n_step, self.settings.gamma
+        return UniformReplay(spec, capacity=capacity, n_step=n_step, gamma=gamma, batch_size=batch_size, seed=seed)
+
+    def gradients(self, batch: Batch) -> Gradients:
+        """The gradient of the mean distance between values and their targets."""
+        returns, discounts = stage(batch.returns, self._device), stage(batch.discounts, self._device)
+        targets = returns + discounts * self._next_values(batch)
+        values = chosen(self._network(self._inputs(batch.observations)), stage(batch.actions, self._device))
+        losses = DISTANCES[self.settings.loss](values, targets, reduction="none")
+        if batch.weights is not None:
+            losses = stage(batch.weights, self._device) * losses
+        loss = losses.mean()
+        tensors = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
+        return Gradients(
+            tensors=dict(zip(self._names, tensors, strict=True)),
+            metrics={"loss": loss.detach(), "value": values.detach().mean()},
+            priorities=None if batch.weights is None else (targets - values.detach()).abs(),
+        )
+
+    def apply(self, gradients: Gradients) -> None:
+        """One step of Adam along the clipped gradient; then the target network follows."""
+        gradient = torch.cat([gradients.tensors[name].reshape(-1) for name in self._names])
+        if self.settings.max_gradient_norm:
+            gradient *= (self.settings.max_gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1)
+        self._weights.grad = gradient
+        self._optimizer.step()
+        self._updates += 1
+        self._follow()
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of everything that training changes, by name."""
+        state = {f"network.{name}": tensor for name, tensor in self._network.state_dict().items()}
+        state |= {f"target.{name}": tensor for name, tensor in self._target.state_dict().items()}
+        state |= {f"optimizer.{name}": tensor for name, tensor in self._optimizer.state[self._weights].items()}
+        return {name: tensor.detach().clone() for name, tensor in state.items()} | {"updates": torch.tensor(self._updates)}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a `state()` of the same spec and settings."""
+        self._network.load_state_dict(part(state, "network."))
+        self._target.load_state_dict(part(state, "target."))
+        moments = {name: tensor.to(self._device, copy=True) for name, tensor in part(state, "optimizer.").items()}
+        self._optimizer.state[self._weights] = moments
+        self._updates = int(state["updates"])
+
+    @torch.no_grad()
+    def _next_values(self, batch: Batch) -> Tensor:
+        """What the bootstrap observations are worth, `[B] float32`: chosen by the online network where double, valued by the target."""
+        observations = self._inputs(batch.next_observations)
+        values: Tensor = self._target(observations)
+        if not self.settings.double:
+            return values.amax(dim=1)
+        return chosen(values, self._network(observations).argmax(dim=1))
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Let the target network take a share of the online one at each update, or all of it every so many."""
+        if self.settings.polyak:
+            self._target_weights.lerp_(self._weights, self.settings.polyak)
+        elif self._updates % self.settings.target_every == 0:
+            self._target_weights.copy_(self._weights)
+        else:
+            return
+        for target, online in zip(self._target.buffers(), self._network.buffers(), strict=True):
+            target.copy_(online)
+
+    def _inputs(self, observations: Mapping[str, np.ndarray]) -> Tensor | dict[str, Tensor]:
+        """Observations as the module takes them: one tensor, or a dict of them where the space is a dictionary."""
+        leaves = {key: stage(leaf, self._device) for key, leaf in observations.items()}
+        return leaves.get("", leaves)
+
+
+def build(spec: Spec, settings: DQNSettings) -> nn.Module:
+    """The built-in network for a spec."""
+    return q_network(spec.observation, spec.stack, spec.action.sizes[0], settings.hidden, settings.dueling)
+
+
+def chosen(values: Tensor, actions: Tensor) -> Tensor:  # [B, A] float32, [B] int64
+    """The value of each row's action, `[B] float32`."""
+    return values.gather(1, actions.long()[:, None])[:, 0]
+
+
+def join(parameters: list[nn.Parameter]) -> Tensor:
+    """One vector of all the parameters, which become views into it: what changes it changes them."""
+    vector = nn.utils.parameters_to_vector(parameters).detach()
+    nn.utils.vector_to_parameters(vector, parameters)
+    return vector
+
+
+def part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The entries under a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
