@@ -1,22 +1,98 @@
-"""The learner's screen."""
+"""The learner's screen: a live panel on a terminal, plain lines elsewhere, JSON for machines. One thread shows; any may log."""
 
-from typing import Literal, Protocol, TextIO
+import os
+import sys
+from typing import Literal, TextIO
 
-from learner.status import Status
+from learner.figures import count, duration, figure, printable, rate
+from learner.outlet import Outlet
+from learner.status import Status, to_document
 
 Ui = Literal["auto", "panel", "lines", "json"]
 
-
-class Screen(Protocol):
-    """Where a learner shows itself. Both may be called as often as one likes: a screen draws at its own pace, and never raises."""
-
-    def show(self, status: Status) -> None:
-        """Draw this, if it is time."""
-
-    def close(self, status: Status) -> None:
-        """Draw the last figures and leave the terminal as it was."""
+PANEL_S = 0.25  # seconds between two frames
+LINES_S = 10.0
+JSON_S = 2.0
 
 
-def screen(ui: Ui, stream: TextIO) -> Screen:
-    """The screen that was asked for; `auto` is the panel on a terminal and plain lines elsewhere."""
-    raise NotImplementedError
+def screen(ui: Ui, stream: TextIO) -> Outlet:
+    """The screen that was asked for; `auto` is the panel on a terminal that can draw it, and plain lines elsewhere."""
+    if ui == "json":
+        return Outlet("status as JSON", lambda status: _write(stream, to_document(status)), JSON_S)
+    if ui == "panel" or (ui == "auto" and can_draw(stream)):
+        panel = _LivePanel(stream)
+        return Outlet("the panel", panel.draw, PANEL_S, panel.leave)
+    return Outlet("status lines", lambda status: _write(stream, line(status)), LINES_S)
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Whether it is a terminal that moves its cursor and shows bars."""
+    utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    return stream.isatty() and utf8 and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def line(status: Status) -> str:
+    """The status in one plain line."""
+    target = f" of {count(status.steps_target)}" if status.steps_target else ""
+    wanted = "" if status.ratio_wanted is None else f" of {status.ratio_wanted:g}"
+    problems = status.lost + sum(status.refused.values())
+    parts = [
+        duration(status.seconds),
+        status.state,
+        f"steps {count(status.steps)}{target}",
+        f"return {figure(status.return_mean)}",
+        f"evaluation {figure(status.evaluation.mean)}" if status.evaluation else "",
+        f"{rate(status.steps_per_second)} steps/s",
+        f"{rate(status.updates_per_second)} updates/s",
+        f"ratio {figure(status.ratio_held)}{wanted}",
+        f"version {count(status.version)}",
+        f"actors {len(status.actors)}",
+        f"waiting: {status.waiting}" if status.waiting else "",
+        f"refused or lost {count(problems)}" if problems else "",
+    ]
+    return printable(", ".join(part for part in parts if part))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text + "\n")
+    stream.flush()
+
+
+class _LivePanel:
+    """Frames drawn over one another; log lines and prints scroll past above them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # Imported here: plain lines and JSON need no rich, and `learner --help` stays quick.
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(file=stream)
+        # What is written to our own terminal by others would tear the frame, so it goes through the console; a redirected file stays one.
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            vertical_overflow="crop",
+            redirect_stdout=sys.stdout.isatty(),
+            redirect_stderr=sys.stderr.isatty(),
+        )
+        self._size = self._console.size
+
+    def draw(self, status: Status) -> None:
+        """Replace the frame."""
+        from learner.panel import draw
+
+        size = self._console.size
+        frame = draw(status, size.width, size.height - 1, "Ctrl-C finishes and saves")
+        if not self._live.is_started:
+            self._live.start()
+            self._console.show_cursor(True)  # a killed learner could not bring it back
+        self._live.update(frame)
+        if size == self._size:
+            self._live.refresh()
+        else:
+            self._size = size
+            self._console.clear()  # the terminal has wrapped the old frame: begin on an empty screen, which draws anew
+
+    def leave(self) -> None:
+        """Keep the last frame, below it the cursor."""
+        self._live.stop()
