@@ -1,45 +1,32 @@
 """Collecting: windows of steps become parcels, and greedy episodes become results. No sockets, no clock."""
 
-from collections.abc import Generator, Mapping
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Generator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
+from actor.explore import Explorer
 from actor.record import Frames, Recorder, Scores, results
 from actor.seats import Seats
 from common.spec import Spec
 from common.trajectory import Parcel, Results
 from common.weights import Version, Weights
 
-Outputs = TypeVar("Outputs")
-Given = TypeVar("Given", covariant=True)
-Taken = TypeVar("Taken", contravariant=True)
 
-
-class Policy(Protocol[Given]):
-    """Answers for all seats in one call."""
+class Answers(Protocol):
+    """What answers for all seats in one call: the acting graph, or a stand-in."""
 
     def load(self, weights: Weights) -> None:
         """Answers by these weights from now on."""
 
-    def answer(self, inputs: Mapping[str, np.ndarray]) -> Given:
-        """The graph's outputs for observations by column: [N, *shape], or [N, stack, *shape]."""
+    def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        """Outputs [N, *shape] for observations by column: [N, *shape], or [N, stack, *shape]. The arrays are the same in each call."""
 
 
-class Explorer(Protocol[Taken]):
-    """Makes actions of answers."""
-
-    def begin(self, horizon: int, steps: int) -> None:
-        """Prepares so many choices, at this count of the learner's environment steps."""
-
-    def choose(self, t: int, outputs: Taken) -> np.ndarray:
-        """The actions of all seats at step t since `begin`: [N, *shape]."""
-
-
-class Collector(Generic[Outputs]):
+class Collector:
     """Plays windows of `horizon` steps in all seats, each under one version of the weights."""
 
-    def __init__(self, spec: Spec, seats: Seats, policy: Policy[Outputs], explorer: Explorer[Outputs]) -> None:
+    def __init__(self, spec: Spec, seats: Seats, policy: Answers, explorer: Explorer) -> None:
         self.steps = 0  # the newest count of environment steps that was heard of; exploration follows it
         self._horizon, self._seats, self._policy, self._explorer = spec.horizon, seats, policy, explorer
         self._recorder = Recorder(spec.columns, len(seats), spec.horizon, spec.stack)
@@ -76,10 +63,10 @@ class Collector(Generic[Outputs]):
         return self._version
 
 
-class Evaluator(Generic[Outputs]):
+class Evaluator:
     """Plays whole greedy episodes under one version and brings home their results only."""
 
-    def __init__(self, spec: Spec, seats: Seats, policy: Policy[Outputs], greedy: Explorer[Outputs]) -> None:
+    def __init__(self, spec: Spec, seats: Seats, policy: Answers, greedy: Explorer) -> None:
         self._spec, self._seats, self._policy, self._greedy = spec, seats, policy, greedy
 
     def evaluate(self, weights: Weights) -> Generator[None, None, Parcel]:

@@ -1,13 +1,57 @@
-"""Worlds of Gymnasium: which spaces they have, and how N of them step. Nothing else imports it."""
+"""Worlds of Gymnasium: how they are made, which spaces they have, and how N of them take their seats. Nothing else imports it."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from actor.seats import Seats
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from actor.seats import Leaf, Seats, Translation
+from actor.worlds import Failures, ListSeats, VectorSeats
+from common.errors import ConfigurationError
+from common.names import NAME
+from common.seeds import number
 from common.spec import Space, World
 
-Environment = Any  # gymnasium.Env; untyped here
+Environment = Any  # gymnasium.Env is generic over what nobody here knows
+
+# What a column can carry as it is, and what is carried as something else: networks want no more than 32 bits of a float.
+CARRIED = {name: name for name in ("float32", "int64", "int32", "uint8", "bool")} | {
+    "float64": "float32",
+    "float16": "float32",
+    "int8": "int32",
+    "int16": "int32",
+    "uint16": "int32",
+    "uint32": "int64",
+}
+
+# By the names that a spec asks for. A user's own join them at import; of Gymnasium's, those that take no code and write no files.
+WRAPPERS: dict[str, Callable[..., Environment]] = {
+    name: getattr(gymnasium.wrappers, name)
+    for name in (
+        "AtariPreprocessing",
+        "ClipReward",
+        "DelayObservation",
+        "DiscretizeAction",
+        "DiscretizeObservation",
+        "FilterObservation",
+        "FlattenObservation",
+        "GrayscaleObservation",
+        "MaxAndSkipObservation",
+        "RescaleAction",
+        "RescaleObservation",
+        "ReshapeObservation",
+        "ResizeObservation",
+        "StickyAction",
+        "TimeAwareObservation",
+        "TimeLimit",
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +66,18 @@ class Description:
 
 def register_wrapper(name: str, wrap: Callable[..., Environment]) -> None:
     """Makes `wrap(environment, **arguments)` known under a name, for specs to ask for."""
+    WRAPPERS[name] = wrap
 
 
 def describe(world: World) -> Description:
-    """The spaces of a world: makes it once and closes it. Refuses in a sentence what cannot be played."""
-    raise NotImplementedError
+    """The spaces of a world: makes it once and closes it. What cannot be played is refused in a sentence."""
+    environment = make(world)
+    try:
+        translation = translate(world, environment.observation_space, environment.action_space)
+        observation = {leaf.key: leaf.space for leaf in translation.leaves}
+        return Description(observation, translation.action, environment.spec.max_episode_steps, environment.spec.reward_threshold)
+    finally:
+        environment.close()
 
 
 def seats(
@@ -34,15 +85,130 @@ def seats(
     count: int,
     *,
     key: tuple[int | str, ...],
-    vector: bool = False,
-    beat: Callable[[], None] = lambda: None,
     on_problem: Callable[[str, str], None],
     wait: Callable[[float], object],
     clock: Callable[[], float],
+    vector: bool = False,
+    beat: Callable[[], None] = lambda: None,
 ) -> Seats:
-    """N environments of a world, in a list or (`vector`) in the world's own vectorised version.
+    """N environments of a world: in a list, or (`vector`) in the world's own vectorised version.
 
-    `key` is their place in the seed tree: role, index and start of the actor. `beat` is called at every environment step, for a watchdog;
-    `on_problem(kind, text)` hears what an environment raised; `wait` pauses for so many seconds before the next try.
+    `key` is their place in the seed tree: role, index and start of the actor. `on_problem(kind, text)` hears what an environment raised,
+    and `wait` pauses for so many seconds before it is built again. `beat` is called before every environment step, for a watchdog.
     """
-    raise NotImplementedError
+    failures = Failures(on_problem, wait, clock)
+    seed = partial(number, world.seed, "environment", *key)  # then seat and episode, or how often all of them were reset
+    if not vector:
+        environments = [make(world) for _ in range(count)]
+        translation = translate(world, environments[0].observation_space, environments[0].action_space)
+        return ListSeats(environments, partial(make, world), translation, seed=seed, beat=beat, failures=failures)
+    environment = make_vector(world, count)
+    translation = translate(world, environment.single_observation_space, environment.single_action_space)
+    same_step = environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
+    again = partial(make_vector, world, count)
+    return VectorSeats(environment, count, again, translation, same_step=same_step, seed=seed, beat=beat, failures=failures)
+
+
+def make(world: World) -> Environment:
+    """One environment of the world, in its wrappers."""
+    _require_registered(world)
+    try:
+        # Gymnasium's checker only warns, and only of a first step; what comes in is checked at every reset.
+        environment = gymnasium.make(world.environment, disable_env_checker=True, **world.arguments)
+        for name, arguments in world.wrappers:
+            environment = WRAPPERS[name](environment, **arguments)
+    except Exception as error:  # somebody else's code
+        raise _not_made(world, error) from error
+    return environment
+
+
+def make_vector(world: World, count: int) -> Environment:
+    """N environments of the world in its own vectorised version."""
+    _require_registered(world)
+    if world.wrappers:
+        raise ConfigurationError(
+            f"wrappers go around single environments, not around the vectorised {world.environment}: leave --vector out"
+        )
+    if gymnasium.spec(world.environment).vector_entry_point is None:
+        raise ConfigurationError(f"{world.environment} has no vectorised version of its own: leave --vector out")
+    try:
+        environment = gymnasium.make_vec(world.environment, num_envs=count, vectorization_mode="vector_entry_point", **world.arguments)
+    except Exception as error:  # somebody else's code
+        raise _not_made(world, error) from error
+    if environment.metadata.get("autoreset_mode") == AutoresetMode.DISABLED:
+        raise ConfigurationError(f"the vectorised {world.environment} begins no episodes by itself: leave --vector out")
+    return environment
+
+
+def translate(world: World, observation: spaces.Space, action: spaces.Space) -> Translation:
+    """Between the spaces of a world and the columns of a spec."""
+    parts = observation.spaces.items() if isinstance(observation, spaces.Dict) else [("", observation)]
+    leaves = tuple(_leaf(world, key, space) for key, space in parts)
+    if not leaves:
+        raise ConfigurationError(f"{world.environment} has nothing to see: its observation space is {observation}")
+    return Translation(leaves, *_action(world, action))
+
+
+def _leaf(world: World, key: str, space: spaces.Space) -> Leaf:
+    if key and not (isinstance(key, str) and NAME.fullmatch(key)):
+        raise ConfigurationError(f"{world.environment} names a part of its observations {key!r}: a name is letters, digits and _ . - only")
+    if isinstance(space, spaces.Box):
+        return Leaf(key, Space("box", _carried(world, space), space.shape))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return Leaf(key, _numbered(world, space), space.start)
+    where = f"the part {key!r} of its observations" if key else "its observation space"
+    raise ConfigurationError(
+        f"{world.environment} cannot be played: {where} is {space}, and only Box, Discrete, MultiDiscrete and a Dict of these are known"
+    )
+
+
+def _action(world: World, space: spaces.Space) -> tuple[Space, Callable[[np.ndarray], np.ndarray]]:
+    """An action space, and how its actions are told to an environment."""
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        start = np.asarray(space.start, space.dtype)
+        return _numbered(world, space), lambda actions: actions + start
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        # Rounded to the column's float, an action at the edge can lie beyond it.
+        low, high = space.low, space.high
+        carried = Space("box", _carried(world, space), space.shape, low=tuple(map(float, low.flat)), high=tuple(map(float, high.flat)))
+        return carried, lambda actions: np.clip(actions, low, high)
+    raise ConfigurationError(
+        f"{world.environment} cannot be played: its action space is {space}, and only Discrete, MultiDiscrete and a Box of floats are known"
+    )
+
+
+def _numbered(world: World, space: spaces.Space) -> Space:
+    if isinstance(space, spaces.Discrete):
+        return Space("discrete", _carried(world, space), (), (int(space.n),))
+    return Space("multidiscrete", _carried(world, space), space.shape, tuple(map(int, space.nvec.flat)))
+
+
+def _carried(world: World, space: spaces.Space) -> str:
+    """The type of the column that carries a space."""
+    try:
+        return CARRIED[np.dtype(space.dtype).name]
+    except KeyError as error:
+        raise ConfigurationError(f"{world.environment} cannot be played: no column carries the numbers of {space}") from error
+
+
+def _require_registered(world: World) -> None:
+    """Refuses an id that would import something: names come over the network, modules only from this machine's own --import."""
+    if ":" in world.environment:
+        raise ConfigurationError(f"{world.environment!r} names a module: give --import MODULE, and the id alone as environment")
+    unknown = [name for name, _ in world.wrappers if name not in WRAPPERS]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], WRAPPERS, 1)
+        hint = f"did you mean {near[0]}?" if near else "register your own with register_wrapper in a package that --import names"
+        raise ConfigurationError(f"no wrapper is registered as {unknown[0]!r}: {hint}")
+    try:
+        gymnasium.spec(world.environment)
+    except gymnasium.error.Error as error:
+        raise ConfigurationError(f"{_sentence(error)} (an environment of your own is registered by --import PACKAGE)") from error
+
+
+def _not_made(world: World, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"{world.environment} cannot be made with {world.arguments or 'no arguments'}: {_sentence(error)}")
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,10 +1,13 @@
-"""The border between worlds and collection: what becomes of N seats in one step."""
+"""Seats: the border between worlds and collection. What becomes of N of them in one step, in the columns of a spec."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from common.errors import ConfigurationError
+from common.spec import Space, column_name
 from common.trajectory import Ending
 
 
@@ -22,7 +25,7 @@ class Step:
     observations: dict[str, np.ndarray]  # by column: [N, *shape], what each seat acts on next; of a new episode after an ending
     rewards: np.ndarray  # [N] float32
     ended: dict[int, End] = field(default_factory=dict)  # by seat
-    lost: list[int] = field(default_factory=list)  # seats where no step happened and a new episode begins
+    lost: list[int] = field(default_factory=list)  # seats where no step happened and a new episode begins; none of them in `ended`
 
 
 class Seats(Protocol):
@@ -37,4 +40,86 @@ class Seats(Protocol):
         """Takes one action in every seat. A seat whose episode ended is already in its next one."""
 
     def close(self) -> None:
-        """Gives the worlds back what they hold."""
+        """Gives back what the worlds hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One column of the observations: how it is taken out of what environments return."""
+
+    key: str  # of a dictionary space, else ""
+    space: Space
+    start: int | np.ndarray = 0  # the first number of a discrete space; columns count from 0
+
+    @property
+    def column(self) -> str:
+        """Its name in trajectories and as an input of the acting graph."""
+        return column_name(self.key)
+
+    def rows(self, count: int) -> np.ndarray:
+        """Room for so many: [count, *shape]."""
+        return np.zeros((count, *self.space.shape), self.space.dtype)
+
+    def of(self, observation: Any) -> Any:
+        """This leaf of an observation, or of a batch of them."""
+        return observation[self.key] if self.key else observation
+
+    def check(self, observation: Any) -> None:
+        """Refuses what is not of its own space: numpy would broadcast or round it silently."""
+        found = np.asarray(self.of(observation))
+        if found.shape != self.space.shape or not np.can_cast(found.dtype, self.space.dtype, "same_kind"):
+            wanted, got = f"{self.space.dtype} {self.space.shape}", f"{found.dtype} {found.shape}"
+            raise ConfigurationError(
+                f"an environment returned {self.column} of {got} where its space says {wanted}: correct the environment"
+            )
+
+    def gather(self, observations: Sequence[Any], into: np.ndarray) -> None:
+        """Copies observations of as many environments as there are rows: `into [N, *shape]`."""
+        parts = [self.of(observation) for observation in observations] if self.key else observations
+        if self.space.shape:
+            np.concatenate(parts, out=into.reshape((-1, *into.shape[2:])), casting="same_kind")  # faster than row by row
+        else:
+            into[:] = parts
+        if self.space.kind != "box":
+            into -= self.start
+
+    def copy(self, batch: Any, into: np.ndarray) -> None:
+        """Copies a batch of observations: `into [N, *shape]`."""
+        np.copyto(into, np.asarray(self.of(batch)), casting="same_kind")
+        if self.space.kind != "box":
+            into -= self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """Between the columns of a spec and what environments take and return."""
+
+    leaves: tuple[Leaf, ...]
+    action: Space
+    act: Callable[[np.ndarray], np.ndarray]  # actions [N, *shape] as environments want them: always a copy, which they may keep
+
+    def step(self, count: int) -> Step:
+        """A step of so many seats, to be filled again and again."""
+        return Step({leaf.column: leaf.rows(count) for leaf in self.leaves}, np.zeros(count, np.float32))
+
+    def gather(self, observations: Sequence[Any], into: Step) -> None:
+        """Copies one observation of each environment."""
+        for leaf in self.leaves:
+            leaf.gather(observations, into.observations[leaf.column])
+
+    def copy(self, batch: Any, into: Step) -> None:
+        """Copies a batch of observations."""
+        for leaf in self.leaves:
+            leaf.copy(batch, into.observations[leaf.column])
+
+    def capture(self, observation: Any) -> dict[str, np.ndarray]:
+        """A copy of one observation, by column: [*shape]."""
+        rows = {leaf.column: leaf.rows(1) for leaf in self.leaves}
+        for leaf in self.leaves:
+            leaf.gather([observation], rows[leaf.column])
+        return {name: row[0] for name, row in rows.items()}
+
+    def check(self, observation: Any) -> None:
+        """Refuses an observation that is not of its own space."""
+        for leaf in self.leaves:
+            leaf.check(observation)
