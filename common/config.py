@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
 import cyclopts.config
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnusedCliTokensError
 
 from common.errors import UsageError
 
@@ -57,7 +57,7 @@ def run(
     *,
     usage: str,
     description: str,
-    commands: Iterable[Command] = (),
+    commands: Sequence[Command] = (),
 ) -> int:
     """Run `body` with the configuration, or the subcommand that is asked for; gives the exit code."""
     origins: dict[str, Origin] = {}
@@ -84,6 +84,9 @@ def run(
         app.command(command.target, name=command.name, help=command.help, config=())
     try:
         return app(argv, exit_on_error=False, print_error=False, result_action="return_value") or 0
+    except UnusedCliTokensError as error:
+        word = next(iter(error.unused_tokens or ()), "")
+        raise UsageError(f"unexpected word {word!r}.{suggestion(word, [command.name for command in commands])}") from error
     except CycloptsError as error:
         raise UsageError(" ".join(str(error).split())) from error
 
@@ -205,28 +208,29 @@ def _take_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
         return
     path = Path(named[0])
     content = read_toml(path)
-    keys = _keys(arguments)
-    del keys["config"]
-    for key in _flat(content, keys):
-        if key not in keys:
-            raise UsageError(f"unknown key {key} in {path}.{suggestion(key, keys)}")
-    cyclopts.config.Dict(content, source=Origin.FILE)(app, commands, arguments)
+    _check_keys(path, content, _keys(arguments))
+    cyclopts.config.Dict(content, source=str(path))(app, commands, arguments)
 
 
-def _flat(content: Mapping[str, Any], keys: Mapping[str, bool]) -> Iterator[str]:
-    """The dotted keys of a file; one level of sections."""
+def _check_keys(path: Path, content: Mapping[str, Any], known: Mapping[str, bool]) -> None:
+    """Refuse what a file should not say; sections are one level deep."""
     for key, value in content.items():
-        yield key
-        if keys.get(key) and isinstance(value, dict):
-            yield from (f"{key}.{inner}" for inner in value)
+        if key not in known or key == "config":
+            raise UsageError(f"unknown key {key} in {path}.{suggestion(key, known)}")
+        if isinstance(value, dict) != known[key]:
+            raise UsageError(f"{key} in {path} is a {'section' if known[key] else 'value'}, not a {'value' if known[key] else 'section'}")
+        for inner in value if known[key] else ():
+            if f"{key}.{inner}" not in known:
+                raise UsageError(f"unknown key {key}.{inner} in {path}.{suggestion(f'{key}.{inner}', known)}")
 
 
 def _record_into(origins: dict[str, Origin]) -> Callable[[App, tuple[str, ...], ArgumentCollection], None]:
     """The last of the sources: note where each value came from."""
 
     def record(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        sources = {"cli": Origin.FLAG, str(Origin.ENVIRONMENT): Origin.ENVIRONMENT}
         for argument in arguments:
             for token in argument.tokens:
-                origins[argument.name.removeprefix("--")] = Origin.FLAG if token.source == "cli" else Origin(token.source)
+                origins[argument.name.removeprefix("--")] = sources.get(token.source, Origin.FILE)
 
     return record

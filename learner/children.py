@@ -1,0 +1,162 @@
+"""Local actors: ordinary `actor` processes that end with the learner and are replaced when they die."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from common.address import Address
+from common.config import PREFIX
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0  # also: who lived this long begins again with the first delay
+
+
+@dataclass(slots=True)
+class Child:
+    """One child and its replacements."""
+
+    name: str
+    command: tuple[str, ...]
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    due_at: float = 0.0  # when its replacement starts
+    delay_s: float = FIRST_DELAY_S
+    starts: int = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, while it has one."""
+        return self.process.pid if self.process else None
+
+
+class Children:
+    """Starts children and looks after them whenever `tick` is called. What they write is in `<folder>/<name>.log`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.all: list[Child] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, name: str, command: Sequence[str], now: float) -> Child:
+        """Start one."""
+        child = Child(name, tuple(command))
+        self.all.append(child)
+        self._start(child, now)
+        return child
+
+    def tick(self, now: float) -> list[str]:
+        """Replace who has died, later each time; gives a sentence for each death."""
+        sentences = []
+        for child in self.all:
+            if child.process is not None and child.process.poll() is not None:
+                sentences.append(self._bury(child, now))
+            elif child.process is None and now >= child.due_at:
+                self._start(child, now)
+        return sentences
+
+    def stop(self, timeout_s: float) -> list[str]:
+        """End all of them: by closing their standard input, then SIGTERM at half time, then SIGKILL; names those that had to be killed."""
+        living = [child for child in self.all if child.process is not None]
+        for child in living:
+            _close_input(child)
+        deadline = time.monotonic() + timeout_s
+        for moment, number in ((deadline - timeout_s / 2, signal.SIGTERM), (deadline, signal.SIGKILL)):
+            stubborn = [child for child in living if not _ended(child, moment)]
+            for child in stubborn:
+                _signal_group(child, number)
+        for child in living:
+            _ended(child, time.monotonic() + timeout_s)
+            _signal_group(child, signal.SIGKILL)  # what it may have started itself
+        self.all.clear()
+        return [child.name for child in stubborn]
+
+    def __enter__(self) -> "Children":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop(timeout_s=5.0)
+
+    def _start(self, child: Child, now: float) -> None:
+        with self._log(child).open("ab") as output:
+            child.process = subprocess.Popen(  # noqa: S603 - the command is our own
+                child.command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C in the learner's terminal reaches the learner alone, and the group can be ended as one
+            )
+        child.started_at = now
+        child.starts += 1
+
+    def _bury(self, child: Child, now: float) -> str:
+        """Note a death and when the replacement is due."""
+        assert child.process is not None
+        code = child.process.returncode
+        _close_input(child)
+        _signal_group(child, signal.SIGKILL)
+        child.process = None
+        child.delay_s = FIRST_DELAY_S if now - child.started_at >= LONGEST_DELAY_S else min(2 * child.delay_s, LONGEST_DELAY_S)
+        child.due_at = now + child.delay_s
+        ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"{child.name} {ending}; another starts in {child.delay_s:g} s (its last line: {last_line(self._log(child))})"
+
+    def _log(self, child: Child) -> Path:
+        return self._folder / f"{child.name}.log"
+
+
+def actor_command(
+    address: Address, name: str, environments: int, policy: str, imports: Sequence[str], evaluate: bool = False
+) -> tuple[str, ...]:
+    """The command line of a local actor."""
+    # -P: no folder of the user's may hide our packages; --import looks in the current folder by itself.
+    command = [sys.executable, "-P", "-m", "actor.main", str(address), "--feed-port", str(address.feed_port)]
+    command += ["--name", name, "--envs", str(environments), "--policy", policy, "--until-stdin-closes"]
+    for package in imports:
+        command += ["--import", package]
+    return (*command, "--evaluate") if evaluate else tuple(command)
+
+
+def last_line(path: Path, most_bytes: int = 4096) -> str:
+    """The last line of a log that says something."""
+    with path.open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - most_bytes))
+        lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "nothing")
+
+
+def _environment() -> dict[str, str]:
+    """Ours without the learner's own settings, which an actor would refuse; one thread where a numerical library asks."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return {"OMP_NUM_THREADS": "1"} | inherited
+
+
+def _close_input(child: Child) -> None:
+    assert child.process is not None
+    assert child.process.stdin is not None
+    child.process.stdin.close()
+
+
+def _ended(child: Child, until: float) -> bool:
+    """Whether it has ended by then (in the time of `time.monotonic`)."""
+    assert child.process is not None
+    try:
+        child.process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _signal_group(child: Child, number: signal.Signals) -> None:
+    """Send it to the child and to whatever it started."""
+    assert child.process is not None
+    try:
+        os.killpg(child.process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return  # nobody is left

@@ -1,0 +1,38 @@
+"""How many processors this process may really use."""
+
+import math
+import os
+from pathlib import Path
+
+
+def usable_processors(cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """What affinity and the quotas of containers leave; at least one."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, math.ceil(_quota(cgroup, own))))
+
+
+def actors_for(processors: int) -> int:
+    """How many local actors `--actors auto` means: one processor is for training, one for network and disk."""
+    return max(1, processors - 2)
+
+
+def _quota(cgroup: Path, own: Path) -> float:
+    """The tightest quota on the way from the root to our own group, in processors."""
+    group = next((line.removeprefix("0::/") for line in _read(own).splitlines() if line.startswith("0::/")), "")
+    folders = [cgroup, *(cgroup / parent for parent in (Path(group), *Path(group).parents))]
+    new = [_share(*_read(folder / "cpu.max").split()) for folder in folders]
+    old = _share(_read(cgroup / "cpu" / "cpu.cfs_quota_us"), _read(cgroup / "cpu" / "cpu.cfs_period_us"))
+    return min([old, *new])
+
+
+def _share(quota: str = "max", period: str = "") -> float:
+    quota, period = quota.strip(), period.strip()
+    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() and int(period) else math.inf
+
+
+def _read(path: Path) -> str:
+    """The text of a kernel file; empty where this system has none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
