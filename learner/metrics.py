@@ -52,8 +52,8 @@ def scalars(status: Status) -> dict[str, float]:
         "parcels/lost": status.lost,
     }
     own = {name if "/" in name else f"train/{name}": value for name, value in status.metrics.items()}
-    known = {name: float(value) for name, value in figures.items() if value is not None}
-    return own | known
+    known = {name: value for name, value in figures.items() if value is not None}
+    return {name: float(value) for name, value in (own | known).items() if value is not None}
 
 
 class _Files:
@@ -106,7 +106,7 @@ def _append(path: Path, line: str) -> None:
 
 
 class _Events:
-    """A TensorBoard events file, written in the caller's thread: its `EventFileWriter` would add one, and load TensorFlow if there is any."""
+    """A TensorBoard events file, written in the caller's thread: `EventFileWriter` would add one, and load TensorFlow if there is any."""
 
     def __init__(self, folder: Path, now: float) -> None:
         # Imported here: 0.2 s, and an installation may lack it.

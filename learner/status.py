@@ -2,14 +2,12 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 from common.errors import Refused
-
-Document = TypeVar("Document")
+from common.plain import from_plain, to_plain
 
 
 class ActorState(StrEnum):
@@ -98,7 +96,7 @@ class Status:
 
     actors: tuple[ActorStatus, ...] = ()
     problems: tuple[str, ...] = ()  # the latest, newest last
-    metrics: dict[str, float] = field(default_factory=dict)  # the algorithm's own figures
+    metrics: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own figures
 
     @property
     def progress(self) -> float | None:
@@ -115,50 +113,20 @@ class Status:
 
 def to_document(status: Status) -> str:
     """The status as one line of strict JSON: a number that is not finite becomes null."""
-    return json.dumps(_plain(asdict(status)), separators=(",", ":"), allow_nan=False)
+    return json.dumps(_finite(to_plain(status)), separators=(",", ":"), allow_nan=False)
 
 
 def from_document(text: str) -> Status:
-    """The status that `to_document` wrote, here or elsewhere. Unknown keys are ignored; raises `Refused` for anything else odd."""
+    """The status that `to_document` wrote, here or elsewhere; raises `Refused` for anything else."""
     try:
-        return _take(Status, json.loads(text))
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise Refused("document", f"this is not the status of a learner: {error}") from error
+        return from_plain(Status, json.loads(text))
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise Refused("malformed", f"this is not the status of a learner: {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _take(kind: type[Document], value: Any) -> Document:
-    hints = get_type_hints(kind)
-    if not isinstance(value, dict):
-        raise TypeError(f"{kind.__name__} is not an object")
-    known = [entry.name for entry in fields(kind) if entry.name in value]  # type: ignore[arg-type]  # always a dataclass
-    return kind(**{name: _read(hints[name], value[name], name) for name in known})
-
-
-def _read(kind: Any, value: Any, name: str) -> Any:
-    """The value as its declared type: the document may come from the network."""
-    if get_origin(kind) is UnionType:
-        inner = next(option for option in get_args(kind) if option is not NoneType)
-        return None if value is None else _read(inner, value, name)
-    if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(_read(get_args(kind)[0], item, name) for item in value)
-    if get_origin(kind) is dict and isinstance(value, dict):
-        return {key: _read(get_args(kind)[1], item, name) for key, item in value.items() if item is not None}
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _take(kind, value)
-    if kind is float and value is None:
-        return math.nan  # it was not finite
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(kind, type) and type(value) is kind:
-        return value
-    raise TypeError(f"{name} is {type(value).__name__}")
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value

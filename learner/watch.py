@@ -1,0 +1,71 @@
+"""`learner status`: what a running learner says of itself, once, and whether it makes progress."""
+
+import time
+from typing import TextIO
+
+from common.address import Address
+from common.errors import FarflungError, Refused
+from common.messages import State, Telemetry
+from common.sockets import Context, feed_subscriber
+from common.wire import open_frame, read
+from learner.figures import duration
+from learner.screen import can_draw, line
+from learner.status import Status, from_document, to_document
+
+TOPIC = b"t/"
+STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects
+
+
+class Unhealthy(FarflungError):
+    """No learner answers, or one that makes no progress: what a health check wants to know."""
+
+    exit_code = 1
+
+
+def watch(context: Context, address: Address, stream: TextIO, as_json: bool = False, timeout_s: float = 5.0) -> None:
+    """Prints the next status that the learner at this address tells; raises `Unhealthy` if there is none, or no progress."""
+    status = receive(context, address, timeout_s)
+    stream.write((to_document(status) if as_json else describe(status, stream)) + "\n")
+    if status.state == State.RUN and status.idle_seconds > STALLED_S:
+        raise Unhealthy(f"no step and no update for {duration(status.idle_seconds)}: {status.waiting or 'nothing says why'}")
+
+
+def receive(context: Context, address: Address, timeout_s: float) -> Status:
+    """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
+    unread = ""
+    end = time.monotonic() + timeout_s
+    with feed_subscriber(context, address, [TOPIC]) as socket:
+        while (left := end - time.monotonic()) > 0:
+            if not socket.poll(max(1, int(left * 1000))):
+                break
+            try:
+                return decode(socket.recv_multipart()[-1])
+            except Refused as refusal:
+                unread = str(refusal)
+    if unread:
+        raise Unhealthy(f"what {address} tells cannot be read, use the same release on both sides: {unread}")
+    raise Unhealthy(
+        f"nothing heard from {address} within {timeout_s:g} s: does a learner run there, with its feed on port {address.feed_port}?"
+    )
+
+
+def decode(frame: bytes) -> Status:
+    """The status in a telemetry message; raises `Refused` for any other bytes."""
+    message = read(open_frame(frame))
+    if not isinstance(message, Telemetry):
+        raise Refused("kind", f"{type(message).__name__} is not expected here")
+    return from_document(message.document)
+
+
+def describe(status: Status, stream: TextIO) -> str:
+    """The panel where the stream shows it, else one line."""
+    if not can_draw(stream):
+        return line(status)
+    from rich.console import Console
+
+    from learner.panel import draw
+
+    console = Console(file=stream)
+    with console.capture() as captured:
+        console.print(draw(status, console.width, console.height))
+    return captured.get().rstrip("\n")
