@@ -31,7 +31,12 @@ class Policy:
 
         The same call gives the same bits, in any process; the same row in a batch of another size or at another place need not.
         """
-        answers: Sequence[np.ndarray] = self._session.run(self._outputs, inputs)
+        if self._session is None:
+            raise ValueError("a policy answers from the first load() on")
+        try:
+            answers: Sequence[np.ndarray] = self._session.run(self._outputs, inputs)
+        except Exception as error:  # onnxruntime's errors have no common ancestor of their own
+            raise Refused("graph", f"it cannot answer: {error}") from error
         return answers
 
 
@@ -46,4 +51,7 @@ def session(graph: Graph, weights: Weights) -> Any:
     options.use_deterministic_compute = True
     options.log_severity_level = 4  # what fails is raised; the rest is for those who build onnxruntime
     options.add_external_initializers_from_files_in_memory([LOCATION], [weights.block], [total])
-    return onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # as above
+        raise Refused("graph", f"onnxruntime does not take it: {error}") from error

@@ -1,0 +1,128 @@
+"""A strict reader of protocol buffers, for input that nobody vouches for: what a schema does not name is refused."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from common.errors import Refused
+
+
+class Wire(IntEnum):
+    """How a field's value is written. Groups, the other two of the format, are not read."""
+
+    VARINT = 0
+    EIGHT_BYTES = 1
+    BYTES = 2
+    FOUR_BYTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that may be there: once, or any number of times. Numbers that may be there often are also read as one packed block."""
+
+    name: str
+    wire: Wire = Wire.BYTES
+    many: bool = False
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        """The ways in which it may be written."""
+        return (self.wire, Wire.BYTES) if self.many else (self.wire,)
+
+
+Schema = Mapping[int, Field]
+
+
+class Message:
+    """What was read of one message."""
+
+    def __init__(self, data: memoryview, schema: Schema, kind: str) -> None:
+        self._kind = kind
+        self._values: dict[str, list[int | memoryview]] = {}
+        for number, wire, value in _fields(data, kind):
+            field = schema.get(number)
+            if field is None or wire not in field.wires:
+                raise Refused("graph", f"field {number} of a {kind} is not known here")
+            values = self._values.setdefault(field.name, [])
+            if values and not field.many:  # other readers merge the two, so that neither is what was checked
+                raise Refused("graph", f"{field.name} of a {kind} is there twice")
+            values.append(value)
+
+    def integer(self, name: str) -> int:
+        """A number, 0 if it is not there; negative ones are refused."""
+        return sum(self.integers(name))
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of numbers, packed or not; negative ones are refused."""
+        found: list[int] = []
+        for value in self._values.get(name, ()):
+            found.extend([value] if isinstance(value, int) else _packed(value, self._kind))
+        if any(value >= 1 << 63 for value in found):
+            raise Refused("graph", f"{name} of a {self._kind} is negative")
+        return tuple(found)
+
+    def text(self, name: str) -> str:
+        """A text, empty if it is not there."""
+        return "".join(self.texts(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        try:
+            return tuple(str(value, "utf-8") for value in self.parts(name))
+        except UnicodeDecodeError as error:
+            raise Refused("graph", f"{name} of a {self._kind} is not text") from error
+
+    def parts(self, name: str) -> tuple[memoryview, ...]:
+        """Blocks of bytes, messages within this one among them."""
+        return tuple(value for value in self._values.get(name, ()) if isinstance(value, memoryview))
+
+    def messages(self, name: str, schema: Schema) -> tuple["Message", ...]:
+        """The messages within this one."""
+        return tuple(Message(part, schema, name) for part in self.parts(name))
+
+    def message(self, name: str, schema: Schema) -> "Message":
+        """The one message within this one; refused if it is not there."""
+        found = self.messages(name, schema)
+        if len(found) != 1:
+            raise Refused("graph", f"{name} of a {self._kind} is missing")
+        return found[0]
+
+
+def _fields(data: memoryview, kind: str) -> Iterator[tuple[int, Wire, int | memoryview]]:
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position, kind)
+        number, code = key >> 3, key & 7
+        if code == Wire.VARINT:
+            value, position = _varint(data, position, kind)
+            yield number, Wire.VARINT, value
+            continue
+        if code == Wire.BYTES:
+            length, position = _varint(data, position, kind)
+        elif code in (Wire.FOUR_BYTES, Wire.EIGHT_BYTES):
+            length = 4 if code == Wire.FOUR_BYTES else 8
+        else:
+            raise Refused("graph", f"field {number} of a {kind} is not known here")
+        if length > len(data) - position:
+            raise Refused("graph", f"a {kind} is cut short")
+        yield number, Wire(code), data[position : position + length]
+        position += length
+
+
+def _packed(data: memoryview, kind: str) -> Iterator[int]:
+    position = 0
+    while position < len(data):
+        value, position = _varint(data, position, kind)
+        yield value
+
+
+def _varint(data: memoryview, position: int, kind: str) -> tuple[int, int]:
+    """A number of at most 64 bits, and where the next thing begins."""
+    value = 0
+    for index, byte in enumerate(data[position : position + 10]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            if value >> 64:
+                break
+            return value, position + index + 1
+    raise Refused("graph", f"a {kind} is cut short, or holds a number of more than 64 bits")
