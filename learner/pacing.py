@@ -51,13 +51,13 @@ class Pacing:
     def ahead(self) -> float:
         """How many samples collection is ahead of learning; below 0 before the warm-up."""
         if math.isinf(self.ratio):
-            return math.inf if self.rows >= self.warmup else -math.inf
+            return math.inf if self.rows > self.warmup else -math.inf
         return self.ratio * (self.rows - self.warmup) - self.samples
 
     @property
     def may_update(self) -> bool:
         """Whether a batch may be sampled now."""
-        return self.rows > 0 and self.ahead >= self.batch
+        return self.ahead >= self.batch
 
     def may_insert(self, rows: int) -> bool:
         """Whether a parcel of so many rows may enter the replay now."""
@@ -65,10 +65,18 @@ class Pacing:
 
     @property
     def room(self) -> int:
-        """How many more rows collection may bring before an update must come."""
+        """How many more rows collection may bring before an update must come; never 0 while learning waits for rows."""
         if math.isinf(self.ratio):
             return sys.maxsize
-        return max(0, math.floor(self.warmup - self.rows + (self.samples + self.tolerance) / self.ratio))
+        room = math.floor(self.warmup - self.rows + (self.samples + self.tolerance) / self.ratio)
+        return max(room, 0 if self.may_update else self.parcel)
+
+    @property
+    def missing(self) -> int:
+        """How many more rows the next update needs."""
+        if self.may_update:
+            return 0
+        return self.warmup - self.rows + (1 if math.isinf(self.ratio) else math.ceil((self.samples + self.batch) / self.ratio))
 
     @property
     def held(self) -> float:
@@ -78,10 +86,6 @@ class Pacing:
     @property
     def reason(self) -> str:
         """Which side waits, and for what; empty while neither must."""
-        if self.rows < self.warmup:
-            return f"updates wait for {self.warmup - self.rows} more rows to start with"
         if not self.may_update:
-            return f"updates wait for {math.ceil((self.batch - self.ahead) / self.ratio)} more rows"
-        if self.room < self.parcel:
-            return "collection waits for updates"
-        return ""
+            return f"updates wait for {self.missing} more rows" + ("" if self.samples else " to start with")
+        return "collection waits for updates" if self.room < self.parcel else ""

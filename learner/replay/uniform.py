@@ -88,20 +88,32 @@ class UniformReplay:
             raise LookupError("an empty replay has nothing to sample")
         numbers = (self._draws.of(update) * self.size).astype(np.int64) + self._oldest
         transitions = self._transitions.take(numbers)
-        frames = transitions["frame"]
+        observations, next_observations = self._observations(transitions["frame"], transitions["span"])
         return Batch(
-            observations=self._observations(frames),
+            observations=observations,
             actions=transitions[ACTIONS],
             returns=transitions["return"],
             discounts=transitions["discount"],
-            next_observations=self._observations(frames + transitions["span"]),
+            next_observations=next_observations,
             extras={name: transitions[name] for name in self._extras},
             indices=numbers,
         )
 
-    def _observations(self, frames: np.ndarray) -> dict[str, np.ndarray]:  # [B] int64: the newest frame of each
-        """Observations by leaf, with the frames before them where the spec stacks."""
-        numbers = frames if self._stack == 1 else frames[:, None] + self._offsets
+    def _observations(
+        self,
+        frames: np.ndarray,  # [B] int64: the newest frame of each observation
+        spans: np.ndarray,  # [B] int32: how many frames later its bootstrap observation ends
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Observations and bootstrap observations by leaf, with the frames before them where the spec stacks."""
+        if self._stack == 1:
+            return self._take(frames), self._take(frames + spans)
+        if self._n_step > 1:
+            return self._take(frames[:, None] + self._offsets), self._take((frames + spans)[:, None] + self._offsets)
+        both = self._take(frames[:, None] + np.arange(1 - self._stack, 2))  # they share all frames but one: copy those once
+        return {key: leaf[:, :-1] for key, leaf in both.items()}, {key: leaf[:, 1:] for key, leaf in both.items()}
+
+    def _take(self, numbers: np.ndarray) -> dict[str, np.ndarray]:  # int64
+        """Frames by leaf and number."""
         return {key: ring.take(numbers) for key, ring in self._frames.items()}
 
     def _forget(self) -> None:

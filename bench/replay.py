@@ -1,0 +1,114 @@
+"""Uniform batches per second ÷ a bare numpy gather of the same rows, arms interleaved in one process.
+
+`python bench/replay.py [--quick]` prints one JSON line. Vectors: 1,000,000 transitions of 4 float32. Images: 100,000 frames of
+84 x 84 uint8, stacked by 4. The bare arm draws its indices and takes observations, next observations, actions, returns and
+discounts out of one plain array each; for images it takes the five frames that both observations share out of one array.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from common.trajectory import Parcel
+from learner.replay.uniform import UniformReplay
+
+BATCH = 256
+SEATS, HORIZON = 64, 32
+
+
+def main() -> None:
+    """Measure both kinds of observations and the insertion of a 64 KiB parcel."""
+    quick = "--quick" in sys.argv
+    rounds = 5 if quick else 25
+    vectors = compare(spec((4,), "float32", stack=1), 10_000 if quick else 1_000_000, rounds, batches=400)
+    images = compare(spec((84, 84), "uint8", stack=4), 2_000 if quick else 100_000, rounds, batches=25)
+    print(json.dumps({"bench": "replay", "batch": BATCH, "vectors": vectors, "images": images, "insert": insertion(rounds)}))
+
+
+def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, object]:
+    """Ours and the bare gather, turn by turn."""
+    generator = np.random.default_rng(0)
+    replay = UniformReplay(world, capacity=capacity, n_step=1, gamma=0.99, batch_size=BATCH, seed=0)
+    block = parcel(world, SEATS, generator)
+    while replay.size < capacity:
+        replay.add(block)
+    gather = bare_gather(world, capacity, generator)
+    updates = iter(range(sys.maxsize))
+    ours, bare = [], []
+    for _ in range(rounds):
+        ours.append(per_second(lambda: replay.sample(next(updates)), batches))
+        bare.append(per_second(gather, batches))
+    return {"ours_per_second": round(statistics.median(ours)), "bare_per_second": round(statistics.median(bare)), **ratio(ours, bare)}
+
+
+def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> Callable[[], object]:
+    """The least that a batch can cost: `take` on arrays that hold the rows ready."""
+    space = world.observation[""]
+    frames = generator.integers(1, 9, (capacity, *space.shape), np.uint8).astype(space.dtype)
+    followers = frames if world.stack > 1 else frames + 1
+    columns = [generator.integers(0, 2, capacity), generator.random(capacity, np.float32), generator.random(capacity, np.float32)]
+    offsets = np.arange(world.stack + 1)
+
+    def gather() -> object:
+        rows = generator.integers(0, capacity - world.stack, BATCH)
+        rest = [column.take(rows) for column in columns]
+        if world.stack > 1:
+            return frames.take(rows[:, None] + offsets, axis=0), rest
+        return frames.take(rows, axis=0), followers.take(rows, axis=0), rest
+
+    return gather
+
+
+def insertion(rounds: int) -> dict[str, object]:
+    """Microseconds to add a parcel of 64 KiB, 64 rows of 256 float32; beside it one copy of its observations."""
+    world = spec((256,), "float32", stack=1)
+    replay = UniformReplay(world, capacity=20_000, n_step=1, gamma=0.99, batch_size=BATCH, seed=0)
+    block = parcel(world, 2, np.random.default_rng(0))
+    source = block.columns[OBSERVATIONS]
+    target = np.empty_like(source)
+    ours, bare = [], []
+    for _ in range(rounds):
+        ours.append(1e6 / per_second(lambda: replay.add(block), 400))
+        bare.append(1e6 / per_second(lambda: np.copyto(target, source), 400))
+    return {"microseconds": round(statistics.median(ours), 1), "copy_microseconds": round(statistics.median(bare), 1)}
+
+
+def per_second(work: Callable[[], object], times: int) -> float:
+    """How often a second it can be done."""
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return times / (time.perf_counter() - start)
+
+
+def ratio(ours: list[float], bare: list[float]) -> dict[str, object]:
+    """Median and range of the rounds' ratios."""
+    ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
+    return {"ratio": round(statistics.median(ratios), 3), "range": [round(ratios[0], 3), round(ratios[-1], 3)]}
+
+
+def spec(shape: tuple[int, ...], dtype: str, stack: int) -> Spec:
+    """A spec with such observations and two actions."""
+    observation, action = {"": Space("box", dtype, shape)}, Space("discrete", "int64", (), (2,))
+    return Spec("bench", "default", "async", World("none"), observation, action, "q", HORIZON, stack, Graph(b"", (), (), ()))
+
+
+def parcel(world: Spec, seats: int, generator: np.random.Generator) -> Parcel:
+    """One window of so many seats."""
+    space = world.observation[""]
+    frames, steps = seats * (HORIZON + world.stack), seats * HORIZON
+    columns = {
+        OBSERVATIONS: generator.integers(1, 9, (frames, *space.shape), np.uint8).astype(space.dtype),
+        ACTIONS: generator.integers(0, 2, steps),
+        REWARDS: generator.random(steps, np.float32),
+    }
+    return Parcel(0, 0, np.full(seats, HORIZON, np.int32), np.zeros(seats, np.uint8), columns)
+
+
+if __name__ == "__main__":
+    main()
