@@ -1,0 +1,192 @@
+"""Whom an actor obeys: the highest epoch of its run, then the highest version; and what to do when it hears too little."""
+
+from collections.abc import Callable
+from enum import Enum
+
+from common.messages import Announcement, Beacon, State
+from common.weights import Version
+
+SILENCE_S = 8.0  # without hearing anything, or without an acknowledgement: the connection is made anew
+LINELESS_S = 3.0  # beacons come, but without a line of ours
+BEHIND_S = 1.0  # a version was announced and has not come
+RETRY_S = 2.0  # until a snapshot is asked for again
+RIVAL_S = 10.0  # two learners that alternate within it are rivals
+DOUBLINGS = 2  # of waiting times, from one vain attempt to the next: 8, 16, then 32 s
+NEVER = float("-inf")
+
+
+class Verdict(Enum):
+    """What the origin of a message means."""
+
+    KNOWN = "known"
+    FIRST = "first contact"
+    NEWER = "newer epoch"  # the learner was started again: resend all
+    NEW_RUN = "new run"  # drop what is unacknowledged, take spec and weights anew
+    STALE = "stale"  # of an epoch that is over
+    RIVAL = "rival"  # another learner speaks in turns with ours
+
+    @property
+    def obeyed(self) -> bool:
+        """Whether the message counts."""
+        return self not in (Verdict.STALE, Verdict.RIVAL)
+
+
+class Action(Enum):
+    """What the link has to do."""
+
+    NOTHING = "nothing"
+    ASK = "ask"  # subscribe to a fresh nonce and say hello
+    REBUILD = "rebuild"  # make both sockets anew, resend all, ask
+
+
+class Membership:
+    """One actor's view of the learner of one policy. `draw` gives a fresh random nonce."""
+
+    def __init__(self, draw: Callable[[], int]) -> None:
+        self.run = ""
+        self.life = 0
+        self.epoch = 0
+        self.held: Version | None = None  # the weights in use
+        self.nonce: int | None = None  # the snapshot asked for and not yet here
+        self.confirmed = 0  # the nonce of the last one that came: a hello names it
+        self._draw = draw
+        self._wanted = False
+        self._asks = 0  # in vain
+        self._asked_at = NEVER
+        self._built_at = NEVER
+        self._builds = 0  # since something was last answered
+        self._heard_at = NEVER
+        self._contact_at = NEVER  # since when there was no long silence
+        self._life_at = NEVER  # our own learner's last word
+        self._line_at = NEVER
+        self._behind: tuple[Version, float] | None = None
+        self._restoring = False
+        self._former = 0  # the life that was obeyed before this one
+        self._changed_at = NEVER
+        self._rival_at = NEVER
+
+    def connected(self, now: float) -> None:
+        """The sockets were made, for the first time or anew."""
+        self._built_at = now
+        self._builds += 1
+
+    def beacon(self, beacon: Beacon, now: float) -> Verdict:
+        """Judge a beacon; if it is obeyed, take note of the version it names."""
+        verdict = self._hear(beacon.run, beacon.life, beacon.epoch, now)
+        if verdict.obeyed:
+            self._restoring = beacon.state is State.RESTORING
+            newest = Version(beacon.epoch, beacon.version)
+            if self._behind is None and self.held is not None and self.held < newest:
+                self._behind = newest, now
+        return verdict
+
+    def announcement(self, announcement: Announcement, now: float) -> Verdict:
+        """Judge an announced spec."""
+        return self._hear(announcement.spec.run, announcement.life, announcement.epoch, now)
+
+    def line(self, now: float) -> None:
+        """An obeyed beacon had a line about this life of ours: the learner knows us."""
+        self._line_at = now
+
+    def take(self, run: str, version: Version) -> bool:
+        """Whether weights are to be used: of this run, of an epoch that is not over, newer than those held. They count as held then."""
+        if run != self.run or version.epoch < self.epoch or (self.held is not None and version <= self.held):
+            return False
+        self.held = version
+        if self._behind is not None and version >= self._behind[0]:
+            self._behind = None
+        return True
+
+    def ask(self, now: float) -> int:
+        """A fresh nonce to subscribe to, in place of the one before."""
+        self.nonce = self._draw()
+        self._wanted = False
+        self._asks += 1
+        self._asked_at = now
+        return self.nonce
+
+    def arrived(self, nonce: int) -> bool:
+        """The snapshot of a nonce is here, spec and weights. True if it is the one asked for: unsubscribe, and say hello with it."""
+        if nonce != self.nonce:
+            return False
+        self.nonce, self.confirmed, self._asks, self._behind = None, nonce, 0, None
+        return True
+
+    def contested(self, now: float) -> bool:
+        """Whether two learners claim this address. Their names go to the screen, and nothing is sent until one is left."""
+        return now - self._rival_at < RIVAL_S
+
+    def sends(self, now: float) -> bool:
+        """Whether there is a learner to send parcels to: heard lately, and the only one."""
+        return bool(self.run) and now - self._heard_at < SILENCE_S and not self.contested(now)
+
+    def due(self, now: float, *, drained: bool, unanswered_since: float | None) -> Action:
+        """What to do now. Silence is judged only after the feed was read to its end (`drained`): what is unread is not silence.
+
+        `unanswered_since` is the outbox's. After REBUILD call connected(), after either action ask().
+        """
+        if not drained or self.contested(now):
+            return Action.NOTHING
+        if self._heard_at > self._built_at and (unanswered_since is None or unanswered_since > self._built_at):
+            self._builds = 1
+        if self._dead(now, unanswered_since):
+            return Action.REBUILD
+        return Action.ASK if self._lacks(now) else Action.NOTHING
+
+    def _hear(self, run: str, life: int, epoch: int, now: float) -> Verdict:
+        if now - self._heard_at >= LINELESS_S:
+            self._contact_at = now
+        self._heard_at = now
+        if not self.run:
+            self._wanted = self.nonce is None
+            return self._adopt(run, life, epoch, now, Verdict.FIRST)
+        if run == self.run and epoch < self.epoch:
+            return Verdict.STALE
+        if run == self.run and epoch == self.epoch and life == self.life:
+            self._life_at = now
+            return Verdict.KNOWN
+        if not (run == self.run and epoch > self.epoch) and self._rivals(life, now):
+            self._rival_at = now
+            return Verdict.RIVAL
+        self._wanted, self.nonce = True, None
+        return self._adopt(run, life, epoch, now, Verdict.NEWER if run == self.run else Verdict.NEW_RUN)
+
+    def _rivals(self, life: int, now: float) -> bool:
+        if self.contested(now):
+            return now - self._life_at < RIVAL_S  # else ours has fallen silent: the other has won
+        return life == self._former and now - self._changed_at < RIVAL_S
+
+    def _adopt(self, run: str, life: int, epoch: int, now: float, verdict: Verdict) -> Verdict:
+        if run != self.run:
+            self.held = None
+        self._former, self._changed_at = self.life, now
+        self.run, self.life, self.epoch = run, life, epoch
+        self._life_at = self._line_at = now
+        self._rival_at = NEVER
+        self._behind = None
+        self._asks = 0
+        return verdict
+
+    def _dead(self, now: float, unanswered_since: float | None) -> bool:
+        patience_s = SILENCE_S * _growth(self._builds)
+        if now - max(self._heard_at, self._built_at) >= patience_s:
+            return True
+        if unanswered_since is None or self._restoring:
+            return False
+        return now - max(unanswered_since, self._built_at, self._contact_at) >= patience_s
+
+    def _lacks(self, now: float) -> bool:
+        """Whether a snapshot is to be asked for."""
+        if not self.run or now - self._heard_at >= LINELESS_S:
+            return False  # nobody there: what is subscribed stands, and is repeated when the connection comes
+        if self.nonce is not None:
+            return now - max(self._asked_at, self._contact_at) >= RETRY_S * _growth(self._asks)
+        if self._wanted:
+            return True
+        if self._behind is not None and now - self._behind[1] >= BEHIND_S:
+            return True
+        return not self._restoring and now - max(self._line_at, self._asked_at, self._contact_at) >= LINELESS_S
+
+
+def _growth(attempts: int) -> int:
+    return 1 << max(0, min(attempts - 1, DOUBLINGS))

@@ -1,0 +1,120 @@
+"""Who takes part in a run: each actor's place in the seed tree, and whether it is still there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypedDict
+
+SILENT_S = 10.0
+
+
+class Presence(StrEnum):
+    """An actor's state in a word."""
+
+    JOINING = "joining"  # has its place, has not spoken yet
+    ACTIVE = "active"
+    SILENT = "silent"
+    LEFT = "left"
+
+
+class MemberState(TypedDict):
+    """One member as a checkpoint keeps it."""
+
+    actor: str
+    incarnation: int
+    index: int
+    start: int
+
+
+class RosterState(TypedDict):
+    """A roster as a checkpoint keeps it. Plain data, for msgpack or JSON."""
+
+    starts: list[int]
+    members: list[MemberState]
+
+
+@dataclass(slots=True)
+class Member:
+    """One life of an actor. No two lives within a run share both `index` and `start`: together they are its place in the seed tree."""
+
+    actor: str
+    incarnation: int
+    index: int
+    start: int  # how often the index was given out before
+    heard_at: float
+    spoke: bool = False
+    left: bool = False
+    longest_step_s: float = 0.0
+
+    def presence(self, now: float) -> Presence:
+        """Its state: an actor whose steps are long may be silent for longer."""
+        if self.left:
+            return Presence.LEFT
+        if now - self.heard_at >= max(SILENT_S, 3 * self.longest_step_s):
+            return Presence.SILENT
+        return Presence.ACTIVE if self.spoke else Presence.JOINING
+
+
+class Roster:
+    """The members of a run by name. A member keeps its index while it is there, and until another needs it."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+        self._starts: list[int] = []  # how often each index was given out
+
+    def __iter__(self) -> Iterator[Member]:
+        """The members by index, those who left or fell silent among them."""
+        return iter(sorted(self._members.values(), key=lambda member: member.index))
+
+    def present(self, now: float) -> int:
+        """How many are there: the number that shares the credit."""
+        return sum(member.presence(now) in (Presence.ACTIVE, Presence.JOINING) for member in self._members.values())
+
+    def join(self, actor: str, incarnation: int, now: float) -> Member:
+        """The place of this life: the one it has, else its name's index, else the first free one.
+
+        A new one must be durable before it is told.
+        """
+        member = self._members.get(actor)
+        if member is not None and member.incarnation == incarnation:
+            member.heard_at, member.left = now, False
+            return member
+        index = self._free(now) if member is None else member.index
+        self._members = {name: other for name, other in self._members.items() if other.index != index}
+        member = self._members[actor] = Member(actor, incarnation, index, self._starts[index], now)
+        self._starts[index] += 1
+        return member
+
+    def hear(self, actor: str, incarnation: int, now: float, longest_step_s: float = 0.0) -> None:
+        """Anything came from it. A life that is not the member's own any more is a late word, and nothing changes."""
+        member = self._members.get(actor) or self.join(actor, incarnation, now)
+        if member.incarnation == incarnation:
+            member.heard_at, member.spoke, member.left = now, True, False
+            member.longest_step_s = max(member.longest_step_s, longest_step_s)
+
+    def leave(self, actor: str, incarnation: int) -> None:
+        """It said goodbye."""
+        member = self._members.get(actor)
+        if member is not None and member.incarnation == incarnation:
+            member.left = True
+
+    def state(self) -> RosterState:
+        """What must survive this process, so that no place is given out twice."""
+        members = [MemberState(actor=m.actor, incarnation=m.incarnation, index=m.index, start=m.start) for m in self]
+        return RosterState(starts=list(self._starts), members=members)
+
+    @classmethod
+    def restore(cls, state: RosterState, now: float) -> "Roster":
+        """The roster of the next start of the learner: each member has as long as ever to be heard."""
+        roster = cls()
+        roster._starts = list(state["starts"])
+        for m in state["members"]:
+            roster._members[m["actor"]] = Member(m["actor"], m["incarnation"], m["index"], m["start"], now)
+        return roster
+
+    def _free(self, now: float) -> int:
+        there = (Presence.ACTIVE, Presence.JOINING)
+        taken = {member.index for member in self._members.values() if member.presence(now) in there}
+        index = next(number for number in range(len(taken) + 1) if number not in taken)
+        self._starts += [0] * (index + 1 - len(self._starts))
+        return index
