@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from learner.figures import UNKNOWN, compact, count, duration, figure, one_line, printable, rate, sparkline
@@ -37,6 +38,7 @@ def draw(status: Status, width: int, height: int, hint: str = "") -> Text:
     for row in rows:
         row.truncate(inner, overflow="ellipsis", pad=True)
         frame.append("\n│ ", "dim").append_text(row).append(" │", "dim")
+    hint = hint if cell_len(status.join) + cell_len(hint) + 10 <= width else ""  # what is to be pasted stays whole
     frame.append("\n").append_text(_edge("╰", Text(status.join, "bold"), Text(hint, "dim"), "╯", width))
     lines = (printable(line) for line in frame.plain.split("\n"))
     frame.plain = "\n".join(lines)  # of the same length, so the styles stay where they are
@@ -68,7 +70,8 @@ def _clock(status: Status) -> Text:
 
 
 def _edge(left: str, text: Text, right_text: Text, right: str, width: int) -> Text:
-    """A border line with something written into it at both ends."""
+    """A border line with something written into it at both ends; the right one only where it takes less than half."""
+    right_text = right_text if 2 * right_text.cell_len <= width else Text()
     room = width - 8 - (right_text.cell_len + 2 if right_text else 0)
     text.truncate(max(0, room), overflow="ellipsis")
     edge = Text.assemble((f"{left}─", "dim"))

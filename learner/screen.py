@@ -58,6 +58,12 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+def _size(stream: TextIO) -> tuple[int, int]:
+    """Columns and lines; 80 by 24 where there is no terminal, or one that does not say (a container's may be 0 by 0)."""
+    columns, lines = os.get_terminal_size(stream.fileno()) if stream.isatty() else (0, 0)
+    return columns or 80, lines or 24
+
+
 class _LivePanel:
     """Frames drawn over one another; log lines and prints scroll past above them."""
 
@@ -66,6 +72,7 @@ class _LivePanel:
         from rich.console import Console
         from rich.live import Live
 
+        self._stream = stream
         self._console = Console(file=stream)
         # What is written to our own terminal by others would tear the frame, so it goes through the console; a redirected file stays one.
         self._live = Live(
@@ -75,23 +82,22 @@ class _LivePanel:
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=sys.stderr.isatty(),
         )
-        self._size = self._console.size
+        self._size = _size(stream)
 
     def draw(self, status: Status) -> None:
         """Replace the frame."""
         from learner.panel import draw
 
-        size = self._console.size
-        frame = draw(status, size.width, size.height - 1, "Ctrl-C finishes and saves")
+        size = _size(self._stream)
+        self._console.size = size  # rich would ask the terminal behind standard input
+        frame = draw(status, size[0], size[1] - 1, "Ctrl-C finishes and saves")
         if not self._live.is_started:
             self._live.start()
             self._console.show_cursor(True)  # a killed learner could not bring it back
-        self._live.update(frame)
-        if size == self._size:
-            self._live.refresh()
-        else:
+        if size != self._size:
             self._size = size
-            self._console.clear()  # the terminal has wrapped the old frame: begin on an empty screen, which draws anew
+            self._console.clear()  # the terminal has wrapped the old frame: begin on an empty screen
+        self._live.update(frame, refresh=True)
 
     def leave(self) -> None:
         """Keep the last frame, below it the cursor."""
