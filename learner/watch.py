@@ -7,12 +7,12 @@ from common.address import Address
 from common.errors import FarflungError, Refused
 from common.messages import State, Telemetry
 from common.sockets import Context, feed_subscriber
+from common.topics import telemetry
 from common.wire import open_frame, read
 from learner.figures import duration
 from learner.screen import can_draw, line
 from learner.status import Status, from_document, to_document
 
-TOPIC = b"t/"
 STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects
 
 
@@ -34,7 +34,7 @@ def receive(context: Context, address: Address, timeout_s: float) -> Status:
     """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
     unread = ""
     end = time.monotonic() + timeout_s
-    with feed_subscriber(context, address, [TOPIC]) as socket:
+    with feed_subscriber(context, address, [telemetry()]) as socket:
         while (left := end - time.monotonic()) > 0:
             if not socket.poll(max(1, int(left * 1000))):
                 break

@@ -13,6 +13,7 @@ from common.address import Address
 from common.errors import Refused
 from common.messages import Bye, Telemetry
 from common.sockets import Context
+from common.topics import telemetry
 from common.wire import encode
 from learner.screen import line
 from learner.status import Status, from_document, to_document
@@ -47,7 +48,7 @@ def publish(context: Context) -> Iterator[Callable[..., Address]]:
             with feed:
                 if feed.poll(5000) and feed.recv() == b"\x01t/":
                     for each in frames:
-                        feed.send_multipart([b"t/default/", each])
+                        feed.send_multipart([telemetry("default"), each])
                     feed.poll(5000)  # until the watcher leaves
 
         threads.append(threading.Thread(target=serve))
