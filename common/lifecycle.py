@@ -110,20 +110,22 @@ def main_guard(program: str, function: Callable[[], int], stream: TextIO | None 
 
 
 class Watchdog:
-    """Ends the process, with the stacks of all threads, when a step takes too long. It watches inside its `with` block only.
+    """Ends the process, with the stacks of all threads, when a step takes too long.
 
-    A thread does it, with exit code 75. Code that hangs without releasing the interpreter lock stops that thread too: then
-    faulthandler, which needs no lock, ends the process with exit code 1.
+    A thread does it, with exit code 75; it looks inside the `with` block only. Code that hangs without releasing the interpreter lock
+    stops that thread too: then faulthandler, which needs no lock, ends the process with exit code 1, wherever it hangs.
     """
 
     def __init__(self, timeout_s: float, what: str = "an environment step") -> None:
         self.beats = 0
         self._timeout_s = timeout_s
+        self._nap_s = min(1.0, timeout_s / 4)
         self._what = what
         self._watching = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         if timeout_s > 0:
+            self._arm_fallback()
             self._thread.start()
 
     def beat(self) -> None:
@@ -146,19 +148,17 @@ class Watchdog:
 
     def _watch(self) -> None:
         # Time is counted in naps, not read from a clock: a process that was stopped and continued has not hung.
-        nap_s = min(1.0, self._timeout_s / 4)
-        seen, still_s = -1, 0.0
-        while not self._closed.wait(nap_s):
-            if not self._watching:
-                seen = -1
-                faulthandler.cancel_dump_traceback_later()
-                continue
-            faulthandler.dump_traceback_later(self._timeout_s + 2 * nap_s, exit=True)
-            still_s = still_s + nap_s if self.beats == seen else 0.0
+        seen, still_s = 0, 0.0
+        while not self._closed.wait(self._nap_s):
+            self._arm_fallback()
+            still_s = still_s + self._nap_s if self._watching and self.beats == seen else 0.0
             seen = self.beats
             if still_s >= self._timeout_s:
                 self._end()
         faulthandler.cancel_dump_traceback_later()
+
+    def _arm_fallback(self) -> None:
+        faulthandler.dump_traceback_later(self._timeout_s + 2 * self._nap_s, exit=True)
 
     def _end(self) -> None:
         sys.stderr.write(f"{self._what} has taken longer than {self._timeout_s:g} s; the process ends. What its threads were doing:\n")

@@ -24,6 +24,7 @@ class Log:
     """The log of this process, from `start` to `stop`."""
 
     who: Who
+    clock: Callable[[], float] = time.monotonic
     handlers: list[logging.Handler] = field(default_factory=list)
 
     def copy_to(self, path: Path) -> None:
@@ -41,14 +42,14 @@ class Log:
 
     def _add(self, handler: logging.Handler) -> None:
         handler.setFormatter(_Lines(self.who))
-        handler.addFilter(Sparingly())
+        handler.addFilter(Sparingly(self.clock))
         self.handlers.append(handler)
         logging.getLogger().addHandler(handler)
 
 
-def start(role: str, name: str, level: str = "info", stream: TextIO | None = None) -> Log:
+def start(role: str, name: str, level: str = "info", stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> Log:
     """Write this process's log lines to the stream, by default whatever `sys.stderr` is at that moment."""
-    log = Log(Who(role, name))
+    log = Log(Who(role, name), clock)
     log._add(_Stderr() if stream is None else logging.StreamHandler(stream))
     logging.getLogger().setLevel(level.upper())
     logging.captureWarnings(True)

@@ -23,16 +23,16 @@ class Child:
 
     name: str
     command: tuple[str, ...]
-    process: subprocess.Popen[bytes] | None = None
-    started_at: float = 0.0
-    due_at: float = 0.0  # when its replacement starts
-    delay_s: float = FIRST_DELAY_S
-    starts: int = 0
+    process: subprocess.Popen[bytes]
+    started_at: float
+    starts: int = 1
+    due_at: float | None = None  # when its replacement starts; None while it lives
+    delay_s: float = 0.0
 
     @property
     def pid(self) -> int | None:
-        """Its process, while it has one."""
-        return self.process.pid if self.process else None
+        """Its process, while it lives."""
+        return self.process.pid if self.due_at is None else None
 
 
 class Children:
@@ -45,24 +45,23 @@ class Children:
 
     def add(self, name: str, command: Sequence[str], now: float) -> Child:
         """Start one."""
-        child = Child(name, tuple(command))
+        child = Child(name, tuple(command), self._spawn(name, command), now)
         self.all.append(child)
-        self._start(child, now)
         return child
 
     def tick(self, now: float) -> list[str]:
         """Replace who has died, later each time; gives a sentence for each death."""
         sentences = []
         for child in self.all:
-            if child.process is not None and child.process.poll() is not None:
+            if child.due_at is None and child.process.poll() is not None:
                 sentences.append(self._bury(child, now))
-            elif child.process is None and now >= child.due_at:
-                self._start(child, now)
+            elif child.due_at is not None and now >= child.due_at:
+                sentences += self._replace(child, now)
         return sentences
 
     def stop(self, timeout_s: float) -> list[str]:
         """End all of them: by closing their standard input, then SIGTERM at half time, then SIGKILL; names those that had to be killed."""
-        living = [child for child in self.all if child.process is not None]
+        living = [child for child in self.all if child.due_at is None]
         for child in living:
             _close_input(child)
         deadline = time.monotonic() + timeout_s
@@ -82,37 +81,44 @@ class Children:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop(timeout_s=5.0)
 
-    def _start(self, child: Child, now: float) -> None:
-        with self._log(child).open("ab") as output:
-            child.process = subprocess.Popen(  # noqa: S603 - the command is our own
-                child.command,
+    def _spawn(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        with self._log(name).open("ab") as output:
+            return subprocess.Popen(  # noqa: S603 - the command is our own
+                command,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C in the learner's terminal reaches the learner alone, and the group can be ended as one
             )
-        child.started_at = now
+
+    def _replace(self, child: Child, now: float) -> list[str]:
+        try:
+            child.process = self._spawn(child.name, child.command)
+        except OSError as error:  # no memory, no processes left: the learner goes on without it for a while
+            _wait_longer(child, now)
+            return [f"{child.name} cannot be started: {error}; the next attempt is in {child.delay_s:g} s"]
+        child.started_at, child.due_at = now, None
         child.starts += 1
+        return []
 
     def _bury(self, child: Child, now: float) -> str:
         """Note a death and when the replacement is due."""
-        assert child.process is not None
         code = child.process.returncode
         _close_input(child)
         _signal_group(child, signal.SIGKILL)
-        child.process = None
-        child.delay_s = FIRST_DELAY_S if now - child.started_at >= LONGEST_DELAY_S else min(2 * child.delay_s, LONGEST_DELAY_S)
-        child.due_at = now + child.delay_s
+        if now - child.started_at >= LONGEST_DELAY_S:
+            child.delay_s = 0.0
+        _wait_longer(child, now)
         ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"{child.name} {ending}; another starts in {child.delay_s:g} s (its last line: {last_line(self._log(child))})"
+        return f"{child.name} {ending}; another starts in {child.delay_s:g} s (its last line: {last_line(self._log(child.name))})"
 
-    def _log(self, child: Child) -> Path:
-        return self._folder / f"{child.name}.log"
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
 
 
 def actor_command(
-    address: Address, name: str, environments: int, policy: str, imports: Sequence[str], evaluate: bool = False
+    address: Address, name: str, *, environments: int, policy: str, imports: Sequence[str] = (), evaluate: bool = False
 ) -> tuple[str, ...]:
     """The command line of a local actor."""
     # -P: no folder of the user's may hide our packages; --import looks in the current folder by itself.
@@ -137,15 +143,18 @@ def _environment() -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1"} | inherited
 
 
+def _wait_longer(child: Child, now: float) -> None:
+    child.delay_s = min(max(FIRST_DELAY_S, 2 * child.delay_s), LONGEST_DELAY_S)
+    child.due_at = now + child.delay_s
+
+
 def _close_input(child: Child) -> None:
-    assert child.process is not None
     assert child.process.stdin is not None
     child.process.stdin.close()
 
 
 def _ended(child: Child, until: float) -> bool:
     """Whether it has ended by then (in the time of `time.monotonic`)."""
-    assert child.process is not None
     try:
         child.process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -155,7 +164,6 @@ def _ended(child: Child, until: float) -> bool:
 
 def _signal_group(child: Child, number: signal.Signals) -> None:
     """Send it to the child and to whatever it started."""
-    assert child.process is not None
     try:
         os.killpg(child.process.pid, number)
     except (ProcessLookupError, PermissionError):

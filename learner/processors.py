@@ -8,7 +8,7 @@ from pathlib import Path
 def usable_processors(cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
     """What affinity and the quotas of containers leave; at least one."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, math.ceil(_quota(cgroup, own))))
+    return max(1, math.ceil(min(allowed, _quota(cgroup, own))))
 
 
 def actors_for(processors: int) -> int:

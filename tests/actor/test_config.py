@@ -1,0 +1,56 @@
+from typing import Any
+
+import pytest
+
+from actor.config import ActorConfig, default_name
+from common.address import Address
+from common.config import load
+from common.errors import UsageError
+from common.names import ACTOR
+
+
+def test_an_actor_needs_nothing() -> None:
+    """By default its learner is on this machine and it has one environment."""
+    config = load("actor", ActorConfig, []).config
+    assert config == ActorConfig()
+    assert config.learner == Address("127.0.0.1", 5555, 5556)
+
+
+def test_an_actor_needs_one_address_at_most() -> None:
+    """The address is positional wherever it stands; repeated flags take one word at a time."""
+    config = load(
+        "actor", ActorConfig, ["--import", "worlds", "gpu-box:7000", "--import", "more", "--envs", "16", "--feed-port", "80"]
+    ).config
+    assert config.learner == Address("gpu-box", 7000, 80)
+    assert (config.imports, config.environments) == (("worlds", "more"), 16)
+
+
+def test_the_address_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container would have it."""
+    monkeypatch.setenv("FARFLUNG_ADDRESS", "learner:7000")
+    assert load("actor", ActorConfig, []).config.learner == Address("learner", 7000, 7001)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"address": "host:x"}, "write HOST"),
+        ({"feed_port": 5555}, "--feed-port"),
+        ({"environments": 0}, "--envs"),
+        ({"step_timeout": -1.0}, "--step-timeout"),
+        ({"policy": "a b"}, "--policy 'a b'"),
+        ({"name": "a b"}, "--name 'a b'"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_a_sentence(changes: dict[str, Any], says: str) -> None:
+    """Each names its flag."""
+    with pytest.raises(UsageError, match=says):
+        ActorConfig(**changes)
+
+
+@pytest.mark.parametrize(("host", "expected"), [("box", "box-00002a"), ("b ö x.lan", "b---x.lan-00002a"), ("x" * 90, "x" * 40 + "-00002a")])
+def test_a_default_name_is_always_a_name(host: str, expected: str) -> None:
+    """Whatever this machine is called."""
+    name = default_name(host, 42)
+    assert name == expected
+    assert ACTOR.fullmatch(name)

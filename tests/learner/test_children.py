@@ -1,0 +1,154 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from common.address import parse_address
+from common.config import load
+from learner.children import Child, Children, actor_command, last_line
+
+UNTIL_CLOSED = "import sys; print('ready', flush=True); sys.stdin.read()"
+STUBBORN = """
+import signal, subprocess, sys, threading
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+inner = subprocess.Popen([sys.executable, "-c", "import threading; threading.Event().wait(60)"])
+print(inner.pid, flush=True)
+threading.Event().wait(60)
+"""
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator[Children]:
+    with Children(tmp_path / "logs") as children:
+        yield children
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-S", "-c", program]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Poll for something that another process brings about."""
+    pause = threading.Event()
+    for _ in range(500):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it did not happen within five seconds")
+
+
+def says(folder: Path, child: Child) -> str:
+    until(lambda: last_line(folder / "logs" / f"{child.name}.log") != "nothing")
+    return last_line(folder / "logs" / f"{child.name}.log")
+
+
+def test_a_child_writes_to_its_log_and_ends_when_its_input_closes(children: Children, tmp_path: Path) -> None:
+    """What it writes is in its own log; stopping is polite first, and nobody has to be killed."""
+    child = children.add("local-0", python(UNTIL_CLOSED), now=0.0)
+    assert says(tmp_path, child) == "ready"
+    process = child.process
+    assert os.getsid(process.pid) == process.pid
+    assert children.tick(1.0) == []
+    assert children.stop(5.0) == []
+    assert process.returncode == 0
+
+
+def test_a_child_that_dies_is_replaced_later_each_time(children: Children) -> None:
+    """Its exit code and last line are told; the delay doubles, and is short again for one that lived long."""
+    child = children.add("local-0", python("print('no such environment'); raise SystemExit(3)"), now=0.0)
+    child.process.wait(5)
+    [sentence] = children.tick(1.0)
+    assert sentence == "local-0 ended with exit code 3; another starts in 0.5 s (its last line: no such environment)"
+    assert children.tick(1.4) == []
+    assert (child.pid, child.starts) == (None, 1)
+    children.tick(1.5)
+    assert (child.pid, child.starts) == (child.process.pid, 2)
+    child.process.wait(5)
+    assert "another starts in 1 s" in children.tick(2.0)[0]
+    children.tick(3.0)
+    child.process.wait(5)
+    assert "another starts in 0.5 s" in children.tick(40.0)[0]
+
+
+def test_a_replacement_that_cannot_start_is_tried_again(children: Children, tmp_path: Path) -> None:
+    """A learner goes on when the machine has no room for another process; a first start that fails is an error."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o700)
+    child = children.add("local-0", [str(program)], now=0.0)
+    child.process.wait(5)
+    program.unlink()
+    children.tick(1.0)
+    [sentence] = children.tick(1.5)
+    assert "local-0 cannot be started" in sentence
+    assert "the next attempt is in 1 s" in sentence
+    with pytest.raises(FileNotFoundError):
+        children.add("local-1", [str(program)], now=0.0)
+
+
+def test_a_killed_child_is_told_by_its_signal(children: Children, tmp_path: Path) -> None:
+    """kill -9 of an actor is noticed at the next look."""
+    child = children.add("local-0", python(UNTIL_CLOSED), now=0.0)
+    says(tmp_path, child)
+    os.kill(child.process.pid, signal.SIGKILL)
+    child.process.wait(5)
+    assert "was ended by SIGKILL" in children.tick(1.0)[0]
+
+
+@pytest.mark.slow
+def test_a_stubborn_child_is_killed_with_what_it_started(children: Children, tmp_path: Path) -> None:
+    """One that ignores its closed input and SIGTERM is named and killed at the end of the time, and leaves no orphan."""
+    child = children.add("local-0", [sys.executable, "-c", STUBBORN], now=0.0)
+    inner = psutil.Process(int(says(tmp_path, child)))
+    process = child.process
+    assert children.stop(0.4) == ["local-0"]
+    assert process.returncode == -signal.SIGKILL
+    until(lambda: not inner.is_running() or inner.status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.slow
+def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    """kill -9 of a learner closes its end of the pipe, and no other child holds it open."""
+    parent = f"""
+import sys, threading
+from pathlib import Path
+from learner.children import Children
+children = Children(Path({str(tmp_path)!r}))
+for name in "ab":
+    children.add(name, [sys.executable, "-c", {UNTIL_CLOSED!r}], 0.0)
+print(*(child.pid for child in children.all), flush=True)
+threading.Event().wait(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pids = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
+        process.kill()
+    until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in pids))
+
+
+def test_a_child_inherits_nothing_that_it_would_refuse(children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The learner's own variables are not the actor's."""
+    monkeypatch.setenv("FARFLUNG_STEPS", "3")
+    monkeypatch.setenv("SOMETHING_ELSE", "kept")
+    program = "import os; print([name for name in ('FARFLUNG_STEPS', 'SOMETHING_ELSE', 'OMP_NUM_THREADS') if name in os.environ])"
+    child = children.add("local-0", python(program), now=0.0)
+    assert says(tmp_path, child) == "['SOMETHING_ELSE', 'OMP_NUM_THREADS']"
+
+
+def test_the_command_of_an_actor_is_understood_by_an_actor() -> None:
+    """Every flag that a learner passes on is one that an actor has."""
+    from actor.config import ActorConfig
+
+    command = actor_command(parse_address("[::1]:7000", 80), "local-0", environments=4, policy="p", imports=["a", "b"], evaluate=True)
+    config = load("actor", ActorConfig, command[command.index("actor.main") + 1 :]).config
+    expected = ActorConfig(
+        "[::1]:7000", feed_port=80, policy="p", name="local-0", environments=4, imports=("a", "b"), evaluate=True, until_stdin_closes=True
+    )
+    assert config == expected
+    assert "--evaluate" not in actor_command(parse_address("h"), "local-0", environments=1, policy="p")

@@ -1,0 +1,169 @@
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.config import resolved_toml
+from common.errors import ConfigurationError, UsageError
+from learner.algorithms.settings import DQNSettings
+from learner.config import LearnerConfig, load
+
+
+def test_nothing_said_is_the_dataclass_with_its_defaults() -> None:
+    """`learner` alone trains DQN on CartPole for whoever joins on loopback."""
+    config = load([]).config
+    assert (config.environment, config.actors, config.bind, config.port, config.algorithm) == ("CartPole-v1", 0, "127.0.0.1", 5555, "dqn")
+    assert config.settings == DQNSettings()
+
+
+def test_the_section_of_dqn() -> None:
+    """An algorithm's settings have its name before them."""
+    config = load(["--dqn.learning-rate", "0.5", "--dqn.hidden", "64", "32", "--dqn.no-double", "--actors", "auto"]).config
+    assert config.settings == DQNSettings(learning_rate=0.5, hidden=(64, 32), double=False)
+    assert config.actors == "auto"
+
+
+def test_arguments_and_wrappers_of_the_environment() -> None:
+    """Values are JSON where they are JSON, text otherwise; a JSON object is taken as it is; the later one wins."""
+    config = LearnerConfig(
+        environment_arguments=("map_name=8x8", "is_slippery=false", '{"size": [1, 2], "goal": "a=b"}', "goal = x=y"),
+        wrapper=("TimeLimit:max_episode_steps=50", "RescaleAction:min_action=-1,max_action=1", 'Crop:{"box": [1, 2]}', "Flatten"),
+    )
+    assert config.arguments == {"map_name": "8x8", "is_slippery": False, "size": [1, 2], "goal": " x=y"}
+    assert config.wrappers == (
+        ("TimeLimit", {"max_episode_steps": 50}),
+        ("RescaleAction", {"min_action": -1, "max_action": 1}),
+        ("Crop", {"box": [1, 2]}),
+        ("Flatten", {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"horizon": 2, "settings": DQNSettings(n_step=3)}, "--horizon 2 is shorter than the 3 steps of a return"),
+        ({"batch_size": 200, "capacity": 100, "warmup": 50}, "--batch-size 200 is more than the --capacity of 100"),
+        ({"warmup": 200, "capacity": 150}, "training would never begin"),
+        ({"until": "evaluation > 3"}, "add --evaluate-every"),
+        ({"until": "steps >> 3"}, "not a comparison"),
+        ({"environment_arguments": ("slippery",)}, "write KEY=VALUE"),
+        ({"environment_arguments": ("{1",)}, "is not a JSON object"),
+        ({"wrapper": ("Crop:{1",)}, "--wrapper"),
+        ({"environments": 0}, "--envs must be at least 1"),
+        ({"actors": -1}, "--actors"),
+        ({"seed": -1}, "--seed"),
+        ({"exploration_start": 0.1, "exploration_end": 0.2}, "--exploration-start"),
+        ({"replay_ratio": 0.0}, "--replay-ratio"),
+        ({"tolerance": 0.0}, "--tolerance"),
+        ({"port": 70_000}, "--port"),
+        ({"port": 65_535}, "--feed-port"),
+        ({"port": 7000, "feed_port": 7000}, "--feed-port and --port must differ"),
+        ({"feed_port": -1}, "--feed-port"),
+        ({"name": "a/b"}, "--name 'a/b'"),
+        ({"policy": ""}, "--policy ''"),
+        ({"device": "gpu"}, "cuda:N"),
+        ({"model": "network"}, "package.module:function"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_a_sentence(changes: dict[str, Any], says: str) -> None:
+    """Each impossible number, name or combination names its flag."""
+    with pytest.raises(UsageError, match=says):
+        replace(LearnerConfig(), **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learning_rate": 0.0},
+        {"gamma": 1.1},
+        {"n_step": 0},
+        {"hidden": (0,)},
+        {"target_every": 0},
+        {"polyak": 2.0},
+        {"max_gradient_norm": -1.0},
+    ],
+)
+def test_impossible_settings_of_dqn_are_refused(changes: dict[str, Any]) -> None:
+    """The sentence names the key."""
+    with pytest.raises(UsageError, match=f"dqn.{next(iter(changes)).replace('_', '-')}"):
+        DQNSettings(**changes)
+
+
+def test_edges_that_work() -> None:
+    """A horizon of one with n = 1, a replay ratio without a bound, any free port, a batch as large as the replay."""
+    replace(LearnerConfig(), horizon=1, replay_ratio=float("inf"), port=0, batch_size=1000, capacity=1000, warmup=1000)
+
+
+MINE = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    temperature: float = 2.0
+    '''How warm.'''
+
+class Mine:
+    name = 'mine'
+    Settings = Settings
+"""
+
+
+@pytest.fixture
+def my_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A user's own algorithm in a module on the path."""
+    (tmp_path / "warm.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "warm:Mine"
+    sys.modules.pop("warm", None)
+
+
+def test_a_user_s_algorithm_has_its_own_section(my_algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is the section's name, in flags, variables and files; the file that is written loads again."""
+    loaded = load(["--algorithm", my_algorithm, "--mine.temperature", "3"])
+    assert loaded.config.settings.temperature == 3.0
+    assert isinstance(loaded.config, LearnerConfig)
+    text = resolved_toml(loaded.config, loaded.origins)
+    assert "[mine]\ntemperature = 3.0  # flag\n" in text
+    (tmp_path / "config.toml").write_text(text)
+    assert load(["--config", str(tmp_path / "config.toml")]).config.settings == loaded.config.settings
+    monkeypatch.setenv("FARFLUNG_ALGORITHM", my_algorithm)
+    monkeypatch.setenv("FARFLUNG_MINE_TEMPERATURE", "4")
+    assert load([]).config.settings.temperature == 4.0
+    with pytest.raises(UsageError, match=r"--dqn\.gamma"):
+        load(["--dqn.gamma", "0.5"])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "error", "says"),
+    [
+        ("dqm", UsageError, r"unknown algorithm 'dqm'.* Did you mean dqn\?"),
+        ("json:JSONDecoder", ConfigurationError, "is not an algorithm"),
+        ("nowhere:Mine", ConfigurationError, "cannot import nowhere"),
+    ],
+)
+def test_an_unknown_algorithm_is_refused_in_a_sentence(algorithm: str, error: type[Exception], says: str) -> None:
+    """A misspelt name, a class that is none, a module that is not there."""
+    with pytest.raises(error, match=says):
+        load([f"--algorithm={algorithm}"])
+
+
+def test_every_value_survives_the_run_folder(tmp_path: Path) -> None:
+    """What `config.toml` in a run folder says gives the same configuration."""
+    config = load(
+        ["--feed-port", "7000", "--replay-ratio", "inf", "--wrapper", "A", "--wrapper", "B:k=1", "--no-compress", "--tolerance", "9"]
+    )
+    (tmp_path / "config.toml").write_text(resolved_toml(config.config, config.origins))
+    again = load(["--config", str(tmp_path / "config.toml")])
+    assert vars(again.config) == vars(config.config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["learner.config", "actor.config"])
+def test_help_needs_nothing_heavy(module: str) -> None:
+    """A configuration is read without torch, numpy, gymnasium, onnxruntime or ZeroMQ."""
+    program = f"import sys, {module}; print([m for m in ('torch', 'numpy', 'gymnasium', 'onnxruntime', 'zmq', 'rich') if m in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    assert ended.stdout.strip() == "[]"
