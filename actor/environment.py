@@ -1,8 +1,8 @@
 """Worlds of Gymnasium: how they are made, which spaces they have, and how N of them take their seats. Nothing else imports it."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from actor.seats import Leaf, Seats, Translation
-from actor.worlds import Failures, ListSeats, VectorSeats
+from actor.worlds import Failures, ListSeats, Path, VectorSeats
 from common.errors import ConfigurationError
 from common.names import NAME
-from common.seeds import number
 from common.spec import Space, World
 
 Environment = Any  # gymnasium.Env is generic over what nobody here knows
@@ -97,24 +96,25 @@ def seats(
     and `wait` pauses for so many seconds before it is built again. `beat` is called before every environment step, for a watchdog.
     """
     failures = Failures(on_problem, wait, clock)
-    seed = partial(number, world.seed, "environment", *key)  # then seat and episode, or how often all of them were reset
+    path: Path = (world.seed, "environment", *key)
     if not vector:
         environments = [make(world) for _ in range(count)]
         translation = translate(world, environments[0].observation_space, environments[0].action_space)
-        return ListSeats(environments, partial(make, world), translation, seed=seed, beat=beat, failures=failures)
+        return ListSeats(environments, partial(make, world), translation, key=path, beat=beat, failures=failures)
     environment = make_vector(world, count)
     translation = translate(world, environment.single_observation_space, environment.single_action_space)
     same_step = environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
     again = partial(make_vector, world, count)
-    return VectorSeats(environment, count, again, translation, same_step=same_step, seed=seed, beat=beat, failures=failures)
+    return VectorSeats(environment, count, again, translation, same_step=same_step, key=path, beat=beat, failures=failures)
 
 
 def make(world: World) -> Environment:
     """One environment of the world, in its wrappers."""
     _require_registered(world)
+    # Without Gymnasium's two guards: one only warns of spaces, which are checked here at every reset; one notices steps before a reset.
+    spec = replace(gymnasium.registry[world.environment], order_enforce=False)
     try:
-        # Gymnasium's checker only warns, and only of a first step; what comes in is checked at every reset.
-        environment = gymnasium.make(world.environment, disable_env_checker=True, **world.arguments)
+        environment = gymnasium.make(spec, disable_env_checker=True, **world.arguments)
         for name, arguments in world.wrappers:
             environment = WRAPPERS[name](environment, **arguments)
     except Exception as error:  # somebody else's code
@@ -129,7 +129,7 @@ def make_vector(world: World, count: int) -> Environment:
         raise ConfigurationError(
             f"wrappers go around single environments, not around the vectorised {world.environment}: leave --vector out"
         )
-    if gymnasium.spec(world.environment).vector_entry_point is None:
+    if gymnasium.registry[world.environment].vector_entry_point is None:
         raise ConfigurationError(f"{world.environment} has no vectorised version of its own: leave --vector out")
     try:
         environment = gymnasium.make_vec(world.environment, num_envs=count, vectorization_mode="vector_entry_point", **world.arguments)
@@ -195,15 +195,17 @@ def _require_registered(world: World) -> None:
     """Refuses an id that would import something: names come over the network, modules only from this machine's own --import."""
     if ":" in world.environment:
         raise ConfigurationError(f"{world.environment!r} names a module: give --import MODULE, and the id alone as environment")
-    unknown = [name for name, _ in world.wrappers if name not in WRAPPERS]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], WRAPPERS, 1)
-        hint = f"did you mean {near[0]}?" if near else "register your own with register_wrapper in a package that --import names"
-        raise ConfigurationError(f"no wrapper is registered as {unknown[0]!r}: {hint}")
-    try:
-        gymnasium.spec(world.environment)
-    except gymnasium.error.Error as error:
-        raise ConfigurationError(f"{_sentence(error)} (an environment of your own is registered by --import PACKAGE)") from error
+    if world.environment not in gymnasium.registry:
+        raise ConfigurationError(_unknown("environment", world.environment, gymnasium.registry))
+    for name, _ in world.wrappers:
+        if name not in WRAPPERS:
+            raise ConfigurationError(_unknown("wrapper", name, WRAPPERS))
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return f"no {kind} is registered as {name!r}: {guess}What a package registers is known after --import PACKAGE, here and on each actor"
 
 
 def _not_made(world: World, error: Exception) -> ConfigurationError:

@@ -56,10 +56,6 @@ class Leaf:
         """Its name in trajectories and as an input of the acting graph."""
         return column_name(self.key)
 
-    def rows(self, count: int) -> np.ndarray:
-        """Room for so many: [count, *shape]."""
-        return np.zeros((count, *self.space.shape), self.space.dtype)
-
     def of(self, observation: Any) -> Any:
         """This leaf of an observation, or of a batch of them."""
         return observation[self.key] if self.key else observation
@@ -72,6 +68,13 @@ class Leaf:
             raise ConfigurationError(
                 f"an environment returned {self.column} of {got} where its space says {wanted}: correct the environment"
             )
+
+    def capture(self, observation: Any) -> np.ndarray:
+        """A copy of this leaf of one observation: [*shape]."""
+        row: np.ndarray = np.array(self.of(observation), self.space.dtype)
+        if self.space.kind != "box":
+            row -= self.start
+        return row
 
     def gather(self, observations: Sequence[Any], into: np.ndarray) -> None:
         """Copies observations of as many environments as there are rows: `into [N, *shape]`."""
@@ -100,7 +103,8 @@ class Translation:
 
     def step(self, count: int) -> Step:
         """A step of so many seats, to be filled again and again."""
-        return Step({leaf.column: leaf.rows(count) for leaf in self.leaves}, np.zeros(count, np.float32))
+        rows = {leaf.column: np.zeros((count, *leaf.space.shape), leaf.space.dtype) for leaf in self.leaves}
+        return Step(rows, np.zeros(count, np.float32))
 
     def gather(self, observations: Sequence[Any], into: Step) -> None:
         """Copies one observation of each environment."""
@@ -114,10 +118,7 @@ class Translation:
 
     def capture(self, observation: Any) -> dict[str, np.ndarray]:
         """A copy of one observation, by column: [*shape]."""
-        rows = {leaf.column: leaf.rows(1) for leaf in self.leaves}
-        for leaf in self.leaves:
-            leaf.gather([observation], rows[leaf.column])
-        return {name: row[0] for name, row in rows.items()}
+        return {leaf.column: leaf.capture(observation) for leaf in self.leaves}
 
     def check(self, observation: Any) -> None:
         """Refuses an observation that is not of its own space."""

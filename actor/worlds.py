@@ -8,9 +8,11 @@ import numpy as np
 
 from actor.seats import End, Step, Translation
 from common.errors import EnvironmentFailure
+from common.seeds import generator, number
 from common.trajectory import Ending
 
 Environment = Any  # somebody else's
+Path = tuple[int, *tuple[int | str, ...]]  # in the seed tree, from the root
 
 FAILURES = 5  # so many
 FAILURES_WITHIN_S = 300.0  # in this time are too many
@@ -55,11 +57,11 @@ class ListSeats:
         make: Callable[[], Environment],  # another, where one broke
         translation: Translation,
         *,
-        seed: Callable[[int, int], int],  # of an episode, by seat and number
+        key: Path,  # in the seed tree; then seat and episode
         beat: Callable[[], None],
         failures: Failures,
     ) -> None:
-        self._make, self._translation, self._seed, self._beat, self._failures = make, translation, seed, beat, failures
+        self._make, self._translation, self._key, self._beat, self._failures = make, translation, key, beat, failures
         self._environments, count = environments, len(environments)
         self._episodes = [0] * count
         self._observations: list[Any] = [None] * count
@@ -71,7 +73,7 @@ class ListSeats:
 
     def reset(self) -> Step:
         """Begins an episode in every seat."""
-        self._observations[:] = [self._begin(seat) for seat in range(len(self))]
+        self._observations[:] = [self._begin(seat, fresh=True) for seat in range(len(self))]
         self._rewards[:] = [0.0] * len(self)
         return self._filled({}, [])
 
@@ -106,18 +108,22 @@ class ListSeats:
         self._step.ended, self._step.lost = ended, lost
         return self._step
 
-    def _begin(self, seat: int) -> Any:
+    def _begin(self, seat: int, *, fresh: bool = False) -> Any:
         try:
-            observation = self._reset(seat)
+            observation = self._reset(seat, fresh)
         except Exception as error:  # somebody else's code
             return self._rebuild(seat, error)
         self._translation.check(observation)
         return observation
 
-    def _reset(self, seat: int) -> Any:
-        seed = self._seed(seat, self._episodes[seat])
+    def _reset(self, seat: int, fresh: bool) -> Any:
+        """An episode with a random stream of its own. Only a fresh environment is seeded, for whatever else draws in it: that is dear."""
+        environment, path = self._environments[seat], (*self._key, seat, self._episodes[seat])
         self._episodes[seat] += 1
-        return self._environments[seat].reset(seed=seed)[0]
+        if fresh:
+            return environment.reset(seed=number(*path))[0]
+        environment.unwrapped.np_random = generator(*path)
+        return environment.reset()[0]
 
     def _rebuild(self, seat: int, error: Exception) -> Any:
         """The first observation of a new environment. To fail again is one failure more, so there is an end to it."""
@@ -127,7 +133,7 @@ class ListSeats:
             self._environments[seat] = self._make()
         except Exception as again:  # somebody else's code
             return self._rebuild(seat, again)
-        return self._begin(seat)
+        return self._begin(seat, fresh=True)
 
 
 class VectorSeats:
@@ -141,11 +147,11 @@ class VectorSeats:
         translation: Translation,
         *,
         same_step: bool,  # whether an episode begins in the step that ended the one before it, or in an empty step after that
-        seed: Callable[[int], int],  # of all episodes after a reset, by its number
+        key: Path,  # in the seed tree; then how often it was reset
         beat: Callable[[], None],
         failures: Failures,
     ) -> None:
-        self._make, self._translation, self._seed, self._beat, self._failures = make, translation, seed, beat, failures
+        self._make, self._translation, self._key, self._beat, self._failures = make, translation, key, beat, failures
         self._environment, self._same_step = environment, same_step
         self._resets = 0
         self._step = translation.step(count)
@@ -188,7 +194,7 @@ class VectorSeats:
         return self._step
 
     def _begin(self) -> Any:
-        seed = self._seed(self._resets)
+        seed = number(*self._key, self._resets)
         self._resets += 1
         try:
             observations = self._environment.reset(seed=seed)[0]
