@@ -76,7 +76,8 @@ class Pacing:
         """How many more rows the next update needs."""
         if self.may_update:
             return 0
-        return self.warmup - self.rows + (1 if math.isinf(self.ratio) else math.ceil((self.samples + self.batch) / self.ratio))
+        needed = 1 if math.isinf(self.ratio) else math.ceil((self.samples + self.batch) / self.ratio)
+        return max(1, self.warmup + needed - self.rows)
 
     @property
     def held(self) -> float:
