@@ -10,8 +10,8 @@ from common.address import Address, parse_address
 from common.config import require
 from common.names import ACTOR, NAME, RULE
 
-WORLD = Parameter(group=Group("World", sort_key=1))
-LINK = Parameter(group=Group("Learner", sort_key=2))
+LINK = Parameter(group=Group("Learner", sort_key=1))
+WORLD = Parameter(group=Group("World", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
 
 
@@ -26,18 +26,20 @@ class ActorConfig:
     """The learner's feed, where it is not the next port."""
     policy: Annotated[str, LINK] = "default"
     """The policy to act for."""
-    name: Annotated[str, LINK] = ""
+    name: Annotated[str, LINK, Parameter(show_default=False)] = ""
     """This actor's name; by default host and a random number."""
     environments: Annotated[int, WORLD, Parameter(name="--envs")] = 1
     """Environments in this process."""
-    vector: Annotated[bool, WORLD, Parameter(negative=())] = False
+    vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Use the environment's own vectorised version."""
     imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
     """Package that registers environments; repeatable."""
     allowed: Annotated[tuple[str, ...], WORLD, Parameter(name="--allow-env", show_default=False)] = ()
     """Environment a learner may ask for, by default any registered one; repeatable."""
-    evaluate: Annotated[bool, WORLD, Parameter(negative=())] = False
+    evaluate: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Play the learner's greedy evaluation episodes instead of collecting."""
+    once: Annotated[bool, PROCESS, Parameter(negative=(), show_default=False)] = False
+    """End when the learner's run is over, instead of waiting for the next one."""
     step_timeout: Annotated[float, PROCESS] = 60.0
     """Seconds after which an environment step counts as hung and the process ends; 0: never."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"

@@ -55,7 +55,6 @@ def run(
     body: Callable[[Loaded[C]], int],
     argv: Sequence[str],
     *,
-    usage: str,
     description: str,
     commands: Sequence[Command] = (),
 ) -> int:
@@ -63,8 +62,8 @@ def run(
     origins: dict[str, Origin] = {}
     app = App(
         name=program,
-        help=f"{description}\n\nEach flag is also a variable ({PREFIX}SEED for --seed) and a key of the --config file.",
-        usage=f"Usage: {usage}",
+        help=f"{description}\n\nEach flag is also a variable ({PREFIX}FEED_PORT for --feed-port) and a key of the --config file.",
+        usage=_usage(program, config_class, commands),
         help_format="plaintext",
         version=_version,
         default_parameter=Parameter(negative_iterable=()),
@@ -83,12 +82,13 @@ def run(
     for command in commands:
         app.command(command.target, name=command.name, help=command.help, config=())
     try:
-        return app(argv, exit_on_error=False, print_error=False, result_action="return_value") or 0
+        chosen, bound, _ = app.parse_args(argv, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         word = next(iter(error.unused_tokens or ()), "")
         raise UsageError(f"unexpected word {word!r}.{suggestion(word, [command.name for command in commands])}") from error
     except CycloptsError as error:
         raise UsageError(" ".join(str(error).split())) from error
+    return chosen(*bound.args, **bound.kwargs) or 0
 
 
 def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
@@ -99,7 +99,7 @@ def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
         found.append(loaded)
         return 0
 
-    run(program, config_class, keep, argv, usage=program, description="")
+    run(program, config_class, keep, argv, description="")
     return found[0]
 
 
@@ -149,6 +149,11 @@ def resolved_toml(config: object, origins: Mapping[str, Origin]) -> str:
         else:
             top.append(_line(key, value, origins.get(key)))
     return "\n".join([*top, *sections]) + "\n"
+
+
+def _usage(program: str, config_class: type[Any], commands: Sequence[Command]) -> str:
+    words = [item.name.upper() for item in fields(config_class) if not item.kw_only] + ["COMMAND"] * bool(commands) + ["OPTIONS"]
+    return f"Usage: {program} {' '.join(f'[{word}]' for word in words)}"
 
 
 def _version() -> str:

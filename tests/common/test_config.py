@@ -163,29 +163,29 @@ def test_a_subcommand_is_imported_when_it_is_asked_for(monkeypatch: pytest.Monke
     """Its parameters are its flags; variables and files of the program are not its business; its exit code is the program's."""
     monkeypatch.setenv("FARFLUNG_NONSENSE", "1")
     commands = [Command("shout", "json:dumps", "Write JSON."), Command("broken", "no_such_module:main", "Never imported.")]
-    assert run("car", Car, _not_called, ["shout", "3"], usage="car", description="", commands=commands) == '"3"'
+    assert run("car", Car, _not_called, ["shout", "3"], description="", commands=commands) == '"3"'
 
 
 def test_a_misspelt_subcommand_is_suggested() -> None:
     """A first word that is close to a subcommand names it."""
     commands = [Command("status", "json:dumps", "")]
     with pytest.raises(UsageError, match=r"unexpected word 'statsu'\. Did you mean status\?"):
-        run("car", Engine, _not_called, ["statsu"], usage="car", description="", commands=commands)
+        run("car", Engine, _not_called, ["statsu"], description="", commands=commands)
 
 
 def test_help_shows_every_flag_and_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """Flags, their help and the subcommands are on the page; the exit code is 0."""
     commands = [Command("status", "no_such_module:main", "Say how it goes.")]
-    assert run("car", Car, _not_called, ["--help"], usage="car [COMMAND]", description="Drives.", commands=commands) == 0
+    assert run("car", Car, _not_called, ["--help"], description="Drives.", commands=commands) == 0
     page = capsys.readouterr().out
-    assert page.startswith("Usage: car [COMMAND]")
+    assert page.startswith("Usage: car [ADDRESS] [COMMAND] [OPTIONS]\n")
     for word in ("Drives.", "--top-speed", "A number.", "--motor.cylinder-count", "--extra", "--config", "status", "Say how it goes."):
         assert word in page
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     """--version writes the version of the distribution."""
-    assert run("car", Car, _not_called, ["--version"], usage="car", description="") == 0
+    assert run("car", Car, _not_called, ["--version"], description="") == 0
     assert capsys.readouterr().out.strip()[0].isdigit()
 
 
