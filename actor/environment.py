@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from actor.seats import Leaf, Seats, Translation
-from actor.worlds import Failures, ListSeats, Path, VectorSeats
+from actor.worlds import Failures, ListSeats, VectorSeats
 from common.errors import ConfigurationError
 from common.names import NAME
 from common.spec import Space, World
@@ -96,16 +96,18 @@ def seats(
     and `wait` pauses for so many seconds before it is built again. `beat` is called before every environment step, for a watchdog.
     """
     failures = Failures(on_problem, wait, clock)
-    path: Path = (world.seed, "environment", *key)
+    place = ("environment", *key)
     if not vector:
         environments = [make(world) for _ in range(count)]
         translation = translate(world, environments[0].observation_space, environments[0].action_space)
-        return ListSeats(environments, partial(make, world), translation, key=path, beat=beat, failures=failures)
+        return ListSeats(environments, partial(make, world), translation, seed=world.seed, key=place, beat=beat, failures=failures)
     environment = make_vector(world, count)
     translation = translate(world, environment.single_observation_space, environment.single_action_space)
     same_step = environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
     again = partial(make_vector, world, count)
-    return VectorSeats(environment, count, again, translation, same_step=same_step, key=path, beat=beat, failures=failures)
+    return VectorSeats(
+        environment, count, again, translation, same_step=same_step, seed=world.seed, key=place, beat=beat, failures=failures
+    )
 
 
 def make(world: World) -> Environment:

@@ -12,7 +12,6 @@ from common.seeds import generator, number
 from common.trajectory import Ending
 
 Environment = Any  # somebody else's
-Path = tuple[int, *tuple[int | str, ...]]  # in the seed tree, from the root
 
 FAILURES = 5  # so many
 FAILURES_WITHIN_S = 300.0  # in this time are too many
@@ -57,11 +56,13 @@ class ListSeats:
         make: Callable[[], Environment],  # another, where one broke
         translation: Translation,
         *,
-        key: Path,  # in the seed tree; then seat and episode
+        seed: int,
+        key: tuple[int | str, ...],  # place in the seed tree; below it are seat and episode
         beat: Callable[[], None],
         failures: Failures,
     ) -> None:
-        self._make, self._translation, self._key, self._beat, self._failures = make, translation, key, beat, failures
+        self._make, self._translation, self._beat, self._failures = make, translation, beat, failures
+        self._seed, self._key = seed, key
         self._environments, count = environments, len(environments)
         self._episodes = [0] * count
         self._observations: list[Any] = [None] * count
@@ -121,8 +122,8 @@ class ListSeats:
         environment, path = self._environments[seat], (*self._key, seat, self._episodes[seat])
         self._episodes[seat] += 1
         if fresh:
-            return environment.reset(seed=number(*path))[0]
-        environment.unwrapped.np_random = generator(*path)
+            return environment.reset(seed=number(self._seed, *path))[0]
+        environment.unwrapped.np_random = generator(self._seed, *path)
         return environment.reset()[0]
 
     def _rebuild(self, seat: int, error: Exception) -> Any:
@@ -147,11 +148,13 @@ class VectorSeats:
         translation: Translation,
         *,
         same_step: bool,  # whether an episode begins in the step that ended the one before it, or in an empty step after that
-        key: Path,  # in the seed tree; then how often it was reset
+        seed: int,
+        key: tuple[int | str, ...],  # place in the seed tree; below it is how often it was reset
         beat: Callable[[], None],
         failures: Failures,
     ) -> None:
-        self._make, self._translation, self._key, self._beat, self._failures = make, translation, key, beat, failures
+        self._make, self._translation, self._beat, self._failures = make, translation, beat, failures
+        self._seed, self._key = seed, key
         self._environment, self._same_step = environment, same_step
         self._resets = 0
         self._step = translation.step(count)
@@ -194,7 +197,7 @@ class VectorSeats:
         return self._step
 
     def _begin(self) -> Any:
-        seed = number(*self._key, self._resets)
+        seed = number(self._seed, *self._key, self._resets)
         self._resets += 1
         try:
             observations = self._environment.reset(seed=seed)[0]
