@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
 
 import cyclopts.config
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnusedCliTokensError
 
 from common.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 C = TypeVar("C")
 
@@ -139,11 +142,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"the configuration file {path} is not TOML: {error}") from error
 
 
-def resolved_toml(config: object, origins: Mapping[str, Origin]) -> str:
+def resolved_toml(config: "DataclassInstance", origins: Mapping[str, Origin]) -> str:
     """Every value with the origin it has, as a file that `--config` takes."""
     top, sections = [], []
     for key, value in _entries(config):
-        if is_dataclass(value):
+        if is_dataclass(value) and not isinstance(value, type):
             lines = [_line(name, inner, origins.get(f"{key}.{name}")) for name, inner in _entries(value)]
             sections += ["", f"[{key}]", *lines]
         else:
@@ -162,10 +165,10 @@ def _version() -> str:
     return version("farflung")
 
 
-def _entries(config: object) -> Iterator[tuple[str, object]]:
+def _entries(config: "DataclassInstance") -> Iterator[tuple[str, object]]:
     """The keys and values of one level of a configuration."""
     hints = get_type_hints(type(config), include_extras=True)
-    for item in fields(config):  # type: ignore[arg-type]
+    for item in fields(config):
         marks = (mark for mark in getattr(hints[item.name], "__metadata__", ()) if isinstance(mark, Parameter))
         names = [name for mark in marks for name in mark.name or ()]
         yield (names[0].removeprefix("--") if names else item.name.replace("_", "-")), getattr(config, item.name)
