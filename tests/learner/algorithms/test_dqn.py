@@ -1,0 +1,322 @@
+"""DQN, against numbers worked by hand and values known exactly."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from common.errors import ConfigurationError
+from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from common.trajectory import Ending, Parcel
+from learner.algorithms.dqn import DQN
+from learner.algorithms.protocol import Algorithm
+from learner.algorithms.settings import DQNSettings
+from learner.replay.protocol import Batch
+
+CPU = torch.device("cpu")
+VECTOR = {"": Space("box", "float32", (2,))}
+ONLINE = [[1.0, 3.0], [2.0, 5.0]]  # weight [action, state]: the values are (1, 2) in the first state, (3, 5) in the second
+TARGET = [[0.0, 10.0], [0.0, 4.0]]
+
+
+def make_spec(observation: dict[str, Space] = VECTOR, actions: int = 2) -> Spec:
+    """A spec with discrete actions."""
+    action = Space("discrete", "int64", (), (actions,))
+    return Spec("r", "p", "async", World("none"), observation, action, "q", horizon=7, stack=1, graph=Graph(b"", (), (), ()))
+
+
+def make(observation: dict[str, Space] = VECTOR, seed: int = 0, model: Callable[[Spec], nn.Module] | None = None, **others: object) -> DQN:
+    """A small DQN on the CPU."""
+    return DQN(make_spec(observation), DQNSettings(**{"hidden": (8,)} | others), device=CPU, seed=seed, model=model)
+
+
+def table(_: Spec) -> nn.Module:
+    """Values of two states, given one-hot, with nothing else in the way."""
+    return nn.Linear(2, 2, bias=False)
+
+
+def two_states(**others: object) -> DQN:
+    """A DQN whose online and target values are ONLINE and TARGET."""
+    algorithm = make(model=table, **others)
+    algorithm.restore(algorithm.state() | {"network.weight": torch.tensor(ONLINE), "target.weight": torch.tensor(TARGET)})
+    return algorithm
+
+
+def batch(count: int = 1, weights: list[float] | None = None) -> Batch:
+    """From the first state by the first action to the second state: return 1, discount a half."""
+    first, second = np.array([[1, 0]] * count, np.float32), np.array([[0, 1]] * count, np.float32)
+    ones = np.ones(count, np.float32)
+    importance = None if weights is None else np.array(weights, np.float32)
+    return Batch({"": first}, np.zeros(count, np.int64), ones, ones / 2, {"": second}, {}, np.arange(count), importance)
+
+
+def noise(seed: int, count: int = 16) -> Batch:
+    """A batch of random transitions."""
+    generator = np.random.default_rng(seed)
+    first, second = generator.normal(size=(2, count, 2)).astype(np.float32)
+    returns, discounts = generator.normal(size=count).astype(np.float32), np.full(count, 0.9, np.float32)
+    return Batch({"": first}, generator.integers(0, 2, count), returns, discounts, {"": second}, {}, np.arange(count))
+
+
+def train(algorithm: Algorithm, updates: range) -> None:
+    """Some updates on random batches."""
+    for update in updates:
+        algorithm.apply(algorithm.gradients(noise(update)))
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    """Whether two states have the same bits."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("double", "loss", "expected", "slope"),
+    [
+        (False, "huber", 4.5, -1.0),  # target 1 + 10 / 2 = 6, value 1: the error is 5
+        (False, "mse", 25.0, -10.0),
+        (True, "huber", 1.5, -1.0),  # the online network prefers the second action, worth 4: target 1 + 4 / 2 = 3, the error is 2
+        (True, "mse", 4.0, -4.0),
+    ],
+)
+def test_the_loss_of_two_states(double: bool, loss: str, expected: float, slope: float) -> None:
+    """Loss and gradient are those worked by hand; only the value of the chosen action has a gradient."""
+    gradients = two_states(double=double, loss=loss).gradients(batch())
+    assert gradients.metrics["loss"].item() == expected
+    assert gradients.metrics["value"].item() == 1
+    assert gradients.tensors["weight"].tolist() == [[slope, 0], [0, 0]]
+    assert gradients.priorities is None
+
+
+def test_a_discount_of_zero_ends_the_world() -> None:
+    """Where the discount is 0, the target is the return, whatever the bootstrap observation is worth."""
+    row = batch()
+    row.discounts.fill(0)
+    row.returns.fill(4)
+    assert two_states(loss="mse").gradients(row).metrics["loss"].item() == (1 - 4) ** 2
+
+
+def test_importance_weights_scale_losses_and_bring_priorities() -> None:
+    """A weighted batch has the weighted mean as its loss, and tells the replay each row's absolute error."""
+    gradients = two_states(double=False, loss="mse").gradients(batch(2, [1, 0.5]))
+    assert gradients.metrics["loss"].item() == (25 + 12.5) / 2
+    assert gradients.priorities is not None
+    assert gradients.priorities.tolist() == [5, 5]
+
+
+def test_gradients_change_nothing() -> None:
+    """Loss and step are separable: computing gradients leaves every bit of the state."""
+    algorithm = make()
+    before = algorithm.state()
+    algorithm.gradients(noise(0))
+    assert equal(before, algorithm.state())
+
+
+def test_a_step_is_adams() -> None:
+    """Steps along clipped gradients are those of torch's own fused Adam and clipping on the parameters one by one, to rounding."""
+    algorithm = make(learning_rate=0.01, max_gradient_norm=0.5, double=False, loss="mse", target_every=10**6)
+    network, target = make().policy(), make().policy()  # the same seed: the same weights
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for update in range(20):
+        rows = noise(update)
+        algorithm.apply(algorithm.gradients(rows))
+        with torch.no_grad():
+            targets = torch.from_numpy(rows.returns) + 0.9 * target(torch.from_numpy(rows.next_observations[""])).max(dim=1).values
+        values = network(torch.from_numpy(rows.observations[""]))[torch.arange(16), torch.from_numpy(rows.actions)]
+        optimizer.zero_grad()
+        ((values - targets) ** 2).mean().backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 0.5)
+        optimizer.step()
+    for ours, theirs in zip(algorithm.policy().parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "length"), [(0.0, 10.0), (2.0, 2.0), (100.0, 10.0)])
+def test_long_gradients_are_shortened(limit: float, length: float) -> None:
+    """A gradient of length 10 is cut to the limit and left alone below it; a limit of 0 is none. Adam's first moment is a tenth of it."""
+    algorithm = two_states(double=False, loss="mse", max_gradient_norm=limit)
+    algorithm.apply(algorithm.gradients(batch()))
+    assert algorithm.state()["optimizer.exp_avg"].norm().item() == pytest.approx(length / 10)
+
+
+def test_d11_the_target_is_copied_every_so_many_updates() -> None:
+    """Between two copies the target network stands still; at the third update of three it is the online network."""
+    algorithm = make(target_every=3)
+    first = algorithm.state()["target.body.0.weight"]
+    train(algorithm, range(2))
+    assert torch.equal(algorithm.state()["target.body.0.weight"], first)
+    train(algorithm, range(2, 3))
+    state = algorithm.state()
+    assert torch.equal(state["target.body.0.weight"], state["network.body.0.weight"])
+    assert not torch.equal(state["target.body.0.weight"], first)
+
+
+def test_d11_the_target_follows_by_a_share() -> None:
+    """With Polyak averaging the target moves by a quarter of the distance at every update."""
+    algorithm = two_states(polyak=0.25)
+    algorithm.apply(algorithm.gradients(batch()))
+    state = algorithm.state()
+    before = torch.tensor(TARGET)
+    torch.testing.assert_close(state["target.weight"], before + 0.25 * (state["network.weight"] - before))
+
+
+def test_buffers_follow_too() -> None:
+    """What a module keeps besides parameters, such as batch norm's statistics, reaches the target network."""
+    algorithm = make(model=lambda _: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), target_every=2)
+    train(algorithm, range(1))
+    assert not torch.equal(algorithm.state()["target.1.running_mean"], algorithm.state()["network.1.running_mean"])
+    train(algorithm, range(1, 2))
+    assert torch.equal(algorithm.state()["target.1.running_mean"], algorithm.state()["network.1.running_mean"])
+
+
+def test_a_seed_is_its_bits() -> None:
+    """The same seed gives the same bits after training, another seed others, and torch's global generator is left as it was."""
+    torch.manual_seed(1)
+    expected = torch.random.get_rng_state()
+    algorithms = [make(seed=seed) for seed in (5, 5, 6)]
+    assert torch.equal(torch.random.get_rng_state(), expected)
+    for algorithm in algorithms:
+        train(algorithm, range(30))
+    one, again, other = (algorithm.state() for algorithm in algorithms)
+    assert equal(one, again)
+    assert not equal(one, other)
+
+
+@pytest.mark.parametrize("updates", [0, 5])
+@pytest.mark.parametrize("polyak", [0.0, 0.1])
+def test_a_restored_algorithm_goes_on_bit_by_bit(updates: int, polyak: float) -> None:
+    """Restoring a state, before the first update or later, leads to the same bits as never having stopped."""
+    whole, resumed = make(target_every=4, polyak=polyak), make(target_every=4, polyak=polyak, seed=9)
+    train(whole, range(updates))
+    resumed.restore(whole.state())
+    for algorithm in (whole, resumed):
+        train(algorithm, range(updates, updates + 9))
+    assert equal(whole.state(), resumed.state())
+
+
+def test_a_state_is_a_copy() -> None:
+    """A state stays what it was while training goes on, and the one restored from is not trained on."""
+    algorithm, other = make(), make(seed=1)
+    train(algorithm, range(3))
+    state = algorithm.state()
+    kept = {name: tensor.clone() for name, tensor in state.items()}
+    other.restore(state)
+    train(algorithm, range(3))
+    train(other, range(3))
+    assert equal(state, kept)
+
+
+def test_the_policy_is_live() -> None:
+    """The module handed out once is the one that training changes, also when weights are loaded into it from elsewhere."""
+    algorithm = make()
+    policy = algorithm.policy()
+    policy.load_state_dict(make(seed=3).policy().state_dict())
+    before = [parameter.clone() for parameter in policy.parameters()]
+    train(algorithm, range(1))
+    assert algorithm.policy() is policy
+    assert all((old != new).any() for old, new in zip(before, policy.parameters(), strict=True))
+
+
+def test_frozen_and_unused_parameters() -> None:
+    """A user's module may freeze parameters and leave others unused: the frozen stay, the unused have zero gradients."""
+
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused, self.frozen = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
+
+        def forward(self, observations: torch.Tensor) -> torch.Tensor:
+            values: torch.Tensor = self.used(self.frozen(observations))
+            return values
+
+    algorithm = make(model=lambda _: Odd())
+    gradients = algorithm.gradients(noise(0))
+    assert list(gradients.tensors) == ["used.weight", "used.bias", "unused.weight", "unused.bias"]
+    assert not gradients.tensors["unused.weight"].any()
+    before = algorithm.state()["network.frozen.weight"]
+    algorithm.apply(gradients)
+    assert torch.equal(algorithm.state()["network.frozen.weight"], before)
+
+
+def test_dictionaries_and_dueling() -> None:
+    """A dictionary of observations reaches the network by key, and a dueling head learns the returns of its batch."""
+    algorithm = make(
+        {"place": Space("box", "float32", (2,)), "goal": Space("discrete", "int64", (), (3,))}, dueling=True, learning_rate=0.02
+    )
+    plain = noise(0)
+    leaves = {"place": plain.observations[""], "goal": np.arange(16) % 3}
+    rows = Batch(leaves, plain.actions, plain.returns, 0 * plain.discounts, leaves, {}, plain.indices)
+    losses = []
+    for _ in range(200):
+        gradients = algorithm.gradients(rows)
+        losses.append(gradients.metrics["loss"].item())
+        algorithm.apply(gradients)
+    assert losses[-1] < losses[0] / 2
+
+
+def test_continuous_actions_are_refused() -> None:
+    """A box of actions is refused in one sentence that names it."""
+    spec = make_spec()
+    box = Spec(spec.run, spec.policy, spec.mode, spec.world, VECTOR, Space("box", "float32", (3,)), "q", 7, 1, spec.graph)
+    with pytest.raises(ConfigurationError, match=r"dqn chooses one of several actions; the actions here are box \[3\]"):
+        DQN(box, DQNSettings(), device=CPU, seed=0)
+
+
+def test_s1_3_agents_are_recreated_from_spec_and_seed_never_sent() -> None:
+    """Two learners make the same network from a spec, settings and a seed: only plain data has to travel."""
+    assert equal(make(seed=4).state(), make(seed=4).state())
+
+
+TERMINATING = [[1 / 16, 1 / 8], [1 / 16, 1 / 4], [1 / 8, 1 / 2], [1 / 4, 1]]  # [cell, (left, right)]: a reward of 1 for reaching the last
+ENDLESS = [
+    [1 / 8, 1 / 4],
+    [1 / 8, 1 / 2],
+    [1 / 4, 1],
+    [1 / 2, 2],
+    [1, 2],
+]  # a reward of 1 for each step into the last cell, or against its wall
+
+
+def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
+    """Windows of seven steps of random walks in five cells that end in the last cell, or at a time limit only."""
+    generator = np.random.default_rng(0)
+    parcels, cell, taken = [], int(generator.integers(0, 4)), 0
+    for _ in range(steps // 7):
+        cells: list[list[int]] = [[cell]]
+        endings, actions, rewards = [], [], []
+        for _ in range(7):
+            actions.append(int(generator.integers(0, 2)))
+            cell = min(4, max(0, cell + 2 * actions[-1] - 1))
+            rewards.append(float(cell == 4))
+            cells[-1].append(cell)
+            taken += 1
+            ending = Ending.TERMINATED if terminates and cell == 4 else Ending.TRUNCATED if taken == limit else Ending.OPEN
+            if ending != Ending.OPEN:
+                endings.append(ending)
+                cell, taken = int(generator.integers(0, 4)), 0
+                cells.append([cell])
+        if len(cells[-1]) == 1:
+            cells.pop()
+        else:
+            endings.append(Ending.OPEN)
+        columns = {OBSERVATIONS: np.concatenate(cells), ACTIONS: np.array(actions), REWARDS: np.array(rewards, np.float32)}
+        parcels.append(Parcel(0, 0, np.array([len(part) - 1 for part in cells], np.int32), np.array(endings, np.uint8), columns))
+    return parcels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize(("terminates", "expected"), [(True, TERMINATING), (False, ENDLESS)])
+def test_d9_a_corridor_has_its_analytic_values(terminates: bool, expected: list[list[float]], double: bool) -> None:
+    """Learned values of five cells are within 0.03 of the analytic ones, where the last cell ends the world and where only a clock does."""
+    observation = {"": Space("discrete", "int64", (), (5,))}
+    algorithm = make(observation, hidden=(), gamma=0.5, learning_rate=0.02, loss="mse", target_every=20, double=double)
+    replay = algorithm.replay(make_spec(observation), capacity=1997, batch_size=64, seed=0)
+    for parcel in corridor(terminates, 2100):
+        replay.add(parcel)
+    for update in range(1200):
+        algorithm.apply(algorithm.gradients(replay.sample(update)))
+    with torch.no_grad():
+        values = algorithm.policy()(torch.arange(len(expected)))
+    torch.testing.assert_close(values, torch.tensor(expected), rtol=0, atol=0.03)
