@@ -6,6 +6,8 @@ from enum import IntEnum
 
 from common.errors import Refused
 
+MAX_FIELDS = 10_000  # of one message: it bounds the time that reading takes
+
 
 class Wire(IntEnum):
     """How a field's value is written. Groups, the other two of the format, are not read."""
@@ -18,16 +20,11 @@ class Wire(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field that may be there: once, or any number of times. Numbers that may be there often are also read as one packed block."""
+    """A field that may be there: once, or often. Lists of numbers are read as proto2 writes them, one by one and never packed."""
 
     name: str
     wire: Wire = Wire.BYTES
     many: bool = False
-
-    @property
-    def wires(self) -> tuple[Wire, ...]:
-        """The ways in which it may be written."""
-        return (self.wire, Wire.BYTES) if self.many else (self.wire,)
 
 
 Schema = Mapping[int, Field]
@@ -39,13 +36,15 @@ class Message:
     def __init__(self, data: memoryview, schema: Schema, kind: str) -> None:
         self._kind = kind
         self._values: dict[str, list[int | memoryview]] = {}
-        for number, wire, value in _fields(data, kind):
+        for count, (number, wire, value) in enumerate(_fields(data, kind)):
             field = schema.get(number)
-            if field is None or wire not in field.wires:
-                raise Refused("graph", f"field {number} of a {kind} is not known here")
+            if field is None or wire != field.wire:
+                raise Refused("graph", f"{kind}: field {number} is not known here")
+            if count >= MAX_FIELDS:
+                raise Refused("graph", f"{kind}: there are more than {MAX_FIELDS} fields")
             values = self._values.setdefault(field.name, [])
             if values and not field.many:  # other readers merge the two, so that neither is what was checked
-                raise Refused("graph", f"{field.name} of a {kind} is there twice")
+                raise Refused("graph", f"{kind}: {field.name} is there twice")
             values.append(value)
 
     def integer(self, name: str) -> int:
@@ -53,13 +52,11 @@ class Message:
         return sum(self.integers(name))
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """A list of numbers, packed or not; negative ones are refused."""
-        found: list[int] = []
-        for value in self._values.get(name, ()):
-            found.extend([value] if isinstance(value, int) else _packed(value, self._kind))
+        """A list of numbers; negative ones are refused."""
+        found = tuple(value for value in self._values.get(name, ()) if isinstance(value, int))
         if any(value >= 1 << 63 for value in found):
-            raise Refused("graph", f"{name} of a {self._kind} is negative")
-        return tuple(found)
+            raise Refused("graph", f"{self._kind}: {name} is negative")
+        return found
 
     def text(self, name: str) -> str:
         """A text, empty if it is not there."""
@@ -70,7 +67,7 @@ class Message:
         try:
             return tuple(str(value, "utf-8") for value in self.parts(name))
         except UnicodeDecodeError as error:
-            raise Refused("graph", f"{name} of a {self._kind} is not text") from error
+            raise Refused("graph", f"{self._kind}: {name} is not text") from error
 
     def parts(self, name: str) -> tuple[memoryview, ...]:
         """Blocks of bytes, messages within this one among them."""
@@ -84,7 +81,7 @@ class Message:
         """The one message within this one; refused if it is not there."""
         found = self.messages(name, schema)
         if len(found) != 1:
-            raise Refused("graph", f"{name} of a {self._kind} is missing")
+            raise Refused("graph", f"{self._kind}: {name} is missing")
         return found[0]
 
 
@@ -102,18 +99,11 @@ def _fields(data: memoryview, kind: str) -> Iterator[tuple[int, Wire, int | memo
         elif code in (Wire.FOUR_BYTES, Wire.EIGHT_BYTES):
             length = 4 if code == Wire.FOUR_BYTES else 8
         else:
-            raise Refused("graph", f"field {number} of a {kind} is not known here")
+            raise Refused("graph", f"{kind}: field {number} is not known here")
         if length > len(data) - position:
-            raise Refused("graph", f"a {kind} is cut short")
+            raise Refused("graph", f"{kind}: it is cut short")
         yield number, Wire(code), data[position : position + length]
         position += length
-
-
-def _packed(data: memoryview, kind: str) -> Iterator[int]:
-    position = 0
-    while position < len(data):
-        value, position = _varint(data, position, kind)
-        yield value
 
 
 def _varint(data: memoryview, position: int, kind: str) -> tuple[int, int]:
@@ -125,4 +115,4 @@ def _varint(data: memoryview, position: int, kind: str) -> tuple[int, int]:
             if value >> 64:
                 break
             return value, position + index + 1
-    raise Refused("graph", f"a {kind} is cut short, or holds a number of more than 64 bits")
+    raise Refused("graph", f"{kind}: it is cut short, or holds a number of more than 64 bits")

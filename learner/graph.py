@@ -174,7 +174,10 @@ def _ask(module: nn.Module, questions: Tensors, tensors: Tensors | None = None) 
     observations, further = arguments(questions)
     with torch.no_grad(), translated("cannot answer"):
         answers = functional_call(module, tensors, (observations,), further) if tensors else module(observations, **further)
-    return answers if isinstance(answers, tuple) else (answers,)
+    answers = answers if isinstance(answers, tuple) else (answers,)
+    if odd := [answer for answer in answers if not isinstance(answer, torch.Tensor)]:
+        raise ConfigurationError(f"The policy module gave {type(odd[0]).__name__}, not tensors: one, or a tuple of them.")
+    return answers
 
 
 def _near(expected: torch.Tensor, found: torch.Tensor) -> bool:
