@@ -1,5 +1,6 @@
 """The sockets of every role, with each option and its reason. Options are set here, before bind or connect, and nowhere else."""
 
+import random
 from typing import Any, TypeAlias
 
 import zmq
@@ -13,6 +14,7 @@ Socket: TypeAlias = zmq.Socket[bytes]
 
 FEED_BACKLOG_BYTES = 256 << 20
 MAX_PUSH_MESSAGES = 1024  # a queue in front of the network; what bounds memory and staleness is credit
+COPY_BYTES = 64 << 10  # from here on a send without a copy is cheaper; its buffer must never change again
 GOODBYE_MS = 500  # how long closing waits for what was just said
 
 
@@ -85,6 +87,24 @@ def _socket(context: Context, kind: int, address: Address) -> Socket:
     socket.set(zmq.TCP_KEEPALIVE_CNT, 4)
     made: Socket = socket
     return made
+
+
+def listen(context: Context, address: Address, message_bytes: int) -> tuple[Address, Socket, Socket]:
+    """Both sockets of a learner, and where they really are: port 0 means any pair of free ones."""
+    if address.port:
+        return address, experience_receiver(context, address), feed_publisher(context, address, message_bytes)
+    # Below the range that the kernel gives to those who dial out: there, a reconnecting socket can meet itself.
+    for port in random.Random().sample(range(10_000, 32_000, 2), 50):  # noqa: S311  # a guess, not a secret
+        found = Address(address.host, port, address.feed_port or port + 1)
+        try:
+            receiver = experience_receiver(context, found)
+        except ConfigurationError:
+            continue
+        try:
+            return found, receiver, feed_publisher(context, found, message_bytes)
+        except ConfigurationError:
+            receiver.close()
+    raise ConfigurationError(f"no two free ports on {address.host}: name one with --port")
 
 
 def _bind(socket: Socket, endpoint: str) -> Socket:

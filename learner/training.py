@@ -1,5 +1,6 @@
 """Training: the owner of replay, pacing and algorithm. It knows no sockets, no threads and no clock; every mode drives it."""
 
+import hashlib
 from collections import deque
 from collections.abc import Mapping
 
@@ -8,7 +9,7 @@ import torch
 
 from common.spec import OBSERVATIONS, Spec
 from common.telemetry import History, Spread
-from common.trajectory import Parcel
+from common.trajectory import Parcel, Results
 from common.weights import Version, Weights, pack
 from learner.algorithms.protocol import Algorithm
 from learner.graph import state_arrays
@@ -60,8 +61,13 @@ class Training:
         self.version = Version(self.version.epoch, self.version.number + 1)
         self.published_updates = self.updates
         tensors = self.spec.graph.weights
-        block = pack(tensors, state_arrays(self._module))
+        block = pack(tensors, state_arrays(self._module, self.spec.graph))
         return Weights(self.spec.run, self.spec.policy, self.version, self.steps, self.updates, tensors, block)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the acting weights: two runs that did the same have the same."""
+        return hashlib.blake2b(pack(self.spec.graph.weights, state_arrays(self._module, self.spec.graph)), digest_size=16).hexdigest()
 
     @property
     def unpublished(self) -> int:
@@ -79,13 +85,14 @@ class Progress:
         self.lengths: deque[float] = deque(maxlen=RECENT)
         self.history = History()
         self.lag = Spread()  # versions between what collected a parcel and the newest, when it came in
-        self.evaluations: list[EvaluationResult] = []
+        self.evaluation: EvaluationResult | None = None  # the newest
         self.suspicion = Suspicion()
 
     def count(self, parcel: Parcel, newest: Version) -> None:
         """Add a parcel's steps and results."""
         if parcel.evaluation:
-            self.evaluations.append(EvaluationResult(self.steps, Version(parcel.epoch, parcel.version), parcel.results.returns))
+            if len(parcel.results.returns):
+                self.evaluation = EvaluationResult(self.steps, Version(parcel.epoch, parcel.version), parcel.results)
             return
         self.steps += parcel.rows
         self.episodes += len(parcel.results.returns)
@@ -97,15 +104,26 @@ class Progress:
             self.lag.add(newest.number - parcel.version)
         self.suspicion.look(parcel)
 
+    @property
+    def return_mean(self) -> float | None:
+        """The mean return of the latest episodes."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
+    @property
+    def length_mean(self) -> float | None:
+        """The mean length of the latest episodes."""
+        return sum(self.lengths) / len(self.lengths) if self.lengths else None
+
 
 class EvaluationResult:
     """Greedy episodes of one version."""
 
-    def __init__(self, steps: int, version: Version, returns: np.ndarray) -> None:
+    def __init__(self, steps: int, version: Version, results: Results) -> None:
         self.steps = steps  # counted by the learner when the result came in
         self.version = version
-        self.mean = float(returns.mean())
-        self.episodes = len(returns)
+        self.mean = float(results.returns.mean())
+        self.length_mean = float(results.lengths.mean())
+        self.episodes = len(results.returns)
 
 
 class Suspicion:

@@ -1,0 +1,204 @@
+"""One policy as an actor sees it: what it hears on the feed, what it has to send, whom it obeys. No sockets, no clock."""
+
+import logging
+import secrets
+from collections import deque
+from dataclasses import dataclass
+
+from common import topics, wire
+from common.delivery import Outbox, WhenFull
+from common.errors import Refused
+from common.log import once_every
+from common.membership import Action, Membership, Verdict
+from common.messages import Announcement, Beacon, Bye, Hello, Problem, Report, State
+from common.packing import ParcelFormat
+from common.spec import Spec
+from common.trajectory import Parcel
+from common.weights import Version, Weights
+from common.wire import Envelope, Kind
+
+log = logging.getLogger(__name__)
+
+WAITING_BYTES = 64 << 20  # parcels not yet numbered
+REPORT_S = 2.0
+PROBLEMS = 50
+WORDS = 8  # hello, report, bye: each says what is, so old ones may go
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a snapshot brought: all that an actor needs."""
+
+    spec: Spec
+    index: int
+    start: int
+
+
+class Channel:
+    """The state of one policy at one actor."""
+
+    def __init__(self, policy: str, actor: str, seats: int, evaluates: bool = False, when_full: WhenFull = WhenFull.WAIT) -> None:
+        self.joined: Joined | None = None  # None until a snapshot came, and again when a run has ended
+        self.weights: Weights | None = None
+        self.steps = 0  # of the whole run, as last heard
+        self.state = State.RUN
+        self.private: bytes | None = None  # the topic that is to be subscribed now
+        self.counters: dict[str, float] = {}
+        self._policy, self._actor, self._seats, self._evaluates = policy, actor, seats, evaluates
+        self.membership = Membership(lambda: secrets.randbits(63))
+        self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=secrets.randbits(63), capacity=WAITING_BYTES, when_full=when_full)
+        self._format: ParcelFormat | None = None
+        self._snapshot: Announcement | None = None
+        self._problems: deque[Problem] = deque(maxlen=PROBLEMS)
+        self._problem = 0
+        self._words: deque[bytearray] = deque(maxlen=WORDS)
+        self._report_at = float("-inf")
+
+    @property
+    def subscriptions(self) -> list[bytes]:
+        """What a fresh socket subscribes to."""
+        standing = [topics.weights(self._policy), topics.beacon(self._policy)]
+        return [*standing, self.private] if self.private else standing
+
+    # ---- hearing
+
+    def hear(self, topic: bytes, frame: bytes, now: float) -> None:
+        """Take in one message of the feed; what is odd is named and passed over."""
+        try:
+            opened = wire.open_frame(frame)
+            if opened.kind is Kind.WEIGHTS:
+                self._hear_weights(opened, now, private=topic == self.private)
+                return
+            message = wire.read(opened)
+            if isinstance(message, Beacon) and message.policy == self._policy:
+                self._hear_beacon(message, now)
+            elif isinstance(message, Announcement) and topic == self.private:
+                self._hear_snapshot(message, now)
+        except Refused as refusal:
+            log.warning("a message of the learner is refused: %s", refusal, extra=once_every(10))
+
+    def _hear_beacon(self, beacon: Beacon, now: float) -> None:
+        verdict = self.membership.beacon(beacon, now)
+        self._turn(verdict, beacon.life)
+        if not verdict.obeyed:
+            return
+        self.steps, self.state = beacon.steps, beacon.state
+        for line in beacon.lines:
+            if line.actor == self._actor and line.incarnation == self.outbox.incarnation:
+                self.membership.line(now)
+                self.outbox.acknowledge(line, now)
+        while self.outbox.given_up:
+            number, reason = self.outbox.given_up.popleft()
+            self.problem("refused", f"parcel {number} was not taken: {reason}")
+
+    def _hear_snapshot(self, announcement: Announcement, now: float) -> None:
+        verdict = self.membership.announcement(announcement, now)
+        self._turn(verdict, announcement.life)
+        if verdict.obeyed:
+            self._snapshot = announcement
+
+    def _hear_weights(self, opened: wire.Opened, now: float, private: bool) -> None:
+        spec = self._snapshot.spec if private and self._snapshot else self.joined.spec if self.joined else None
+        if spec is None:
+            return  # of a policy whose graph is not known yet: the snapshot brings them again
+        weights = wire.read_weights(opened, spec.graph.weights)
+        if self.membership.take(weights.run, weights.version):
+            self.weights = weights
+            self.steps = max(self.steps, weights.steps)
+        if private and self._snapshot is not None:
+            self._arrive(self._snapshot)
+
+    def _arrive(self, snapshot: Announcement) -> None:
+        """Spec and weights are here: take the place that they hand out, and say so."""
+        parsed = topics.parse_private(self.private or b"")
+        self._snapshot = None
+        if parsed is None or not self.membership.arrived(parsed.nonce):
+            return
+        self.private = None
+        if self.joined is None:
+            self.joined = Joined(snapshot.spec, snapshot.index, snapshot.start)
+            self._format = ParcelFormat(snapshot.spec)
+        self._hello()
+
+    def _turn(self, verdict: Verdict, life: int) -> None:
+        """What follows from whom we hear."""
+        if verdict is Verdict.NEWER:
+            log.info("the learner was started again: sending again what it did not acknowledge")
+            self.outbox.resend_all()
+        elif verdict is Verdict.NEW_RUN:
+            dropped = self.outbox.unacknowledged
+            log.warning("another run is at this address: %d unacknowledged parcels of the one before are dropped", dropped)
+            self.outbox.end_run(secrets.randbits(63))
+            self.joined = self.weights = self._snapshot = None
+        elif verdict is Verdict.RIVAL:
+            text = f"two learners speak at this address in turns ({self.membership.life:x} and {life:x}): waiting until one is left"
+            log.warning(text, extra=once_every(10))
+
+    # ---- saying
+
+    def due(self, now: float) -> Action:
+        """What the link has to do about its sockets, after it has read its feed to the end."""
+        if self.joined is not None and now - self._report_at >= REPORT_S:
+            self._report_at = now
+            self._report()
+        return self.membership.due(now, drained=True, unanswered_since=self.outbox.unanswered_since)
+
+    def rebuilt(self, now: float) -> None:
+        """The sockets were made anew: what was on its way in the old ones is sent again."""
+        self.membership.connected(now)
+        self.outbox.resend_all()
+
+    def ask(self, now: float) -> None:
+        """Ask for a snapshot under a fresh nonce, and say hello if somebody is known there."""
+        nonce = self.membership.ask(now)
+        self.private = topics.private(self._policy, self._actor, self.outbox.incarnation, nonce)
+        if self.joined is not None:
+            self._hello()
+
+    def next(self, now: float) -> bytes | bytearray | memoryview | None:
+        """The next frame to push."""
+        if not self.membership.sends(now):
+            return None
+        return self._words[0] if self._words else self.outbox.next(now) if self.joined is not None else None
+
+    def sent(self, now: float) -> None:
+        """The frame that `next` gave has left."""
+        if self._words:
+            self._words.popleft()
+        else:
+            self.outbox.sent(now)
+
+    def problem(self, kind: str, text: str) -> None:
+        """Something for the learner's screen."""
+        self._problem += 1
+        self._problems.append(Problem(self._problem, kind, text[-4000:]))
+
+    def bye(self, reason: str) -> None:
+        """The last word."""
+        if self.membership.run:
+            life = self._actor, self.outbox.incarnation
+            self._words.append(wire.encode(Bye(self.membership.run, self._policy, *life, self.outbox.base, reason)))
+
+    def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
+        assert self.joined is not None
+        assert self._format is not None
+        spec = self.joined.spec
+        envelope = Envelope(spec.run, spec.policy, self._actor, incarnation, sequence, base, parcel.epoch, parcel.version, spec.schema)
+        return self._format.encode(envelope, parcel)
+
+    def _hello(self) -> None:
+        held, outbox = self._held, self.outbox
+        life = self._actor, outbox.incarnation
+        run, nonce = self.membership.run, self.membership.confirmed
+        self._words.append(wire.encode(Hello(run, self._policy, *life, nonce, *held, outbox.base, self._seats, self._evaluates)))
+
+    def _report(self) -> None:
+        outbox = self.outbox
+        counters = self.counters | outbox.ledger.figures()
+        life = self._actor, outbox.incarnation
+        run, held = self.membership.run, self._held
+        self._words.append(wire.encode(Report(run, self._policy, *life, outbox.base, *held, counters, tuple(self._problems))))
+
+    @property
+    def _held(self) -> Version:
+        return self.weights.version if self.weights else Version(0, 0)

@@ -1,0 +1,58 @@
+"""The `actor` command: dial a learner, and roll out what it asks for until somebody says stop."""
+
+import secrets
+import socket
+import sys
+import time
+
+from actor.config import ActorConfig, default_name
+from common import config, lifecycle
+from common import log as logs
+from common.config import Loaded
+from common.lifecycle import Stop, Watchdog
+
+ABOUT = "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
+GRACE_S = 3.0  # for the last acknowledgements
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(lifecycle.main_guard("actor", lambda: config.run("actor", ActorConfig, act, sys.argv[1:], description=ABOUT)))
+
+
+def act(loaded: Loaded[ActorConfig]) -> int:
+    """The whole life of an actor."""
+    from actor.channel import Channel  # what needs numpy and sockets is not imported for --help
+    from actor.link import Link
+    from actor.rollout import Rollout
+    from actor.worker import Means
+    from common import sockets
+    from common.plugins import import_packages
+
+    asked = loaded.config
+    name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
+    log = logs.start("actor", name, asked.log_level)
+    import_packages(asked.imports)
+    stop = Stop()
+    if asked.until_stdin_closes:
+        lifecycle.stop_when_closed(stop, sys.stdin.fileno())
+    watchdog = Watchdog(asked.step_timeout)
+    channel = Channel(asked.policy, name, asked.environments, asked.evaluate)
+    means = Means(asked.environments, channel.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat)
+    with lifecycle.signals(stop), sockets.context() as context:
+        link = Link(context, asked.learner, channel)
+        try:
+            Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once).run(asked.evaluate)
+        except Exception as error:
+            channel.problem("ended", str(error))
+            stop.set(str(error), 1)
+            raise
+        finally:
+            link.pump()
+            watchdog.close()
+            link.close(stop.reason, GRACE_S)
+    return stop.exit_code
+
+
+if __name__ == "__main__":
+    main()

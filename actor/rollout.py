@@ -1,0 +1,146 @@
+"""The actor's loop: join, collect windows or play evaluations, send what came of it, and join again when another run is there."""
+
+import logging
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+from actor import worker
+from actor.channel import Joined
+from actor.link import Link
+from actor.seats import Seats
+from actor.worker import Means, Place
+from common.errors import ConfigurationError
+from common.lifecycle import Stop, Watchdog
+from common.log import Who, once_every
+from common.messages import State
+from common.trajectory import Parcel
+from common.weights import Version
+
+log = logging.getLogger(__name__)
+
+PUMP_S = 0.005  # between two looks at the sockets while collecting
+WAIT_S = 0.1  # for something to hear while there is nothing to do
+WAITING_WORD_S = 2.0  # before it says that it waits
+
+
+class Rollout:
+    """One actor at work over one link."""
+
+    def __init__(self, link: Link, means: Means, stop: Stop, watchdog: Watchdog, who: Who, allowed: tuple[str, ...], once: bool) -> None:
+        self._link, self._channel = link, link.channel
+        self._means, self._stop, self._watchdog, self._who = means, stop, watchdog, who
+        self._allowed, self._once = allowed, once
+        self._pumped_at = 0.0
+        self._steps = self._episodes = 0
+        self._longest_step_s = 0.0
+
+    def run(self, evaluates: bool) -> None:
+        """Until somebody says stop, or (`once`) until the run is over."""
+        while (joined := self._join()) is not None:
+            if evaluates:
+                self._evaluate(joined)
+            else:
+                self._collect(joined)
+
+    def _join(self) -> Joined | None:
+        """The snapshot of the run at our address, however long it takes to come."""
+        since = time.monotonic()
+        while not self._over:
+            if self._channel.joined is not None and self._channel.weights is not None:
+                self._require_allowed(self._channel.joined)
+                return self._channel.joined
+            self._link.pump(WAIT_S)
+            if time.monotonic() - since > WAITING_WORD_S and not self._channel.membership.sends(time.monotonic()):
+                log.info("waiting for a learner at %s", self._link.address, extra=once_every(30))
+        return None
+
+    def _collect(self, joined: Joined) -> None:
+        collector, seats = worker.collector(joined.spec, Place(joined.index, joined.start), self._means)
+        log.info("collecting %s as actor %d.%d: %d seats", joined.spec.world.environment, joined.index, joined.start, len(seats))
+        held: Version | None = None
+        with self._seated(seats):
+            while self._stays(joined):
+                weights = self._channel.weights
+                if weights is not None and weights.version != held:
+                    collector.use(weights)
+                    held, self._who.version = weights.version, str(weights.version)
+                collector.steps = max(collector.steps, self._channel.steps)
+                parcel = self._play(collector.window(), len(seats))
+                if parcel is not None:
+                    self._hand_over(joined, parcel)
+
+    def _evaluate(self, joined: Joined) -> None:
+        """Play the wanted episodes whenever enough steps were learned from since the last time."""
+        evaluator, seats = worker.evaluator(joined.spec, Place(joined.index, joined.start), self._means)
+        wanted = joined.spec.evaluation
+        due = 0
+        with self._seated(seats):
+            while self._stays(joined):
+                weights = self._channel.weights
+                if not wanted.every or weights is None or weights.steps < due:
+                    self._link.pump(WAIT_S)
+                    continue
+                due = weights.steps + wanted.every
+                self._who.version = str(weights.version)
+                parcel = self._play(evaluator.evaluate(weights), len(seats))
+                if parcel is not None:
+                    self._hand_over(joined, parcel)
+
+    def _play(self, steps: Generator[None, None, Parcel], seats: int) -> Parcel | None:
+        """Step through a window, looking after the link now and then; None if the process is to end."""
+        before = time.monotonic()
+        while True:
+            try:
+                with self._watchdog:
+                    next(steps)
+            except StopIteration as ended:
+                parcel: Parcel = ended.value
+                self._episodes += len(parcel.results.returns)
+                return parcel
+            now = time.monotonic()
+            self._longest_step_s = max(self._longest_step_s, now - before)
+            self._steps += seats
+            if now - self._pumped_at >= PUMP_S:
+                if self._over:
+                    return None
+                self._pump(0.0)
+                now = time.monotonic()
+            before = now
+
+    def _hand_over(self, joined: Joined, parcel: Parcel) -> None:
+        """Into the outbox; where it is full, or there is no credit, wait: that is how pacing holds collection back."""
+        while self._stays(joined):
+            if self._channel.outbox.offer(parcel, parcel.rows, parcel.size):
+                break
+            self._pump(WAIT_S, waits=True)
+        self._pump(0.0)
+        while self._stays(joined) and self._channel.outbox.ledger.waiting.parcels:
+            self._pump(WAIT_S, waits=True)
+
+    def _pump(self, timeout_s: float, waits: bool = False) -> None:
+        self._channel.counters.update(steps=self._steps, episodes=self._episodes, waits=float(waits), longest_step_s=self._longest_step_s)
+        self._link.pump(timeout_s)
+        self._pumped_at = time.monotonic()
+
+    def _stays(self, joined: Joined) -> bool:
+        return self._channel.joined is joined and not self._over
+
+    @property
+    def _over(self) -> bool:
+        """Whether this process is to end."""
+        if self._once and self._channel.state is State.STOP:
+            self._stop.set("the run is over")
+        return bool(self._stop)
+
+    def _require_allowed(self, joined: Joined) -> None:
+        environment = joined.spec.world.environment
+        if self._allowed and environment not in self._allowed:
+            raise ConfigurationError(f"the learner asks for {environment}, which --allow-env does not name here")
+
+    @contextmanager
+    def _seated(self, seats: Seats) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            seats.close()

@@ -1,0 +1,57 @@
+"""What an actor is made of once it has a spec: seats, policy, explorer and collector, each at its place in the seed tree."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actor import environment, explore
+from actor.collect import Collector, Evaluator
+from actor.policy import Policy
+from actor.seats import Seats
+from common import seeds
+from common.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which actor of the run this is, and how often it has started: no two lives share a random stream."""
+
+    index: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What this process gives its environments: how many, and how to tell, wait and watch."""
+
+    environments: int
+    on_problem: Callable[[str, str], None]
+    wait: Callable[[float], object]
+    clock: Callable[[], float]
+    vector: bool = False
+    beat: Callable[[], None] = lambda: None
+
+
+def collector(spec: Spec, place: Place, means: Means) -> tuple[Collector, Seats]:
+    """A collector for a spec, and the seats that it must give back."""
+    seats = _seats(spec, "actor", place, means)
+    rng = seeds.generator(spec.world.seed, "explore", place.index, place.start)
+    return Collector(spec, seats, Policy(spec.graph), explore.explorer(spec, len(seats), place.index, rng)), seats
+
+
+def evaluator(spec: Spec, place: Place, means: Means) -> tuple[Evaluator, Seats]:
+    """An evaluator for a spec: greedy, and on start states that no collector ever sees."""
+    seats = _seats(spec, "evaluation", place, means)
+    return Evaluator(spec, seats, Policy(spec.graph), explore.greedy(spec)), seats
+
+
+def _seats(spec: Spec, role: str, place: Place, means: Means) -> Seats:
+    return environment.seats(
+        spec.world,
+        means.environments,
+        key=(role, place.index, place.start),
+        on_problem=means.on_problem,
+        wait=means.wait,
+        clock=means.clock,
+        vector=means.vector,
+        beat=means.beat,
+    )

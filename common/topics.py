@@ -1,0 +1,52 @@
+"""The topics of a feed. Libraries send subscriptions in byte order, so `z/`, the question for a snapshot, comes when the others stand."""
+
+from typing import NamedTuple
+
+from common.names import ACTOR, NAME
+
+
+class Private(NamedTuple):
+    """Whose snapshot a private topic asks for."""
+
+    policy: str
+    actor: str
+    incarnation: int
+    nonce: int
+
+
+def announcement(policy: str) -> bytes:
+    """The spec, for whoever watches."""
+    return f"s/{policy}/".encode()
+
+
+def weights(policy: str) -> bytes:
+    """The newest weights."""
+    return f"w/{policy}/".encode()
+
+
+def beacon(policy: str) -> bytes:
+    """The learner's state and its lines to the actors."""
+    return f"c/{policy}/".encode()
+
+
+def telemetry(policy: str = "") -> bytes:
+    """A learner's figures; without a policy those of every learner there."""
+    return f"t/{policy}/".encode() if policy else b"t/"
+
+
+def private(policy: str, actor: str, incarnation: int, nonce: int) -> bytes:
+    """To subscribe to it is to ask for spec and newest weights. Numbers have a fixed width: no topic is the beginning of another."""
+    return f"z/{policy}/{actor}/{incarnation:016x}/{nonce:016x}".encode()
+
+
+def parse_private(topic: bytes) -> Private | None:
+    """Who asks, if this is a well-formed question."""
+    try:
+        kind, rest = topic.decode("ascii").split("/", 1)
+        place, incarnation, nonce = rest.rsplit("/", 2)
+        policy, actor = place.split("/", 1)
+        numbers = int(incarnation, 16), int(nonce, 16)
+    except ValueError:
+        return None
+    known = kind == "z" and NAME.fullmatch(policy) and ACTOR.fullmatch(actor)
+    return Private(policy, actor, *numbers) if known and topic == private(policy, actor, *numbers) else None

@@ -1,0 +1,43 @@
+"""The async mode: everybody runs, and pacing holds the replay ratio. This loop is the training thread."""
+
+import time
+
+from learner.herald import Outlook
+from learner.inlet import Inlet
+from learner.link import Link
+from learner.session import Session
+from learner.training import Training
+
+PUBLISH_S = 0.05  # at least, between two versions
+WAIT_S = 0.05  # for experience, when nothing may be learned
+
+
+def train(training: Training, session: Session, link: Link, inlet: Inlet, publish_every: int) -> None:
+    """Insert what may be inserted, update while it may be updated, publish now and then, until the session is over."""
+    link.publish(training.publish())
+    published_at = time.monotonic()
+    while session.goes_on(link.view):
+        link.check()
+        inserted = insert(training, inlet)
+        inlet.room = 0 if session.enough else training.pacing.room
+        link.outlook = Outlook(inlet.room, training.steps, training.updates)
+        learned = training.pacing.may_update
+        if learned:
+            training.update()
+        now = time.monotonic()
+        wanted = publish_every if learned else 1
+        if training.unpublished >= wanted and now - published_at >= PUBLISH_S:
+            link.publish(training.publish())
+            published_at = now
+        if not (learned or inserted):
+            inlet.wait(WAIT_S)
+    link.publish(training.publish())
+
+
+def insert(training: Training, inlet: Inlet) -> bool:
+    """Take what pacing lets in; gives whether there was any."""
+    any_inserted = False
+    while (parcel := inlet.first()) is not None and (parcel.evaluation or training.pacing.may_insert(parcel.rows)):
+        training.insert(inlet.take())
+        any_inserted = True
+    return any_inserted

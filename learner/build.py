@@ -1,0 +1,113 @@
+"""From a configuration to a learner: the world is described, the algorithm made, the acting graph written and proved."""
+
+import dataclasses
+import secrets
+from dataclasses import dataclass
+
+import torch
+
+from actor import environment
+from common import plugins, seeds
+from common.delivery import Inbox
+from common.errors import ConfigurationError
+from common.membership import Roster, Snapshots
+from common.spec import Evaluation, Exploration, Graph, Spec, World
+from learner import checkpoint, graph
+from learner.algorithms.protocol import Algorithm
+from learner.config import LearnerConfig
+from learner.gate import Gate
+from learner.herald import Herald
+from learner.pacing import Pacing
+from learner.run import Run
+from learner.training import Training
+
+OUTPUTS = {"q": ("q",), "logits": ("logits",), "gaussian": ("mean", "log_std")}
+UNWRITTEN = Graph(b"", (), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """The parts that every mode drives."""
+
+    training: Training
+    gate: Gate
+    herald: Herald
+
+
+def learner(config: LearnerConfig, run: Run, device: torch.device) -> Learner:
+    """Everything but sockets, threads and the clock."""
+    draft = spec(config, run, head=_algorithm_class(config).head)
+    algorithm = _algorithm(config, draft, device)
+    if config.init:
+        _start_from(config.init, algorithm)
+    module = algorithm.policy()
+    acting = graph.export(module, graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head])
+    graph.prove(module, acting)
+    final = dataclasses.replace(draft, graph=acting)
+    run.file("policy", "graph.onnx").write_bytes(acting.model)
+    replay = algorithm.replay(final, capacity=config.capacity, batch_size=config.batch_size, seed=seeds.number(config.seed, "replay"))
+    epoch = 1
+    training = Training(final, algorithm, replay, pacing(config), epoch)
+    snapshots = Snapshots()
+    gate = Gate(final, Inbox(epoch), Roster(), snapshots)
+    return Learner(training, gate, Herald(final, secrets.randbits(63), epoch, gate, snapshots))
+
+
+def spec(config: LearnerConfig, run: Run, head: str) -> Spec:
+    """What actors will be told, but for the graph."""
+    world = World(config.environment, config.arguments, config.wrappers, config.seed)
+    described = environment.describe(world)
+    images = [leaf for leaf in described.observation.values() if leaf.dtype == "uint8" and len(leaf.shape) >= 2]
+    compressed = {key: leaf for key, leaf in described.observation.items() if leaf in images and config.compress}
+    draft = Spec(
+        run=run.identity,
+        policy=config.policy,
+        mode=config.mode,
+        world=world,
+        observation=described.observation,
+        action=described.action,
+        head=head,  # type: ignore[arg-type]  # the algorithm's own word, one of the three
+        horizon=config.horizon,
+        stack=config.stack,
+        graph=UNWRITTEN,
+        exploration=Exploration(config.exploration_start, config.exploration_end, config.exploration_steps, config.exploration_ladder),
+        evaluation=Evaluation(config.evaluate_every, config.evaluate_episodes),
+    )
+    names = dict(zip(draft.observation, draft.observations, strict=True))
+    return dataclasses.replace(draft, compression={names[key].name: "lz4" for key in compressed})
+
+
+def pacing(config: LearnerConfig) -> Pacing:
+    """The replay ratio, with room for as many rows as the warm-up has unless a tolerance is given."""
+    parcel = config.horizon * config.environments
+    least = config.batch_size + config.replay_ratio * parcel
+    tolerance = config.tolerance or max(2 * least, config.replay_ratio * config.warmup)
+    return Pacing(config.replay_ratio, config.batch_size, config.warmup, parcel, tolerance)
+
+
+def _algorithm_class(config: LearnerConfig) -> type[Algorithm]:
+    if config.algorithm == "dqn":
+        from learner.algorithms.dqn import DQN
+
+        built_in: type[Algorithm] = DQN
+        return built_in
+    found: type[Algorithm] = plugins.find(config.algorithm)
+    if getattr(found, "head", None) not in OUTPUTS:
+        raise ConfigurationError(f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(OUTPUTS)}")
+    return found
+
+
+def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algorithm:
+    model = plugins.find(config.model) if config.model else None
+    make: type = _algorithm_class(config)
+    made: Algorithm = make(draft, config.settings, device=device, seed=seeds.number(config.seed, "network"), model=model)
+    return made
+
+
+def _start_from(folder: str, algorithm: Algorithm) -> None:
+    from pathlib import Path
+
+    try:
+        algorithm.restore(checkpoint.load(Path(folder)).tensors)
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise ConfigurationError(f"--init {folder}: its weights do not fit this algorithm, network and environment ({error})") from error

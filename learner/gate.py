@@ -1,0 +1,147 @@
+"""What comes in: every experience message is read, checked, counted, and taken or refused with a reason. No sockets, no clock."""
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+
+from common import topics, wire
+from common.delivery import Admission, Inbox
+from common.errors import Refused
+from common.log import once_every
+from common.membership import Roster, Snapshots
+from common.messages import Bye, Hello, Report
+from common.names import ACTOR
+from common.packing import ParcelFormat
+from common.spec import Spec
+from common.telemetry import Rate
+from common.trajectory import Parcel
+from common.wire import Envelope, Kind, Opened
+
+log = logging.getLogger(__name__)
+
+PROBLEMS = 50  # of all actors, the latest
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A parcel that counts. It is acknowledged when whoever keeps it says so."""
+
+    envelope: Envelope
+    parcel: Parcel
+    frame: bytes | bytearray | memoryview  # as received
+
+
+class Seen:
+    """What one life of an actor said of itself in hello and reports."""
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.seats = 1
+        self.evaluates = False
+        self.version = 0
+        self.counters: dict[str, float] = {}
+        self.rate = Rate()
+        self.problem = 0  # the highest number that was shown
+
+
+class Gate:
+    """The learner's side of every message that an actor sends."""
+
+    def __init__(self, spec: Spec, inbox: Inbox, roster: Roster, snapshots: Snapshots) -> None:
+        self.inbox, self.roster = inbox, roster
+        self.seen: dict[str, Seen] = {}  # by actor
+        self.problems: deque[str] = deque(maxlen=PROBLEMS)
+        self.usual_rows = float(spec.horizon)  # of a parcel
+        self._spec, self._snapshots = spec, snapshots
+        self._shown: set[str] = set()  # reasons that the screen has named already
+        self._format = ParcelFormat(spec)
+
+    def receive(self, frame: bytes | bytearray | memoryview, now: float) -> Accepted | None:
+        """The parcel in a frame, if it is one and is new. Nothing that arrives raises."""
+        try:
+            opened = wire.open_frame(frame)
+            if opened.kind is not Kind.PARCEL:
+                self._hear(opened, now)
+                return None
+            envelope = wire.read_envelope(opened)
+            self._require_ours(envelope.run, envelope.policy)
+        except Refused as refusal:
+            self.inbox.reject(refusal.reason)
+            self._note(refusal, "somebody")
+            return None
+        return self._admit(opened, envelope, frame, now)
+
+    def keep(self, accepted: Accepted) -> None:
+        """It is kept as safely as was asked for: its actor may be told."""
+        envelope = accepted.envelope
+        self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
+
+    def _admit(self, opened: Opened, envelope: Envelope, frame: bytes | bytearray | memoryview, now: float) -> Accepted | None:
+        number = envelope.actor, envelope.incarnation, envelope.sequence
+        self.roster.hear(envelope.actor, envelope.incarnation, now)
+        if self.inbox.admit(*number, envelope.base, now) is not Admission.NEW:
+            return None
+        try:
+            parcel = self._format.decode(opened, envelope)
+        except Refused as refusal:
+            self.inbox.refuse(*number, refusal.reason)
+            self.inbox.commit(*number)
+            self._note(refusal, envelope.actor)
+            return None
+        if not parcel.evaluation:
+            self.usual_rows += (parcel.rows - self.usual_rows) / 16
+        return Accepted(envelope, parcel, frame)
+
+    def _hear(self, opened: Opened, now: float) -> None:
+        message = wire.read(opened)
+        if not isinstance(message, Hello | Report | Bye):
+            raise Refused("kind", f"{opened.kind.name} is not for a learner")
+        self._require_ours(message.run, message.policy)
+        if not ACTOR.fullmatch(message.actor) or not 0 <= message.incarnation < 1 << 64 or message.base < 1:
+            raise Refused("header", "a name, incarnation or base that no actor has")
+        life = message.actor, message.incarnation
+        self.inbox.rebase(*life, message.base, now)
+        if isinstance(message, Bye):
+            self.roster.leave(*life)
+            log.info("%s left: %s", message.actor, message.reason)
+            return
+        longest_step_s = message.counters.get("longest_step_s", 0.0) if isinstance(message, Report) else 0.0
+        self.roster.hear(*life, now, longest_step_s)
+        seen = self._seen(*life)
+        seen.version = message.version
+        if isinstance(message, Report):
+            self._take_report(message, seen, now)
+            return
+        seen.seats, seen.evaluates = message.seats, message.evaluates
+        self._snapshots.confirm(topics.private(message.policy, *life, message.nonce).decode())
+
+    def _seen(self, actor: str, incarnation: int) -> Seen:
+        seen = self.seen.get(actor)
+        if seen is None or seen.incarnation != incarnation:
+            log.info("%s joined", actor)
+            seen = self.seen[actor] = Seen(incarnation)
+        return seen
+
+    def _take_report(self, report: Report, seen: Seen, now: float) -> None:
+        seen.counters = report.counters
+        seen.rate.update(report.counters.get("steps", 0.0), now)
+        for problem in report.problems:
+            if problem.number > seen.problem:
+                seen.problem = problem.number
+                last_line = problem.text.strip().rpartition("\n")[2]
+                self.problems.append(f"{report.actor}: {problem.kind}: {last_line}")
+                log.warning("%s reports: %s\n%s", report.actor, problem.kind, problem.text.rstrip())
+
+    def _require_ours(self, run: str, policy: str) -> None:
+        if run != self._spec.run:
+            raise Refused("run", f"{run}, and this is {self._spec.run}")
+        if policy != self._spec.policy:
+            raise Refused("policy", f"{policy}, and this is {self._spec.policy}")
+
+    def _note(self, refusal: Refused, who: str) -> None:
+        if refusal.reason == "run":
+            return  # actors of a run that is over learn of this one from the beacon
+        if refusal.reason not in self._shown:
+            self._shown.add(refusal.reason)
+            self.problems.append(f"refused from {who}: {refusal}")
+        log.warning("a message of %s is refused (%s)", who, refusal, extra=once_every(10))

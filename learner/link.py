@@ -1,0 +1,181 @@
+"""The network thread: it owns both sockets, drains what arrives, says what is due, and never touches disk or torch."""
+
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import zmq
+
+from common import sockets
+from common.address import Address
+from common.membership import Presence
+from common.messages import State
+from common.sockets import Context
+from common.weights import Weights
+from learner.gate import Gate
+from learner.herald import Herald, Outlook
+from learner.inlet import Inlet
+from learner.status import ActorState, ActorStatus
+
+log = logging.getLogger(__name__)
+
+NAP_S = 0.005  # after emptying the PULL: bursts cost training least
+POLL_MS = 20
+DRAIN_MESSAGES = 1024  # in one go, so that beacons are never late
+VIEW_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the network thread knows, as of a moment ago."""
+
+    actors: tuple[ActorStatus, ...] = ()
+    received: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    refused: tuple[tuple[str, int], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Link:
+    """A learner's connection to everybody, in a thread of its own from `start` to `close`."""
+
+    def __init__(self, context: Context, address: Address, gate: Gate, herald: Herald, inlet: Inlet, message_bytes: int) -> None:
+        self.address, self._pull, self._feed = sockets.listen(context, address, message_bytes)
+        self.view = View()
+        self.outlook = Outlook(0, 0, 0)
+        self._gate, self._herald, self._inlet = gate, herald, inlet
+        self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
+        self._figures: deque[str] = deque(maxlen=1)
+        self._view_at = 0.0
+        self._failure: BaseException | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="network", daemon=True)
+
+    def start(self) -> None:
+        """From now on the thread owns the sockets."""
+        self._thread.start()
+
+    def publish(self, weights: Weights) -> None:
+        """Send these weights; of several at once only the newest."""
+        self._weights.append(weights)
+
+    def tell(self, document: str) -> None:
+        """Send these figures to whoever watches."""
+        self._figures.append(document)
+
+    def check(self) -> None:
+        """Raise what ended the thread, if anything did."""
+        if self._failure is not None:
+            raise RuntimeError("the network thread ended") from self._failure
+
+    def close(self, state: State = State.STOP) -> None:
+        """Say the last word, and end the thread and both sockets."""
+        self._herald.state = state
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for socket in (self._pull, self._feed):
+            socket.close(linger=sockets.GOODBYE_MS)
+
+    def _run(self) -> None:
+        try:
+            poller = zmq.Poller()
+            poller.register(self._pull, zmq.POLLIN)
+            poller.register(self._feed, zmq.POLLIN)
+            while not self._closing.is_set():
+                poller.poll(POLL_MS)
+                if self._round(time.monotonic()):
+                    self._closing.wait(NAP_S)
+            self._farewell(time.monotonic())
+        except BaseException as error:  # the top of a thread: training hears of it and ends
+            log.exception("the network thread ended")
+            self._failure = error
+
+    def _round(self, now: float) -> int:
+        """Hear and say what there is; gives how many experience messages came."""
+        self._hear_subscriptions()
+        heard = self._hear_experience(now)
+        self._take_orders()
+        self._say(now)
+        if now - self._view_at >= VIEW_S:
+            self._view_at, self.view = now, self._look(now)
+        return heard
+
+    def _hear_subscriptions(self) -> None:
+        while int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
+            word = self._feed.recv()
+            topic = word[1:]
+            if word[:1] == b"\x01" and self._herald.subscribed(topic):
+                self._feed.set(zmq.SUBSCRIBE, topic)
+            elif word[:1] == b"\x00":
+                self._feed.set(zmq.UNSUBSCRIBE, topic)
+                self._herald.unsubscribed(topic)
+
+    def _hear_experience(self, now: float) -> int:
+        for count in range(DRAIN_MESSAGES):
+            try:
+                frames = self._pull.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return count
+            accepted = self._gate.receive(frames[0] if len(frames) == 1 else b"", now)
+            if accepted is not None:
+                self._inlet.put(accepted.parcel)
+                self._gate.keep(accepted)
+        return DRAIN_MESSAGES
+
+    def _take_orders(self) -> None:
+        while self._weights:
+            self._herald.publish(self._weights.popleft())
+        while self._figures:
+            self._herald.tell(self._figures.popleft())
+
+    def _say(self, now: float) -> None:
+        steps, updates = self.outlook.steps, self.outlook.updates
+        for topic, frame in self._herald.due(Outlook(self._inlet.free, steps, updates), now):
+            self._feed.get(zmq.EVENTS)  # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
+            self._feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
+
+    def _farewell(self, now: float) -> None:
+        """Take what is here already, and say in what state this learner is now, to all."""
+        self._hear_experience(now)
+        self._take_orders()
+        self._herald.hurry()
+        self._say(now)
+
+    def _look(self, now: float) -> View:
+        inbox = self._gate.inbox
+        return View(
+            actors=self._actors(now),
+            received=inbox.ledger.received,
+            duplicates=inbox.ledger.duplicate,
+            lost=inbox.lost,
+            refused=tuple(sorted(inbox.ledger.refused.items())),
+            problems=tuple(self._gate.problems),
+        )
+
+    def _actors(self, now: float) -> tuple[ActorStatus, ...]:
+        return tuple(actor_status(self._gate, member.actor, member.presence(now), now - member.heard_at) for member in self._gate.roster)
+
+
+def actor_status(gate: Gate, actor: str, presence: Presence, seen_ago: float) -> ActorStatus:
+    """One actor for the screen: what the roster knows, and what it said of itself."""
+    seen = gate.seen.get(actor)
+    if seen is None:
+        return ActorStatus(actor, ActorState.JOINING, seen_ago=seen_ago)
+    counters = seen.counters
+    words = {Presence.SILENT: ActorState.SILENT, Presence.LEFT: ActorState.LEFT, Presence.JOINING: ActorState.JOINING}
+    acting = ActorState.EVALUATING if seen.evaluates else ActorState.WAITING if counters.get("waits") else ActorState.RUNNING
+    return ActorStatus(
+        name=actor,
+        state=words.get(presence, acting),
+        seats=seen.seats,
+        steps_per_second=seen.rate.per_second,
+        episodes=int(counters.get("episodes", 0)),
+        version=seen.version,
+        acknowledged=int(counters.get("acknowledged.parcels", 0)),
+        waiting=int(counters.get("waiting.parcels", 0) + counters.get("sent.parcels", 0)),
+        seen_ago=seen_ago,
+    )

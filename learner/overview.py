@@ -1,0 +1,82 @@
+"""What a learner shows of itself, put together from training, the network thread and the clock."""
+
+from common.messages import State
+from common.telemetry import Rate
+from learner.config import LearnerConfig
+from learner.link import View
+from learner.run import Run
+from learner.status import EvaluationStatus, Status
+from learner.training import EvaluationResult, Training
+
+
+class Overview:
+    """Makes the status, and remembers what only time can tell: rates, and since when nothing moved."""
+
+    def __init__(self, config: LearnerConfig, run: Run, training: Training, device: str, join: str) -> None:
+        self.problems: list[str] = []  # of this process, the newest last
+        self._config, self._run, self._training = config, run, training
+        self._device, self._join = device, join
+        self._steps, self._updates = Rate(), Rate()
+        self._moved: tuple[int, int] = (-1, -1)
+        self._moved_at = 0.0
+        self._best = float("-inf")
+
+    def status(self, view: View, seconds: float, state: State = State.RUN) -> Status:
+        """Everything that is known, so many seconds after the start."""
+        config, training = self._config, self._training
+        progress, pacing = training.progress, training.pacing
+        self._steps.update(training.steps, seconds)
+        self._updates.update(training.updates, seconds)
+        if self._moved != (training.steps, training.updates):
+            self._moved, self._moved_at = (training.steps, training.updates), seconds
+        suspicion = [progress.suspicion.verdict] if progress.suspicion.verdict else []
+        metrics: dict[str, float | None] = {name: float(value) for name, value in training.metrics.items()}
+        return Status(
+            run=self._run.identity,
+            policy=config.policy,
+            mode=config.mode,
+            state=state,
+            environment=config.environment,
+            algorithm=config.algorithm,
+            device=self._device,
+            folder=str(self._run.folder),
+            join=self._join,
+            seconds=seconds,
+            idle_seconds=seconds - self._moved_at,
+            steps=training.steps,
+            steps_target=config.steps or None,
+            until=config.until,
+            updates=training.updates,
+            epoch=training.version.epoch,
+            version=training.version.number,
+            episodes=progress.episodes,
+            return_mean=progress.return_mean,
+            return_history=progress.history.points,
+            length_mean=progress.length_mean,
+            evaluation=self._evaluation(progress.evaluation),
+            loss=metrics.get("loss"),
+            epsilon=training.spec.exploration.epsilon(training.steps) if training.spec.head == "q" else None,
+            learning_rate=getattr(config.settings, "learning_rate", None),
+            steps_per_second=self._steps.per_second,
+            updates_per_second=self._updates.per_second,
+            ratio_wanted=config.replay_ratio,
+            ratio_held=pacing.held,
+            waiting=pacing.reason,
+            lag_p50=progress.lag.p50,
+            lag_p95=progress.lag.p95,
+            replay_size=training.replay.size,
+            replay_capacity=training.replay.capacity,
+            received=view.received,
+            duplicates=view.duplicates,
+            lost=view.lost,
+            refused=dict(view.refused),
+            actors=view.actors,
+            problems=(*suspicion, *view.problems, *self.problems[-10:]),
+            metrics=metrics,
+        )
+
+    def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
+        if result is None:
+            return None
+        self._best = max(self._best, result.mean)
+        return EvaluationStatus(result.mean, result.episodes, result.version.number, self._best, result.length_mean)

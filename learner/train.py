@@ -1,0 +1,144 @@
+"""A whole run on one screen: folder, learner, connection, local actors, training, checkpoint, last words."""
+
+import logging
+import sys
+import time
+
+import torch
+
+from actor.channel import Channel
+from actor.worker import Means
+from common import log as logs
+from common import sockets
+from common.address import Address
+from common.config import Loaded, resolved_toml
+from common.lifecycle import Stop, signals
+from common.plugins import import_packages
+from learner import asynchronous, build, device, sequential
+from learner.build import Learner
+from learner.children import Children, actor_command
+from learner.config import LearnerConfig
+from learner.inlet import Inlet
+from learner.link import Link, View
+from learner.metrics import metrics
+from learner.outlet import Outlet
+from learner.overview import Overview
+from learner.processors import actors_for, usable_processors
+from learner.run import Run, new_run
+from learner.screen import screen
+from learner.session import Session
+from learner.status import to_document
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 5.0  # for local actors to end
+EVALUATION_SEATS = 20
+
+
+def train(loaded: Loaded[LearnerConfig]) -> int:
+    """Train until the goal is reached or somebody says stop; gives the exit code."""
+    started_at = time.monotonic()
+    config = loaded.config
+    import_packages(config.imports)
+    torch.set_num_threads(config.threads)
+    where, reason = device.choose(config.device)
+    run = new_run(config.run_dir, config.name, config.environment, resolved_toml(config, loaded.origins))
+    logger = logs.start("learner", run.name, config.log_level)
+    logger.copy_to(run.file("logs", "learner.log"))
+    log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
+    learner = build.learner(config, run, where)
+    log.info("memory: %s", learner.training.replay.memory)
+    stop = Stop()
+    with signals(stop), Children(run.folder / "logs") as children:
+        drive = in_turns if config.mode == "sequential" else side_by_side
+        session = drive(config, run, learner, children, stop, started_at, str(where))
+        log.info("%s; checkpoint: %s", session.verdict, session.save())
+    sys.stdout.write(last_words(config, run, learner, session))
+    logger.stop()
+    return stop.exit_code
+
+
+def side_by_side(
+    config: LearnerConfig, run: Run, learner: Learner, children: Children, stop: Stop, started_at: float, where: str
+) -> Session:
+    """The async mode: a network thread, actors in their own processes, training here."""
+    inlet = Inlet()
+    feed_port = config.feed_port if config.feed_port is not None else config.port + 1 if config.port else 0
+    message_bytes = sum(tensor.size for tensor in learner.training.spec.graph.weights)
+    with sockets.context() as context:
+        link = Link(context, Address(config.bind, config.port, feed_port), learner.gate, learner.herald, inlet, message_bytes)
+        join = f"actor {link.address}"
+        log.info("listening: %s (feed on port %d)", join, link.address.feed_port)
+        overview = Overview(config, run, learner.training, where, join)
+        telemetry = Outlet("telemetry", lambda status: link.tell(to_document(status)), 1.0)
+        outlets = (screen(config.ui, sys.stdout), metrics(run.folder), telemetry)
+        session = Session(config, run, learner.training, overview, outlets, children, stop, started_at)
+        link.start()
+        try:
+            start_local_actors(config, link.address, children)
+            asynchronous.train(learner.training, session, link, inlet, config.publish_every)
+        finally:
+            session.finish(link.view)
+            link.close()
+            children.stop(GRACE_S)
+    return session
+
+
+def in_turns(config: LearnerConfig, run: Run, learner: Learner, children: Children, stop: Stop, started_at: float, where: str) -> Session:
+    """The sequential mode: everything here, one after the other."""
+    overview = Overview(config, run, learner.training, where, "")
+    outlets = (screen(config.ui, sys.stdout), metrics(run.folder))
+    session = Session(config, run, learner.training, overview, outlets, children, stop, started_at)
+    try:
+        sequential.train(learner.training, session, learner.gate, learner.herald, players(config, learner, stop))
+    finally:
+        session.finish(View())
+    return session
+
+
+def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
+    """The actors and the evaluator that this learner brings along: ordinary ones, over loopback."""
+    near = Address("127.0.0.1" if config.bind in ("0.0.0.0", "::") else config.bind, address.port, address.feed_port)  # noqa: S104
+    now = time.monotonic()
+    for index in range(local_actors(config)):
+        name = f"local-{index}"
+        command = actor_command(near, name, environments=config.environments, policy=config.policy, imports=config.imports)
+        children.add(name, command, now)
+    if config.evaluate_every:
+        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
+        command = actor_command(near, "evaluator", environments=seats, policy=config.policy, imports=config.imports, evaluate=True)
+        children.add("evaluator", command, now)
+
+
+def local_actors(config: LearnerConfig) -> int:
+    """How many actors this learner brings along."""
+    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
+
+
+def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[sequential.Player]:
+    """The actors of the sequential mode, with the same names and sizes."""
+    made: list[sequential.Player] = []
+
+    def means(channel: Channel, environments: int) -> Means:
+        return Means(environments, channel.problem, stop.wait, time.monotonic)
+
+    for index in range(max(1, local_actors(config))):
+        channel = Channel(config.policy, f"local-{index}", config.environments)
+        made.append(sequential.LocalCollector(channel, means(channel, config.environments)))
+    if config.evaluate_every:
+        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
+        channel = Channel(config.policy, "evaluator", seats, evaluates=True)
+        made.append(sequential.LocalEvaluator(channel, means(channel, seats), learner.training.spec.evaluation))
+    return made
+
+
+def last_words(config: LearnerConfig, run: Run, learner: Learner, session: Session) -> str:
+    """What happened, and what to do next."""
+    training = learner.training
+    lines = [session.verdict, f"{training.steps} steps, {training.updates} updates, {training.progress.episodes} episodes"]
+    if training.progress.evaluation:
+        lines[-1] += f", evaluation {training.progress.evaluation.mean:.1f}"
+    lines += [f"parameters: {training.fingerprint}", f"everything is in {run.folder}. To go on:"]
+    lines += [f"  learner --env {config.environment} --init {run.folder}   start from these weights"]
+    lines += [f"  tensorboard --logdir {config.run_dir}   look at the curves"]
+    return "\n".join(lines) + "\n"
