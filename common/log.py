@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+OURS = ("common", "actor", "learner", "broker")  # the level is theirs; of other packages only warnings are shown
+
 
 @dataclass(slots=True)
 class Who:
@@ -51,7 +53,8 @@ def start(role: str, name: str, level: str = "info", stream: TextIO | None = Non
     """Write this process's log lines to the stream, by default whatever `sys.stderr` is at that moment."""
     log = Log(Who(role, name), clock)
     log._add(_Stderr() if stream is None else logging.StreamHandler(stream))
-    logging.getLogger().setLevel(level.upper())
+    for package in OURS:
+        logging.getLogger(package).setLevel(level.upper())
     logging.captureWarnings(True)
     return log
 

@@ -43,12 +43,12 @@ def test_a_line_has_time_role_name_process_and_version(log: Log, stream: io.Stri
 def test_lines_are_copied_to_a_file(log: Log, stream: io.StringIO, tmp_path: Path) -> None:
     """A run folder keeps the same lines; nothing is written after the log has stopped."""
     log.copy_to(tmp_path / "logs" / "learner.log")
-    logging.getLogger("x").info("kept")
+    logging.getLogger("learner.x").info("kept")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("a library warns", stacklevel=1)
     log.stop()
-    logging.getLogger("x").info("too late")
+    logging.getLogger("learner.x").info("too late")
     assert (tmp_path / "logs" / "learner.log").read_text() == stream.getvalue()
     assert "kept" in stream.getvalue()
     assert "a library warns" in stream.getvalue()
@@ -59,9 +59,9 @@ def test_it_follows_a_replaced_stderr(capsys: pytest.CaptureFixture[str], monkey
     """A panel that takes over stderr gets the lines that come while it is there."""
     log = start("learner", "run")
     panel = io.StringIO()
-    logging.getLogger("x").warning("before")
+    logging.getLogger("learner.x").warning("before")
     monkeypatch.setattr("sys.stderr", panel)
-    logging.getLogger("x").warning("meanwhile")
+    logging.getLogger("learner.x").warning("meanwhile")
     log.stop()
     assert "before" in capsys.readouterr().err
     assert "meanwhile" in panel.getvalue()
