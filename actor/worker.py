@@ -54,4 +54,5 @@ def _seats(spec: Spec, role: str, place: Place, means: Means) -> Seats:
         clock=means.clock,
         vector=means.vector,
         beat=means.beat,
+        spec=spec,
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import secrets
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -89,8 +90,7 @@ def _algorithm_class(config: LearnerConfig) -> type[Algorithm]:
     if config.algorithm == "dqn":
         from learner.algorithms.dqn import DQN
 
-        built_in: type[Algorithm] = DQN
-        return built_in
+        return cast(type[Algorithm], DQN)
     found: type[Algorithm] = plugins.find(config.algorithm)
     if getattr(found, "head", None) not in OUTPUTS:
         raise ConfigurationError(f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(OUTPUTS)}")
