@@ -107,6 +107,8 @@ class LearnerConfig:
 
     bind: Annotated[str, NETWORK] = "127.0.0.1"
     """Address to listen on."""
+    insecure: Annotated[bool, NETWORK, Parameter(negative=())] = False
+    """Listen beyond this machine although nothing is encrypted and everybody may send."""
     port: Annotated[int, NETWORK] = 5555
     """Port for experience; 0: any that is free."""
     feed_port: Annotated[int | None, NETWORK] = None
@@ -227,6 +229,17 @@ def _check_combinations(config: LearnerConfig) -> None:
     evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
     require(evaluates, "--until names the evaluation, but there is none: add --evaluate-every")
     _ = config.arguments, config.wrappers
+    _check_exposure(config)
+
+
+def _check_exposure(config: LearnerConfig) -> None:
+    """Whoever reaches the ports may send trajectories and take the policy: beyond loopback only on purpose."""
+    if not (config.bind == "localhost" or config.bind.startswith("127.") or config.bind == "::1" or config.insecure):
+        raise ConfigurationError(
+            f"--bind {config.bind} opens both ports to everybody who can reach them. On a network that you trust add --insecure; "
+            f"else keep to loopback, and on the actor's machine run: "
+            f"ssh -N -L {config.port}:127.0.0.1:{config.port} -L {config.port + 1}:127.0.0.1:{config.port + 1} THIS_HOST"
+        )
 
 
 def _arguments(flag: str, texts: Sequence[str]) -> dict[str, Any]:

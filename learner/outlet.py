@@ -9,18 +9,26 @@ from learner.status import Status
 class Outlet:
     """Takes a status as often as one likes, and passes it on every so often. It never raises."""
 
-    def __init__(self, name: str, write: Callable[[Status], None], interval_s: float, leave: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Status], None],
+        interval_s: float,
+        leave: Callable[[], None] | None = None,
+        evaluations: bool = True,
+    ) -> None:
         self._name = name
         self._write = write
         self._leave = leave
         self._interval_s = interval_s
+        self._evaluations = evaluations  # whether each of them is news
         self._next_s = 0.0
         self._news: object = None
         self._said = ""
 
     def show(self, status: Status) -> None:
         """Pass this on if it is time, or if there is news: another state, an evaluation."""
-        news = (status.state, status.evaluation)
+        news = (status.state, status.evaluation if self._evaluations else None)
         if status.seconds < self._next_s and news == self._news:
             return
         self._news = news

@@ -22,7 +22,7 @@ def screen(ui: Ui, stream: TextIO) -> Outlet:
     if ui == "panel" or (ui == "auto" and can_draw(stream)):
         panel = _LivePanel(stream)
         return Outlet("the panel", panel.draw, PANEL_S, panel.leave)
-    return Outlet("status lines", lambda status: _write(stream, line(status)), LINES_S)
+    return Outlet("status lines", lambda status: _write(stream, line(status)), LINES_S, evaluations=False)
 
 
 def can_draw(stream: TextIO) -> bool:

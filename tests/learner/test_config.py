@@ -167,3 +167,12 @@ def test_help_needs_nothing_heavy(module: str) -> None:
     program = f"import sys, {module}; print([m for m in ('torch', 'numpy', 'gymnasium', 'onnxruntime', 'zmq', 'rich') if m in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "192.168.1.7", "::"])
+def test_listening_beyond_this_machine_is_refused_unless_asked_for(bind):
+    """Without keys anybody who reaches the ports is an actor: that is said, with the ways out, before anything listens."""
+    with pytest.raises(ConfigurationError, match="--insecure"):
+        LearnerConfig(bind=bind)
+    assert LearnerConfig(bind=bind, insecure=True).bind == bind
+    assert LearnerConfig(bind="127.0.0.1").bind == "127.0.0.1"
