@@ -45,7 +45,7 @@ def main() -> None:
     for _ in range(3 if "--quick" in sys.argv else 20):
         for name, arm in arms.items():
             rates[name].append(per_second(arm))
-    medians = {f"{name}s_per_second": round(statistics.median(values)) for name, values in rates.items()}
+    medians = {f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()}
     figures = ratio("ratio", rates["update"], rates["bare"]) | ratio("sampled_ratio", rates["sampled"], rates["bare"])
     print(json.dumps({"bench": "update", "batch": BATCH, **medians, **figures}))
 

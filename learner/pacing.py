@@ -65,11 +65,10 @@ class Pacing:
 
     @property
     def room(self) -> int:
-        """How many more rows collection may bring before an update must come; never 0 while learning waits for rows."""
+        """How many more rows collection may bring before an update must come; at least a parcel while learning waits for rows."""
         if math.isinf(self.ratio):
             return sys.maxsize
-        room = math.floor(self.warmup - self.rows + (self.samples + self.tolerance) / self.ratio)
-        return max(room, 0 if self.may_update else self.parcel)
+        return max(0, math.floor(self.warmup - self.rows + (self.samples + self.tolerance) / self.ratio))
 
     @property
     def missing(self) -> int:
