@@ -43,7 +43,7 @@ class DQN:
             torch.manual_seed(seed)
             network = model(spec) if model else build(spec, settings)
         self._network = network.to(device)
-        self._target = copy.deepcopy(self._network).requires_grad_(False).eval()
+        self._target = copy.deepcopy(self._network).requires_grad_(False).train(mode=False)
         trained = {name: parameter for name, parameter in self._network.named_parameters() if parameter.requires_grad}
         self._names, self._parameters = list(trained), list(trained.values())
         self._weights = join(self._parameters)
@@ -78,7 +78,7 @@ class DQN:
 
     def apply(self, gradients: Gradients) -> None:
         """One step of Adam along the clipped gradient; then the target network follows."""
-        gradient = torch.cat([gradients.tensors[name].reshape(-1) for name in self._names])
+        gradient = torch.cat([gradients.tensors[name].ravel() for name in self._names])
         if self.settings.max_gradient_norm:
             gradient *= (self.settings.max_gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1)
         self._weights.grad = gradient
