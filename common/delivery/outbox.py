@@ -14,6 +14,7 @@ Item = TypeVar("Item")
 Frame = bytes | bytearray | memoryview
 
 SENDINGS = 20  # of one number, each followed by a line that does not cover it: then it is given up
+LONGEST_S = 16.0  # between two sendings of one number; below the longest time after which connections are made anew, or none would end
 
 RUN_ENDED = "run ended"
 UNANSWERED = "unanswered"
@@ -213,7 +214,7 @@ class Outbox(Generic[Item]):
 
     def _missed(self, number: int, now: float) -> None:
         entry = self._sent[number]
-        if now < entry.last_at + max(0.2, 2 * self._usual_s) * _patience(entry):
+        if now < entry.last_at + _patience(max(0.2, 2 * self._usual_s), entry):
             return  # the line may be older than the last sending
         if entry.unanswered >= SENDINGS:
             self._give_up(number, now)
@@ -241,9 +242,9 @@ class Outbox(Generic[Item]):
         return self.base if oldest is not None and now >= self._resend_at(oldest) else 0
 
     def _resend_at(self, entry: _Sent) -> float:
-        return entry.last_at + (1.0 + 4 * self._usual_s) * _patience(entry)
+        return entry.last_at + _patience(1.0 + 4 * self._usual_s, entry)
 
 
-def _patience(entry: _Sent) -> int:
-    """How many times longer than usual to wait: a stalled disk or a slow line must not look like a number that cannot be taken."""
-    return min(1 << entry.unanswered - 1, 8)
+def _patience(first_s: float, entry: _Sent) -> float:
+    """How long to wait for an answer. It grows: a stalled disk or a slow line must not look like a number that cannot be taken."""
+    return min(first_s * min(1 << entry.unanswered - 1, 8), LONGEST_S)

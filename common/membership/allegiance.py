@@ -12,6 +12,7 @@ BEHIND_S = 1.0  # a version was announced and has not come
 RETRY_S = 2.0  # until a snapshot is asked for again
 RIVAL_S = 10.0  # two learners that alternate within it are rivals
 DOUBLINGS = 2  # of waiting times, from one vain attempt to the next: 8, 16, then 32 s
+RUNS = 64  # remembered, at most
 NEVER = float("-inf")
 
 
@@ -61,6 +62,7 @@ class Membership:
         self._line_at = NEVER
         self._behind: tuple[Version, float] | None = None
         self._restoring = False
+        self._reached: dict[str, Version] = {}  # the highest of each run: a run that comes back does not go back
         self._former = 0  # the life that was obeyed before this one
         self._changed_at = NEVER
         self._rival_at = NEVER
@@ -90,9 +92,9 @@ class Membership:
 
     def take(self, run: str, version: Version) -> bool:
         """Whether weights are to be used: of this run, of an epoch that is not over, newer than those held. They count as held then."""
-        if run != self.run or version.epoch < self.epoch or (self.held is not None and version <= self.held):
+        if run != self.run or version < self._reached[run] or version == self.held:
             return False
-        self.held = version
+        self.held = self._reached[run] = version
         if self._behind is not None and version >= self._behind[0]:
             self._behind = None
         return True
@@ -140,7 +142,7 @@ class Membership:
         if not self.run:
             self._wanted = self.nonce is None
             return self._adopt(run, life, epoch, now, Verdict.FIRST)
-        if run == self.run and epoch < self.epoch:
+        if run in self._reached and epoch < self._reached[run].epoch:
             return Verdict.STALE
         if run == self.run and epoch == self.epoch and life == self.life:
             self._life_at = now
@@ -159,6 +161,9 @@ class Membership:
     def _adopt(self, run: str, life: int, epoch: int, now: float, verdict: Verdict) -> Verdict:
         if run != self.run:
             self.held = None
+        self._reached[run] = max(self._reached.pop(run, Version(0, 0)), Version(epoch, 0))
+        if len(self._reached) > RUNS:
+            del self._reached[next(iter(self._reached))]
         self._former, self._changed_at = self.life, now
         self.run, self.life, self.epoch = run, life, epoch
         self._life_at = self._line_at = now

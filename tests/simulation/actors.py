@@ -1,0 +1,163 @@
+"""A simulated actor: the real outbox and membership, and the thin link around them."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from simulation.oracle import Item, Message
+
+from common.messages import Announcement, Beacon, Bye, Hello, Report
+from common.weights import Version
+
+if TYPE_CHECKING:
+    from simulation.simulator import Simulation
+
+
+class SimulatedActor:
+    """One process. Killed and started again, it is another one with the same name."""
+
+    def __init__(self, world: "Simulation", name: str) -> None:
+        self.world, self.name = world, name
+        self.alive = True
+        self.paused_until = 0.0
+        self.feed: deque[Any] = deque()
+        self.subscribed = ""
+        modes = list(world.protocol.WhenFull)
+        self.process = world.draw()
+        self._incarnations = [world.draw()]
+        self.outbox = world.protocol.Outbox(
+            self._encode, incarnation=self._incarnations[0], capacity=800, when_full=world.chance.choice(modes)
+        )
+        self.membership = world.protocol.Membership(world.draw)
+        self._bag: Item | None = None  # what the outbox had no room for
+        self._reported_at = 0.0
+        self._formed: dict[bytes, Message] = {}
+        self._snapshot: Announcement | None = None
+        self._connect()
+        self._tick()
+
+    def receive(self, message: Any) -> None:
+        """Something came on the feed: it is read at the next turn."""
+        if self.alive:
+            self.feed.append(message)
+
+    def reconnected(self, noticed: bool) -> None:
+        """The connection broke and stands again: subscriptions are repeated by themselves."""
+        if self.subscribed:
+            self._send(("subscribe", self.subscribed))
+        if noticed:
+            self.outbox.resend_all()
+
+    def _encode(self, item: Item, incarnation: int, sequence: int, base: int) -> bytes:
+        words = (self.membership.run, self.name, incarnation, sequence, base, item.identity, "x" * item.size)
+        frame = "|".join(map(str, words)).encode()
+        self._formed[frame] = Message(frame, self.membership.run, self.name, incarnation, sequence, base, item)
+        return frame
+
+    def _send(self, message: Any) -> None:
+        self.world.up(self.name, message)
+
+    def _connect(self) -> None:
+        self.membership.connected(self.world.now)
+        self._ask()
+
+    def _ask(self) -> None:
+        if self.subscribed:
+            self._send(("unsubscribe", self.subscribed))
+        nonce = self.membership.ask(self.world.now)
+        self.subscribed = f"z/default/{self.name}/{self.outbox.incarnation}/{nonce}"
+        self._send(("subscribe", self.subscribed))
+        self._hello()
+
+    def _hello(self) -> None:
+        if self.membership.run:
+            m = self.membership
+            version = m.held or Version(0, 0)
+            self._send(Hello(m.run, "default", self.name, self.outbox.incarnation, m.confirmed, *version, self.outbox.base))
+
+    def _tick(self) -> None:
+        if not self.alive:
+            return
+        now, world = self.world.now, self.world
+        world.schedule.at(max(self.paused_until, now + world.chance.uniform(0.05, 0.15)), self._tick)
+        if now < self.paused_until:
+            return
+        for _ in range(min(len(self.feed), 20)):
+            self._read(self.feed.popleft())
+        self._look_after_connection()
+        self._collect()
+        self._flush()
+        if now - self._reported_at >= 2 and self.membership.run:
+            self._reported_at = now
+            version = self.membership.held or Version(0, 0)
+            self._send(Report(self.membership.run, "default", self.name, self.outbox.incarnation, self.outbox.base, *version))
+        world.oracle.require(self.outbox.ledger.balanced, "an actor's ledger balances")
+
+    def _read(self, message: Any) -> None:
+        now, membership = self.world.now, self.membership
+        match message:
+            case Beacon():
+                if self._judged(membership.beacon(message, now)):
+                    for line in message.lines:
+                        self._take_line(message.run, line)
+            case (nonce, Announcement() as announcement):
+                if self._judged(membership.announcement(announcement, now)) and nonce == membership.nonce:
+                    self._snapshot = announcement
+                    place = announcement.index, announcement.start
+                    self.world.oracle.placed(announcement.spec.run, self.name, self.outbox.incarnation, *place)
+            case (nonce, str() as run, Version() as version):
+                if membership.take(run, version):
+                    self.world.oracle.obeys(self.name, self.process, run, version)
+                if nonce and run == membership.run and self._snapshot and self._snapshot.spec.run == run and membership.arrived(nonce):
+                    self._send(("unsubscribe", self.subscribed))
+                    self.subscribed, self._snapshot = "", None
+                    self._hello()
+
+    def _judged(self, verdict: Any) -> bool:
+        self.world.oracle.seen[verdict.value] += 1
+        if verdict.value == "newer epoch":
+            self.outbox.resend_all()
+        if verdict.value == "new run":
+            self._incarnations.append(self.world.draw())
+            self.outbox.end_run(self._incarnations[-1])
+            self._bag = None
+        if verdict.obeyed:
+            self.world.oracle.follows(self.name, self.process, self.membership.run, self.membership.epoch)
+        return verdict.obeyed  # type: ignore[no-any-return]
+
+    def _take_line(self, run: str, line: Any) -> None:
+        if (line.actor, line.incarnation) != (self.name, self.outbox.incarnation):
+            return
+        self.membership.line(self.world.now)
+        self.world.oracle.told(run, self.name, line, self.world.now)
+        self.outbox.acknowledge(line, self.world.now)
+        self.world.oracle.taken(self.name, self._incarnations, self.outbox)
+
+    def _look_after_connection(self) -> None:
+        action = self.membership.due(self.world.now, drained=not self.feed, unanswered_since=self.outbox.unanswered_since)
+        if action.value == "rebuild":
+            self.world.oracle.seen["rebuilds"] += 1
+            self.world.remake(self.name)
+            self.outbox.resend_all()
+            self._connect()
+        elif action.value == "ask":
+            self._ask()
+
+    def _collect(self) -> None:
+        if self._bag is None and self.membership.held and self.world.produces():
+            self._bag = self.world.item(self.membership.run)
+        if self._bag is not None and self.outbox.offer(self._bag, self._bag.rows, self._bag.size):
+            self._bag = None
+
+    def _flush(self) -> None:
+        now = self.world.now
+        for _ in range(8):
+            frame = self.outbox.next(now) if self.membership.sends(now) else None
+            if frame is None or self.world.chance.random() < 0.05:  # the socket may have no room
+                return
+            self.world.oracle.leaves(self._formed[frame], self.membership.run)
+            self.outbox.sent(now)
+            self._send(self._formed[frame])
+
+    def say_goodbye(self) -> None:
+        """Leave on purpose."""
+        self._send(Bye(self.membership.run, "default", self.name, self.outbox.incarnation, self.outbox.base, "stopped"))

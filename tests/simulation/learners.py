@@ -1,0 +1,166 @@
+"""A simulated learner: the real inbox, snapshots and roster, a disk that outlives it, and the thin link around them."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from simulation.oracle import Message
+
+from common.messages import Announcement, Beacon, Bye, Hello, Report, State
+from common.spec import Graph, Space, Spec, World
+from common.weights import Version
+
+if TYPE_CHECKING:
+    from simulation.simulator import Simulation
+
+
+@dataclass
+class Disk:
+    """What survives a learner: a checkpoint, the journal since, and who may write."""
+
+    run: str
+    inbox: Any = None
+    roster: Any = None
+    version: int = 0
+    journal: list[Message] = field(default_factory=list)
+    owner: int = 0  # the life that holds the lock
+
+
+def spec(run: str) -> Spec:
+    """As little of a spec as there can be."""
+    space = Space("box", "float32", (1,))
+    return Spec(run, "default", "async", World("Nothing-v0"), {"": space}, space, "q", 1, 1, Graph(b"", (), (), ()))
+
+
+class SimulatedLearner:
+    """One process on a disk. Another life of it starts from what the disk has."""
+
+    def __init__(self, world: "Simulation", disk: Disk) -> None:
+        self.world, self.disk = world, disk
+        self.alive = True
+        self.life = disk.owner = world.draw()
+        self.received: deque[Any] = deque()
+        protocol = world.protocol
+        self.inbox = protocol.Inbox.restore(disk.inbox) if disk.inbox else protocol.Inbox()
+        self.roster = protocol.Roster.restore(disk.roster, world.now) if disk.roster else protocol.Roster()
+        self.snapshots = protocol.Snapshots()
+        self.version = disk.version
+        self.spec = spec(disk.run)
+        self._unwritten: list[Message] = []
+        self._written_at = self._told_at = world.now
+        self._replay()
+        self._save()
+        self._publish()
+        self._tick()
+
+    @property
+    def newest(self) -> Version:
+        """The version last published."""
+        return Version(self.inbox.epoch, self.version)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a later life holds the lock: nothing can be written any more."""
+        return self.disk.owner != self.life
+
+    def receive(self, message: Any) -> None:
+        """Something came: it is read at the next turn."""
+        if self.alive:
+            self.received.append(message)
+
+    def _replay(self) -> None:
+        for message in self.disk.journal:
+            self.world.oracle.require(self._admit(message), "a checkpoint holds nothing that comes after it")
+            self.inbox.commit(message.actor, message.incarnation, message.sequence)
+
+    def _save(self) -> None:
+        if not self.fenced:
+            self.disk.inbox, self.disk.roster, self.disk.version = self.inbox.state(), self.roster.state(), self.version
+            self.disk.journal = []
+
+    def _tick(self) -> None:
+        if not self.alive:
+            return
+        chance = self.world.chance
+        self.world.schedule.after(chance.uniform(0.03, 0.1), self._tick)
+        while self.received:
+            self._read(self.received.popleft())
+        if chance.random() < 0.4:
+            self._write()
+        if not self.alive:
+            return
+        self._speak()
+        if chance.random() < 0.02:
+            self._save()
+        self.world.oracle.require(self.inbox.ledger.balanced, "a learner's ledger balances")
+
+    def _read(self, message: Any) -> None:
+        now = self.world.now
+        match message:
+            case ("subscribe", topic):
+                self.snapshots.ask(topic)
+            case ("unsubscribe", topic):
+                self.snapshots.confirm(topic)
+            case Message():
+                if message.run != self.disk.run:
+                    self.inbox.reject("another run")
+                elif self._admit(message):
+                    self._unwritten.append(message)
+            case Hello() | Report() | Bye() if message.run == self.disk.run:
+                self.inbox.rebase(message.actor, message.incarnation, message.base, now)
+                self.roster.hear(message.actor, message.incarnation, now)
+                if isinstance(message, Hello):
+                    self.snapshots.confirm(f"z/default/{message.actor}/{message.incarnation}/{message.nonce}")
+
+    def _admit(self, message: Message) -> bool:
+        number = message.actor, message.incarnation, message.sequence
+        admission = self.inbox.admit(*number, message.base, self.world.now)
+        self.world.oracle.seen[admission.value] += 1
+        self.world.oracle.require(admission.value != "beyond", "an honest number is within reach")
+        new: bool = admission.value == "new"
+        if new and not message.item.finite:
+            self.inbox.refuse(*number, "not finite")
+        return new
+
+    def _write(self) -> None:
+        if self.fenced:
+            return
+        batch, self._unwritten = self._unwritten, []
+        for message in batch:
+            self.disk.journal.append(message)
+            self.world.oracle.writes(message)
+            if self.world.faulty and self.world.chance.random() < 0.002:  # durable, but nobody was told
+                self._unwritten = []
+                self.world.kill_learner(self)
+                return
+        for message in batch:
+            self.inbox.commit(message.actor, message.incarnation, message.sequence)
+
+    def _speak(self) -> None:
+        now = self.world.now
+        if self.world.publishes():
+            self.version += 1
+            self._publish()
+        topic = self.snapshots.next(now)
+        if topic:
+            self._answer(topic)
+        everyone = now - self._told_at >= 1
+        lines = self.inbox.lines(now, lambda actor, incarnation: self.world.credit, everyone=everyone)
+        if lines or everyone:
+            self._told_at = now if everyone else self._told_at
+            beacon = Beacon(self.disk.run, "default", self.life, *self.newest, 0, 0, State.RUN, lines)
+            self.world.down(self, beacon)
+
+    def _publish(self) -> None:
+        self.world.oracle.publishes(self.disk.run, self.newest, self.world.draw())
+        self.world.down(self, (0, self.disk.run, self.newest))
+
+    def _answer(self, topic: str) -> None:
+        _, _, actor, incarnation, nonce = topic.split("/")
+        member = self.roster.join(actor, int(incarnation), self.world.now)
+        if self.fenced:
+            return  # a place that is not durable must not be told
+        self.disk.roster = self.roster.state()
+        announcement = Announcement(self.spec, self.life, self.inbox.epoch, member.index, member.start)
+        self.world.down(self, (int(nonce), announcement), actor)
+        self.world.down(self, (int(nonce), self.disk.run, self.newest), actor)
