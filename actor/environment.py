@@ -15,7 +15,7 @@ from actor.seats import Leaf, Seats, Translation
 from actor.worlds import Failures, ListSeats, VectorSeats
 from common.errors import ConfigurationError
 from common.names import NAME
-from common.spec import Space, World
+from common.spec import Space, Spec, World
 
 Environment = Any  # gymnasium.Env is generic over what nobody here knows
 
@@ -89,20 +89,24 @@ def seats(
     clock: Callable[[], float],
     vector: bool = False,
     beat: Callable[[], None] = lambda: None,
+    spec: Spec | None = None,
 ) -> Seats:
     """N environments of a world: in a list, or (`vector`) in the world's own vectorised version.
 
     `key` is their place in the seed tree: role, index and start of the actor. `on_problem(kind, text)` hears what an environment raised,
     and `wait` pauses for so many seconds before it is built again. `beat` is called before every environment step, for a watchdog.
+    With a `spec`, a world whose spaces are others here than where the spec was written is refused.
     """
     failures = Failures(on_problem, wait, clock)
     place = ("environment", *key)
     if not vector:
         environments = [make(world) for _ in range(count)]
         translation = translate(world, environments[0].observation_space, environments[0].action_space)
+        _require_agreement(spec, translation)
         return ListSeats(environments, partial(make, world), translation, seed=world.seed, key=place, beat=beat, failures=failures)
     environment = make_vector(world, count)
     translation = translate(world, environment.single_observation_space, environment.single_action_space)
+    _require_agreement(spec, translation)
     same_step = environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
     again = partial(make_vector, world, count)
     return VectorSeats(
@@ -208,6 +212,17 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
     guess = f"did you mean {near[0]}? " if near else ""
     return f"no {kind} is registered as {name!r}: {guess}What a package registers is known after --import PACKAGE, here and on each actor"
+
+
+def _require_agreement(spec: Spec | None, translation: Translation) -> None:
+    if spec is None:
+        return
+    here = {leaf.key: leaf.space for leaf in translation.leaves}
+    for what, told, found in (("sees", spec.observation, here), ("takes", spec.action, translation.action)):
+        if told != found:
+            raise ConfigurationError(
+                f"{spec.world.environment} {what} {found} here and {told} where the learner is: install the same versions of what it needs"
+            )
 
 
 def _not_made(world: World, error: Exception) -> ConfigurationError:

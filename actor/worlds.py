@@ -35,6 +35,14 @@ class Failures:
             raise EnvironmentFailure(f"the environment failed {FAILURES} times in {minutes:.0f} minutes, at last with {error!r}") from error
         self._wait(FIRST_PAUSE_S * 2 ** (len(self._times) - 1))
 
+    def remake(self, make: Callable[[], Environment], error: Exception) -> Environment:
+        """Another environment after this error. To fail again is one failure more, so there is an end to it."""
+        self.add(error)
+        try:
+            return make()
+        except Exception as again:  # somebody else's code
+            return self.remake(make, again)
+
     def tell(self, error: Exception) -> None:
         """Tells of it with its traceback."""
         self._tell("environment", "".join(traceback.format_exception(error)))
@@ -127,13 +135,9 @@ class ListSeats:
         return environment.reset()[0]
 
     def _rebuild(self, seat: int, error: Exception) -> Any:
-        """The first observation of a new environment. To fail again is one failure more, so there is an end to it."""
-        self._failures.add(error)
+        """The first observation of another environment in this seat."""
         self._failures.close(self._environments[seat])
-        try:
-            self._environments[seat] = self._make()
-        except Exception as again:  # somebody else's code
-            return self._rebuild(seat, again)
+        self._environments[seat] = self._failures.remake(self._make, error)
         return self._begin(seat, fresh=True)
 
 
@@ -207,12 +211,8 @@ class VectorSeats:
         return observations
 
     def _rebuild(self, error: Exception) -> Any:
-        self._failures.add(error)
         self._failures.close(self._environment)
-        try:
-            self._environment = self._make()
-        except Exception as again:  # somebody else's code
-            return self._rebuild(again)
+        self._environment = self._failures.remake(self._make, error)
         return self._begin()
 
 

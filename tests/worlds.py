@@ -1,0 +1,175 @@
+"""Toy worlds that stamp, alias, raise, hang or can be solved by hand. `--import worlds` registers them, with `tests` on PYTHONPATH."""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class Stamp(gymnasium.Env):
+    """Writes (life, episode, step) into its observations: which environment this is, which of its episodes, which of its steps.
+
+    Episode e has `1 + e * 5 % longest` steps. Episodes terminate, or are truncated, or (`mixed`) both in turn. The reward of step t is t.
+    """
+
+    def __init__(self, longest: int = 9, ending: str = "mixed", in_place: bool = False) -> None:
+        self.observation_space = spaces.Box(0, 2**24, (3,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._longest, self._ending, self._in_place = longest, ending, in_place
+        self._array = np.zeros(3, np.float32)
+        self._life, self._episode, self._step = 0, -1, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        if self._episode < 0:
+            self._life = int(self.np_random.integers(1, 2**24))
+        self._episode, self._step = self._episode + 1, 0
+        return self._stamp(), {}
+
+    def step(self, action: Any) -> Outcome:
+        self._step += 1
+        over = self._step == 1 + self._episode * 5 % self._longest
+        terminates = self._ending == "terminated" or (self._ending == "mixed" and self._episode % 2 == 0)
+        return self._stamp(), float(self._step - 1), over and terminates, over and not terminates, {}
+
+    def _stamp(self) -> Any:
+        if not self._in_place:
+            self._array = np.empty(3, np.float32)
+        self._array[:] = self._life, self._episode, self._step
+        return self._array
+
+
+class Parts(Stamp):
+    """A dictionary to see: the stamp, a room numbered 5 to 7, two dials, and a small picture. Room and dials tell step and action."""
+
+    def __init__(self, longest: int = 9, ending: str = "mixed") -> None:
+        super().__init__(longest, ending)
+        self.observation_space = spaces.Dict(
+            stamp=self.observation_space,
+            room=spaces.Discrete(3, start=5),
+            dials=spaces.MultiDiscrete([4, 2]),
+            picture=spaces.Box(0, 255, (2, 2), np.uint8),
+        )
+        self.action_space = spaces.Discrete(4, start=-1)
+        self._action = -1
+
+    def step(self, action: Any) -> Outcome:
+        assert self.action_space.contains(action)
+        self._action = int(action)
+        return super().step(action)
+
+    def _stamp(self) -> Any:
+        dials = np.array([self._action + 1, self._step % 2])
+        return {"stamp": super()._stamp(), "room": 5 + self._step % 3, "dials": dials, "picture": np.full((2, 2), self._step, np.uint8)}
+
+
+class Faulty(Stamp):
+    """Raises where it is told to: `makes`, `resets`, `steps` and `closes` are numbers of calls in this process, counted from 0."""
+
+    counts: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self, longest: int = 9, **faults: Sequence[int]) -> None:
+        super().__init__(longest)
+        self._faults = faults
+        self._count("makes")
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        self._count("resets")
+        return super().reset(**options)
+
+    def step(self, action: Any) -> Outcome:
+        self._count("steps")
+        return super().step(action)
+
+    def close(self) -> None:
+        self._count("closes")
+
+    def _count(self, what: str) -> None:
+        self.counts[what] += 1
+        if self.counts[what] - 1 in self._faults.get(what, ()):
+            raise RuntimeError(f"one of the {what} failed")
+
+
+class Stuck(Stamp):
+    """Hangs at its third step, for ever."""
+
+    def step(self, action: Any) -> Outcome:
+        if self._step == 2:
+            threading.Event().wait()
+        return super().step(action)
+
+
+class Corridor(gymnasium.Env):
+    """Five cells, seen one-hot; 0 goes left and 1 goes right. Stepping right out of the last one gives 1 and ends the episode."""
+
+    def __init__(self, cells: int = 5) -> None:
+        self.observation_space = spaces.Box(0, 1, (cells,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._cells, self._cell = cells, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._cell = int(self.np_random.integers(self._cells))
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Outcome:
+        self._cell = max(0, self._cell + (1 if action else -1))
+        home = self._cell == self._cells
+        return self._seen(), float(home), home, False, {}
+
+    def _seen(self) -> Any:
+        return np.eye(self._cells + 1, self._cells, dtype=np.float32)[self._cell]
+
+
+class Echo(gymnasium.Env):
+    """Shows the continuous action it was given, then spoils it; with `wrong`, shows something else than its space says."""
+
+    def __init__(self, wrong: Any = None) -> None:
+        self.observation_space = spaces.Box(-1, 1, (2,), np.float64)
+        self.action_space = spaces.Box(np.array([-0.1, 0.0]), np.array([0.1, np.inf]), dtype=np.float64)
+        self._wrong = wrong
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(2) if self._wrong is None else np.array(self._wrong), {}
+
+    def step(self, action: Any) -> Outcome:
+        assert self.action_space.contains(action)
+        shown = action.copy()
+        action[:] = 99
+        return shown, 0.0, False, False, {}
+
+
+class Odd(gymnasium.Env):
+    """Has whatever spaces it is given."""
+
+    def __init__(self, observation: spaces.Space | None = None, action: spaces.Space | None = None) -> None:
+        self.observation_space = spaces.Discrete(2) if observation is None else observation
+        self.action_space = spaces.Discrete(2) if action is None else action
+
+
+class Homeless(gymnasium.Env):
+    """Needs a package that is not there."""
+
+    def __init__(self) -> None:
+        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed,\n run `pip install swig`")
+
+
+def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
+    """What makes N of them at once, with new episodes in this mode."""
+    return lambda num_envs, **arguments: SyncVectorEnv([lambda: environment(**arguments)] * num_envs, autoreset_mode=mode)
+
+
+for _environment in (Stamp, Parts, Faulty, Stuck, Corridor, Echo, Odd, Homeless):
+    gymnasium.register(f"toys/{_environment.__name__}-v0", _environment)
+for _environment in (Stamp, Parts, Faulty):
+    for _mode in AutoresetMode:
+        _name = f"toys/{_environment.__name__}{_mode.name.title().replace('_', '')}-v0"
+        gymnasium.register(_name, _environment, vector_entry_point=vectorised(_environment, _mode))
