@@ -58,10 +58,10 @@ class Life:
         missing: list[int] = []
         limit = refused[TOLD] if len(refused) > TOLD else self.kept + WINDOW + 1
         for number in range(self.kept + 1, max(self.beyond, default=0) + 1):
-            if number in self.pending or len(missing) == TOLD:
-                break
             if number in self.beyond:
                 highest = number
+            elif number in self.pending or len(missing) == TOLD:
+                break
             else:
                 missing.append(number)
         highest = min(highest, limit - 1)

@@ -63,7 +63,7 @@ class Outbox(Generic[Item]):
         self._capacity = capacity
         self._waiting: deque[tuple[Item, int, int]] = deque()  # item, rows, size
         self._waiting_bytes = 0
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _Sent] = {}  # in the order of their numbers
         self._again: dict[int, None] = {}  # numbers to send again, in order
         self._newest = 0
         self._formed: Frame | None = None  # the bytes of the first waiting item
@@ -86,16 +86,6 @@ class Outbox(Generic[Item]):
     def unanswered_since(self) -> float | None:
         """Since when something is unacknowledged without any of it being answered; None if nothing is."""
         return self._progress_at if self._sent else None
-
-    def oldest_age(self, now: float) -> float:
-        """Seconds since the oldest unacknowledged number was first sent; 0 if there is none."""
-        return now - self._sent[self.base].first_at if self._sent else 0.0
-
-    def deadline(self, now: float) -> float | None:
-        """When next() has something to give if nothing else happens: now, at a resend, or None for never."""
-        if self.next(now) is not None:
-            return now
-        return self._resend_at(self._sent[self.base]) if self._sent else None
 
     def offer(self, item: Item, rows: int, size: int) -> bool:
         """Take an item to send. False: full, and set to wait; the caller keeps it and offers it again."""
@@ -143,12 +133,11 @@ class Outbox(Generic[Item]):
                 self.ledger.refuse(reason, self._release(number, now).rows)
                 self.given_up.append((number, reason))
         missing = frozenset(line.missing)
-        for number in range(self.base, min(line.highest, self._newest) + 1):
-            if number in self._sent:
-                if number in missing:
-                    self._missed(number, now)
-                else:
-                    self._acknowledged(number, now)
+        for number in [number for number in self._sent if number <= line.highest]:
+            if number in missing:
+                self._missed(number, now)
+            else:
+                self._acknowledged(number, now)
         self._raise_base()
         if self._sent and self._sent[self.base].unanswered >= SENDINGS and self._overdue(now):
             self._give_up(self.base, now)
@@ -157,7 +146,7 @@ class Outbox(Generic[Item]):
 
     def resend_all(self) -> None:
         """Send again everything that is unacknowledged: the epoch changed, or the connection was made anew."""
-        self._again = dict.fromkeys(sorted(self._sent))
+        self._again = dict.fromkeys(self._sent)
         self._chosen = 0
 
     def end_run(self, incarnation: int) -> None:
@@ -239,10 +228,8 @@ class Outbox(Generic[Item]):
 
     def _overdue(self, now: float) -> int:
         oldest = self._sent.get(self.base)
-        return self.base if oldest is not None and now >= self._resend_at(oldest) else 0
-
-    def _resend_at(self, entry: _Sent) -> float:
-        return entry.last_at + _patience(1.0 + 4 * self._usual_s, entry)
+        overdue = oldest is not None and now >= oldest.last_at + _patience(1.0 + 4 * self._usual_s, oldest)
+        return self.base if overdue else 0
 
 
 def _patience(first_s: float, entry: _Sent) -> float:
