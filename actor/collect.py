@@ -7,7 +7,7 @@ import numpy as np
 
 from actor.explore import Explorer
 from actor.record import Frames, Recorder, Scores, results
-from actor.seats import Seats
+from actor.seats import Seats, Step
 from common.spec import Spec
 from common.trajectory import Parcel, Results
 from common.weights import Version, Weights
@@ -23,44 +23,72 @@ class Answers(Protocol):
         """Outputs [N, *shape] for observations by column: [N, *shape], or [N, stack, *shape]. The arrays are the same in each call."""
 
 
+class Play:
+    """Chooses for all seats and writes down what becomes of it, window after window. Whoever owns the loop steps the seats."""
+
+    def __init__(self, spec: Spec, first: Step, policy: Answers, explorer: Explorer) -> None:
+        self.version: Version | None = None  # that the window is played under
+        self._horizon, self._policy, self._explorer = spec.horizon, policy, explorer
+        self._recorder = Recorder(spec.columns, len(first.rewards), spec.horizon, spec.stack)
+        self._frames = Frames(first.observations, spec.stack)
+
+    def begin(self, weights: Weights, steps: int) -> None:
+        """Starts a window on these weights; exploration follows the steps that the learner has counted."""
+        if weights.version != self.version:
+            self._policy.load(weights)
+            self.version = weights.version
+        self._explorer.begin(self._horizon, steps)
+        self._recorder.begin(self._frames)
+
+    def choose(self, explorer: Explorer | None = None) -> np.ndarray:
+        """Actions [N, *shape] for what the seats see now, by another explorer than usual if one is given."""
+        return (explorer or self._explorer).choose(self._recorder.steps, self._policy.answer(self._frames.stacks))
+
+    def add(self, actions: np.ndarray, step: Step) -> None:
+        """Writes down what became of these actions."""
+        self._recorder.add(actions, step)
+        self._frames.add(step)
+
+    @property
+    def full(self) -> bool:
+        """Whether the window has all its steps."""
+        return self._recorder.steps == self._horizon
+
+    def parcel(self, scores: Results) -> Parcel:
+        """The window as far as it has come."""
+        if self.version is None:
+            raise ValueError("a parcel needs a window: call begin() first")
+        return self._recorder.parcel(self.version, scores)
+
+
 class Collector:
     """Plays windows of `horizon` steps in all seats, each under one version of the weights."""
 
     def __init__(self, spec: Spec, seats: Seats, policy: Answers, explorer: Explorer) -> None:
         self.steps = 0  # the newest count of environment steps that was heard of; exploration follows it
-        self._horizon, self._seats, self._policy, self._explorer = spec.horizon, seats, policy, explorer
-        self._recorder = Recorder(spec.columns, len(seats), spec.horizon, spec.stack)
+        self._seats = seats
+        self._weights: Weights | None = None
         self._scores = Scores(len(seats))
-        self._next: Weights | None = None
-        self._version: Version | None = None
-        self._frames = Frames(seats.reset().observations, spec.stack)
+        self._play = Play(spec, seats.reset(), policy, explorer)
 
     def use(self, weights: Weights) -> None:
         """Acts on these weights from the next window on, so that no trajectory mixes two versions."""
-        self._next = weights
+        self._weights = weights
         self.steps = weights.steps
 
     def window(self) -> Generator[None, None, Parcel]:
         """Plays one window, yielding after every step so that the caller can look after its sockets; returns the parcel."""
-        version = self._swap()
-        self._explorer.begin(self._horizon, self.steps)
-        self._recorder.begin(self._frames)
-        for t in range(self._horizon):
-            actions = self._explorer.choose(t, self._policy.answer(self._frames.stacks))
-            step = self._seats.step(actions)
-            self._recorder.add(actions, step)
-            self._scores.add(step)
-            self._frames.add(step)
-            yield
-        return self._recorder.parcel(version, self._scores.take())
-
-    def _swap(self) -> Version:
-        if self._next is not None:
-            self._policy.load(self._next)
-            self._version, self._next = self._next.version, None
-        if self._version is None:
+        if self._weights is None:
             raise ValueError("a window needs weights: call use() first")
-        return self._version
+        play = self._play
+        play.begin(self._weights, self.steps)
+        while not play.full:
+            actions = play.choose()
+            step = self._seats.step(actions)
+            play.add(actions, step)
+            self._scores.add(step)
+            yield
+        return play.parcel(self._scores.take())
 
 
 class Evaluator:
