@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from actor.environment import seats
-from actor.seats import Seats
+from actor.seats import Leaf, Seats, Translation
+from actor.worlds import Failures, VectorSeats
 from common.errors import ConfigurationError, EnvironmentFailure
-from common.spec import World
+from common.spec import Space, World
 from common.trajectory import Ending
 
 
@@ -158,13 +159,13 @@ class TestFailures:
 
     def test_a_step_that_raises_costs_one_seat_its_episode(self, around: Surroundings) -> None:
         """The traceback is told, the environment is built again after a pause, and the seat is in a new episode; others go on."""
-        seats = around.seats(World("toys/Faulty-v0", {"longest": 99, "steps": [5]}), 2)
+        seats = around.seats(World("toys/Faulty-v0", {"longest": 99, "steps": [7]}), 2)
         before = seats.reset().observations["observations"].copy()
-        seats.step(zeros(seats))
-        seats.step(zeros(seats))
+        for _ in range(3):
+            seats.step(zeros(seats))
         step = seats.step(zeros(seats))
-        assert (step.lost, step.rewards.tolist()) == ([1], [1, 0])
-        assert step.observations["observations"][0].tolist() == [before[0, 0], 1, 2]
+        assert (step.lost, step.rewards.tolist()) == ([1], [2, 0])
+        assert step.observations["observations"][0].tolist() == [before[0, 0], 1, 3]
         assert step.observations["observations"][1, 0] != before[1, 0]
         assert step.observations["observations"][1, 1:].tolist() == [0, 0]
         assert around.pauses == [0.25]
@@ -279,6 +280,35 @@ class TestVector:
         assert len(seats) == 5
         stamps(seats, 3)
         assert around.beats == 3
+
+
+class Lingering:
+    """A vectorised environment whose seat is over at its first step, and still says so in the empty step after it."""
+
+    def __init__(self) -> None:
+        self.time = 0
+
+    def reset(self, seed: int) -> tuple[np.ndarray, dict[str, object]]:
+        """At the start."""
+        return np.zeros((1, 1), np.float32), {}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, object]]:
+        """Over at the first step and at the second, which is none."""
+        self.time += 1
+        return np.full((1, 1), self.time, np.float32), np.zeros(1), np.array([self.time <= 2]), np.array([False]), {}
+
+
+def test_an_empty_step_ends_nothing() -> None:
+    """Whatever a vectorised environment leaves standing in its flags: an episode ends once."""
+    leaf = Leaf("", Space("box", "float32", (1,)))
+    translation = Translation((leaf,), Space("discrete", "int64", (), (2,)), np.copy)
+    failures = Failures(lambda *_: None, lambda _: None, lambda: 0.0)
+    seats = VectorSeats(
+        Lingering(), 1, Lingering, translation, same_step=False, seed=0, key=("actor", 0, 0), beat=lambda: None, failures=failures
+    )
+    seats.reset()
+    steps = [(list(step.ended), step.lost) for step in (seats.step(zeros(seats)) for _ in range(4))]
+    assert steps == [([0], []), ([], [0]), ([], []), ([], [])]
 
 
 def test_cartpoles_own_vectorised_version_steps_like_its_single_one(around: Surroundings) -> None:

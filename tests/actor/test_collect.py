@@ -1,0 +1,297 @@
+"""Collecting: windows become parcels, evaluations become results."""
+
+import itertools
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from actor.collect import Collector, Evaluator
+from actor.environment import describe, seats
+from actor.seats import End, Seats, Step
+from common.spec import Evaluation, Graph, Spec, World
+from common.trajectory import Ending, Parcel, Trajectory
+from common.weights import Version, Weights
+
+
+class Parrot:
+    """A policy that answers with what it was shown, and remembers under which weights."""
+
+    def __init__(self) -> None:
+        self.version: Version | None = None
+        self.shown: list[np.ndarray] = []
+
+    def load(self, weights: Weights) -> None:
+        """Remembers the version."""
+        self.version = weights.version
+
+    def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        """The first input."""
+        first = next(iter(inputs.values()))
+        self.shown.append(first.copy())
+        return [first]
+
+
+class Wheel:
+    """An explorer that turns through the four actions, by step and seat, and remembers when it began."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self.turns = 0
+
+    def begin(self, horizon: int, steps: int) -> None:
+        """Remembers."""
+        self.begun.append((horizon, steps))
+
+    def choose(self, t: int, outputs: Sequence[np.ndarray]) -> np.ndarray:
+        """Actions [N] int64."""
+        self.turns += 1
+        return (self.turns + np.arange(len(outputs[0]))) % 4
+
+
+def weights(number: int, steps: int = 0) -> Weights:
+    """A version without tensors."""
+    return Weights("run", "policy", Version(1, number), steps, 0, (), b"")
+
+
+def spec_of(world: World, horizon: int = 4, stack: int = 1) -> Spec:
+    """A spec for a world, without a graph."""
+    found = describe(world)
+    return Spec("run", "policy", "async", world, found.observation, found.action, "q", horizon, stack, Graph(b"", (), (), ()))
+
+
+def seated(world: World, count: int, vector: bool = False) -> Seats:
+    """Seats that go on after a failure without a pause."""
+    clock = itertools.count(0, 1000)
+    return seats(
+        world, count, key=("actor", 0, 0), on_problem=lambda *_: None, wait=lambda _: None, clock=lambda: next(clock), vector=vector
+    )
+
+
+def finish(window: Generator[None, None, Parcel]) -> Parcel:
+    """Plays to the end."""
+    while True:
+        try:
+            next(window)
+        except StopIteration as ended:
+            parcel: Parcel = ended.value
+            return parcel
+
+
+def collected(spec: Spec, count: int, windows: int, *, vector: bool = False) -> list[Parcel]:
+    """So many windows of the spec's world."""
+    collector = Collector(spec, seated(spec.world, count, vector), Parrot(), Wheel())
+    collector.use(weights(1))
+    return [finish(collector.window()) for _ in range(windows)]
+
+
+def require_stamped(trajectory: Trajectory, stack: int, longest: int) -> tuple[float, float, list[float]]:
+    """Checks one trajectory against what its stamps say; gives life, episode and the steps that it holds."""
+    stamps = trajectory.columns["observations"]  # [stack + T, 3]
+    assert len(stamps) == stack + trajectory.length
+    life, episode, _ = stamps[0].tolist()
+    assert (stamps[:, :2] == [life, episode]).all()
+    first = int(stamps[stack - 1, 2])
+    times = [max(0, first + offset) for offset in range(1 - stack, trajectory.length + 1)]
+    assert stamps[:, 2].tolist() == times
+    steps = list(range(first, first + trajectory.length))
+    assert trajectory.columns["rewards"].tolist() == steps
+    length = 1 + episode * 5 % longest
+    over = Ending.TERMINATED if episode % 2 == 0 else Ending.TRUNCATED
+    assert trajectory.ending == (over if steps[-1] == length - 1 else Ending.OPEN)
+    return life, episode, [float(step) for step in steps]
+
+
+@pytest.mark.parametrize("world", ["toys/Stamp-v0", "toys/StampSameStep-v0", "toys/StampNextStep-v0", "in place", "faulty"])
+@pytest.mark.parametrize(("horizon", "windows"), [(1, 120), (7, 30), (1000, 2)])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("stack", [1, 4])
+def test_every_step_is_recorded_once_in_its_own_episode(
+    worlds: ModuleType, world: str, horizon: int, windows: int, count: int, stack: int
+) -> None:
+    """Whatever the horizon, the seats, the stack and the way environments restart: no trajectory crosses an episode, none lacks a step.
+
+    Every seat's episodes follow one another, and within each its steps, up to the last one, terminal steps included.
+    """
+    worlds.Faulty.counts.clear()
+    vector = "Step" in world
+    toy = {
+        "in place": World("toys/Stamp-v0", {"in_place": True, "longest": 23}),
+        "faulty": World("toys/Faulty-v0", {"longest": 23, "steps": list(range(40, 9000, 41))}),
+    }.get(world, World(world, {"longest": 23}))
+    spec = spec_of(toy, horizon, stack)
+    parcels = collected(spec, count, windows, vector=vector)
+    seen: dict[tuple[float, float], list[float]] = {}
+    for parcel in parcels:
+        assert {name: column.dtype.name for name, column in parcel.columns.items()} == {c.name: c.dtype for c in spec.columns}
+        for trajectory in parcel.trajectories(spec.columns, stack):
+            life, episode, steps = require_stamped(trajectory, stack, 23)
+            seen.setdefault((life, episode), []).extend(steps)
+    assert all(steps == list(range(len(steps))) for steps in seen.values())
+    lives = {life: max(e for other, e in seen if other == life) for life, _ in seen}
+    complete = [(key, steps) for key, steps in seen.items() if key[1] < lives[key[0]]]
+    assert len(complete) > windows * horizon // 30
+    assert all(len(steps) == 1 + episode * 5 % 23 for (_, episode), steps in complete)
+    if world not in ("faulty", "toys/StampNextStep-v0"):
+        assert sum(parcel.rows for parcel in parcels) == windows * horizon * count
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+def test_a_policy_is_shown_what_is_recorded(worlds: ModuleType, stack: int) -> None:
+    """The stack that answers at a step is the one that a trajectory brings for it."""
+    spec = spec_of(World("toys/Stamp-v0"), 9, stack)
+    parrot = Parrot()
+    collector = Collector(spec, seated(spec.world, 2), parrot, Wheel())
+    collector.use(weights(1))
+    parcels = [finish(collector.window()) for _ in range(4)]
+    shown = np.stack(parrot.shown).reshape((-1, 9, 2, stack, 3))  # [windows, H, N, stack, 3]
+    for window, parcel in zip(shown, parcels, strict=True):
+        rebuilt = [
+            trajectory.columns["observations"][t : t + stack]
+            for trajectory in parcel.trajectories(spec.columns, stack)
+            for t in range(trajectory.length)
+        ]
+        assert (np.stack(rebuilt).reshape((2, 9, stack, 3)) == window.swapaxes(0, 1)).all()
+
+
+def test_inputs_are_the_same_arrays_in_each_call(worlds: ModuleType) -> None:
+    """So a policy may bind them once, and the same call gives the same bits."""
+    for stack in (1, 4):
+        addresses = set()
+
+        class Watch(Parrot):
+            def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+                addresses.add(inputs["observations"].ctypes.data)  # noqa: B023
+                assert inputs["observations"].flags.c_contiguous
+                return super().answer(inputs)
+
+        spec = spec_of(World("toys/Stamp-v0"), 9, stack)
+        collector = Collector(spec, seated(spec.world, 2), Watch(), Wheel())
+        collector.use(weights(1))
+        for _ in range(3):
+            finish(collector.window())
+        assert len(addresses) == 1
+
+
+def test_actions_are_recorded_as_they_were_chosen(worlds: ModuleType) -> None:
+    """The dials of the next observation tell which action an environment took."""
+    spec = spec_of(World("toys/Parts-v0", {"longest": 50}), 40)
+    for parcel in collected(spec, 2, 2):
+        for trajectory in parcel.trajectories(spec.columns, 1):
+            taken = trajectory.columns["observations.dials"][1:, 0]
+            assert (taken == trajectory.columns["actions"]).all()
+
+
+def test_weights_are_swapped_between_two_windows_only(worlds: ModuleType) -> None:
+    """Weights that come while a window is played are acted on from the next; so no trajectory mixes two versions."""
+    spec = spec_of(World("toys/Stamp-v0"), 4)
+    parrot, wheel = Parrot(), Wheel()
+    collector = Collector(spec, seated(spec.world, 1), parrot, wheel)
+    collector.use(weights(1, steps=100))
+    window = collector.window()
+    next(window)
+    collector.use(weights(2, steps=200))
+    collector.use(weights(3, steps=300))
+    next(window)
+    assert parrot.version == Version(1, 1)
+    parcel = finish(window)
+    assert (parcel.epoch, parcel.version) == (1, 1)
+    assert finish(collector.window()).version == 3
+    assert finish(collector.window()).version == 3
+    assert wheel.begun == [(4, 100), (4, 300), (4, 300)]
+
+
+def test_exploration_follows_the_newest_count_of_steps(worlds: ModuleType) -> None:
+    """A beacon may bring it before weights do."""
+    spec = spec_of(World("toys/Stamp-v0"), 4)
+    wheel = Wheel()
+    collector = Collector(spec, seated(spec.world, 1), Parrot(), wheel)
+    collector.use(weights(1, steps=100))
+    collector.steps = 150
+    finish(collector.window())
+    assert wheel.begun == [(4, 150)]
+
+
+def test_a_window_needs_weights(worlds: ModuleType) -> None:
+    """There is nothing to act on before the first."""
+    spec = spec_of(World("toys/Stamp-v0"))
+    with pytest.raises(ValueError, match="needs weights"):
+        next(Collector(spec, seated(spec.world, 1), Parrot(), Wheel()).window())
+
+
+def test_a_caller_comes_by_after_every_step(worlds: ModuleType) -> None:
+    """To look after its sockets: as often as the horizon is long."""
+    spec = spec_of(World("toys/Stamp-v0"), 6)
+    collector = Collector(spec, seated(spec.world, 2), Parrot(), Wheel())
+    collector.use(weights(1))
+    assert len(list(collector.window())) == 6
+
+
+def test_results_are_those_of_the_episodes_that_finished(worlds: ModuleType) -> None:
+    """Episode e has 1 + e * 5 % 9 steps with rewards 0, 1, 2, ...; none is told twice, also where windows cut it."""
+    parcels = collected(spec_of(World("toys/Stamp-v0"), 5), 1, 11)
+    lengths = [length for parcel in parcels for length in parcel.results.lengths.tolist()]
+    returns = [value for parcel in parcels for value in parcel.results.returns.tolist()]
+    assert lengths == [1 + episode * 5 % 9 for episode in range(len(lengths))]
+    assert returns == [length * (length - 1) / 2 for length in lengths]
+    assert len(lengths) > 9
+    assert not any(parcel.evaluation for parcel in parcels)
+
+
+class Sprinter:
+    """Seats of which seat n finishes an episode of return n in every n + 1 steps; the first step of seat 1 is lost."""
+
+    def __init__(self, count: int) -> None:
+        self.now = Step({"observations": np.zeros((count, 3), np.float32)}, np.zeros(count, np.float32))
+        self.time = 0
+
+    def __len__(self) -> int:
+        return len(self.now.rewards)
+
+    def reset(self) -> Step:
+        """All at their start."""
+        self.time = 0
+        return self.now
+
+    def step(self, actions: np.ndarray) -> Step:
+        """One stride."""
+        self.time += 1
+        over = [seat for seat in range(len(self)) if self.time % (seat + 1) == 0]
+        self.now.rewards[:] = 0.0
+        self.now.rewards[over] = over
+        self.now.ended = {seat: End(Ending.TERMINATED, {}) for seat in over}
+        self.now.lost = [1] if self.time == 1 else []
+        return self.now
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def test_an_evaluation_takes_its_share_of_episodes_from_every_seat(worlds: ModuleType) -> None:
+    """The first to finish would be the short episodes: seven episodes in three seats are 3, 2 and 2 of them, however long they take."""
+    spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every=1, episodes=7))
+    evaluator = Evaluator(spec, Sprinter(3), Parrot(), Wheel())
+    parcel = finish(evaluator.evaluate(weights(4)))
+    assert sorted(parcel.results.returns.tolist()) == [0, 0, 0, 1, 1, 2, 2]
+    assert (parcel.epoch, parcel.version, parcel.evaluation, parcel.rows, len(parcel.lengths)) == (1, 4, True, 0, 0)
+
+
+def test_an_evaluation_brings_results_without_rows(worlds: ModuleType) -> None:
+    """Each column is there and empty; two evaluations play different episodes, under the weights that each was given."""
+    spec = replace(spec_of(World("CartPole-v1"), stack=2), evaluation=Evaluation(every=1, episodes=5))
+
+    class Lean(Wheel):
+        def choose(self, t: int, outputs: Sequence[np.ndarray]) -> np.ndarray:
+            assert t == 0
+            return (outputs[0][:, -1, 2] > 0).astype(np.int64)
+
+    parrot, lean = Parrot(), Lean()
+    evaluator = Evaluator(spec, seated(spec.world, 2), parrot, lean)
+    one, two = (finish(evaluator.evaluate(weights(number, steps=number))) for number in (1, 2))
+    assert {name: column.shape for name, column in one.columns.items()} == {"observations": (0, 4), "actions": (0,), "rewards": (0,)}
+    assert len(one.results.lengths) == len(two.results.lengths) == 5
+    assert one.results.lengths.tolist() != two.results.lengths.tolist()
+    assert (one.results.lengths > 20).all()
+    assert (parrot.version, lean.begun[0], lean.begun[-1]) == (Version(1, 2), (1, 1), (1, 2))
