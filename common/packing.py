@@ -108,7 +108,7 @@ class _Expected:
         block = DECODE[encoding](data[offset : offset + length], size)
         if len(block) != size:
             raise Refused("columns", f"{name} has {len(block)} bytes, not {size}")
-        array: np.ndarray = np.ndarray(shape, self._dtype, block)
+        array: np.ndarray = np.ndarray((count, *self._shape), self._dtype, block)  # our numbers: 2.0 equals 2 and is no size
         if self._dtype.kind == "f" and size and not np.isfinite(array).all():
             raise Refused("nonfinite", f"{name} holds NaN or infinity")
         return array
