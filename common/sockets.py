@@ -92,19 +92,25 @@ def _socket(context: Context, kind: int, address: Address) -> Socket:
 def listen(context: Context, address: Address, message_bytes: int) -> tuple[Address, Socket, Socket]:
     """Both sockets of a learner, and where they really are: port 0 means any pair of free ones."""
     if address.port:
-        return address, experience_receiver(context, address), feed_publisher(context, address, message_bytes)
+        return address, *_pair(context, address, message_bytes)
     # Below the range that the kernel gives to those who dial out: there, a reconnecting socket can meet itself.
     for port in random.Random().sample(range(10_000, 32_000, 2), 50):  # noqa: S311  # a guess, not a secret
         found = Address(address.host, port, address.feed_port or port + 1)
         try:
-            receiver = experience_receiver(context, found)
+            return found, *_pair(context, found, message_bytes)
         except ConfigurationError:
             continue
-        try:
-            return found, receiver, feed_publisher(context, found, message_bytes)
-        except ConfigurationError:
-            receiver.close()
     raise ConfigurationError(f"no two free ports on {address.host}: name one with --port")
+
+
+def _pair(context: Context, address: Address, message_bytes: int) -> tuple[Socket, Socket]:
+    """Both sockets, or none."""
+    receiver = experience_receiver(context, address)
+    try:
+        return receiver, feed_publisher(context, address, message_bytes)
+    except ConfigurationError:
+        receiver.close()
+        raise
 
 
 def _bind(socket: Socket, endpoint: str) -> Socket:
