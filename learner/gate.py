@@ -1,6 +1,7 @@
 """What comes in: every experience message is read, checked, counted, and taken or refused with a reason. No sockets, no clock."""
 
 import logging
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from common.spec import Spec
 from common.telemetry import Rate
 from common.trajectory import Parcel
 from common.wire import Envelope, Kind, Opened
+from learner.figures import printable
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +101,13 @@ class Gate:
         self._require_ours(message.run, message.policy)
         if not ACTOR.fullmatch(message.actor) or not 0 <= message.incarnation < 1 << 64 or message.base < 1:
             raise Refused("header", "a name, incarnation or base that no actor has")
+        if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
+            raise Refused("nonfinite", "a counter is NaN or infinity")
         life = message.actor, message.incarnation
         self.inbox.rebase(*life, message.base, now)
         if isinstance(message, Bye):
             self.roster.leave(*life)
-            log.info("%s left: %s", message.actor, message.reason)
+            log.info("%s left: %s", message.actor, printable(message.reason))
             return
         longest_step_s = message.counters.get("longest_step_s", 0.0) if isinstance(message, Report) else 0.0
         self.roster.hear(*life, now, longest_step_s)
@@ -128,9 +132,9 @@ class Gate:
         for problem in report.problems:
             if problem.number > seen.problem:
                 seen.problem = problem.number
-                last_line = problem.text.strip().rpartition("\n")[2]
-                self.problems.append(f"{report.actor}: {problem.kind}: {last_line}")
-                log.warning("%s reports: %s\n%s", report.actor, problem.kind, problem.text.rstrip())
+                kind, *lines = map(printable, (problem.kind, *problem.text.strip().splitlines()))
+                self.problems.append(f"{report.actor}: {kind}: {lines[-1] if lines else ''}")
+                log.warning("%s reports: %s\n%s", report.actor, kind, "\n".join(lines))
 
     def _require_ours(self, run: str, policy: str) -> None:
         if run != self._spec.run:
@@ -144,4 +148,4 @@ class Gate:
         if refusal.reason not in self._shown:
             self._shown.add(refusal.reason)
             self.problems.append(f"refused from {who}: {refusal}")
-        log.warning("a message of %s is refused (%s)", who, refusal, extra=once_every(10))
+        log.warning("a message of %s is refused (%s)", who, printable(str(refusal)), extra=once_every(10))
