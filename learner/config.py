@@ -224,6 +224,10 @@ def _check_combinations(config: LearnerConfig) -> None:
         config.warmup <= config.capacity,
         f"--warmup {config.warmup} is more than the --capacity of {config.capacity}: training would never begin",
     )
+    require(
+        config.mode != "sequential" or config.replay_ratio < math.inf,
+        "--replay-ratio inf has no end where actors wait for their turn: give a number with --mode sequential",
+    )
     require(config.port == 0 or config.feed_port != config.port, "--feed-port and --port must differ")
     require(config.port < 65535 or config.feed_port is not None, "--port 65535 leaves no port for the feed: name one with --feed-port")
     evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
