@@ -101,7 +101,7 @@ class Link:
         self._take_orders()
         self._say(now)
         if now - self._view_at >= VIEW_S:
-            self._view_at, self.view = now, self._look(now)
+            self._view_at, self.view = now, look(self._gate, now)
         return heard
 
     def _hear_subscriptions(self) -> None:
@@ -145,19 +145,18 @@ class Link:
         self._herald.hurry()
         self._say(now)
 
-    def _look(self, now: float) -> View:
-        inbox = self._gate.inbox
-        return View(
-            actors=self._actors(now),
-            received=inbox.ledger.received,
-            duplicates=inbox.ledger.duplicate,
-            lost=inbox.lost,
-            refused=tuple(sorted(inbox.ledger.refused.items())),
-            problems=tuple(self._gate.problems),
-        )
 
-    def _actors(self, now: float) -> tuple[ActorStatus, ...]:
-        return tuple(actor_status(self._gate, member.actor, member.presence(now), now - member.heard_at) for member in self._gate.roster)
+def look(gate: Gate, now: float) -> View:
+    """What a gate knows now."""
+    inbox = gate.inbox
+    return View(
+        actors=tuple(actor_status(gate, member.actor, member.presence(now), now - member.heard_at) for member in gate.roster),
+        received=inbox.ledger.received,
+        duplicates=inbox.ledger.duplicate,
+        lost=inbox.lost,
+        refused=tuple(sorted(inbox.ledger.refused.items())),
+        problems=tuple(gate.problems),
+    )
 
 
 def actor_status(gate: Gate, actor: str, presence: Presence, seen_ago: float) -> ActorStatus:

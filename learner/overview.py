@@ -1,5 +1,7 @@
 """What a learner shows of itself, put together from training, the network thread and the clock."""
 
+from collections import deque
+
 from common.messages import State
 from common.telemetry import Rate
 from learner.config import LearnerConfig
@@ -8,12 +10,14 @@ from learner.run import Run
 from learner.status import EvaluationStatus, Status
 from learner.training import EvaluationResult, Training
 
+PROBLEMS = 10
+
 
 class Overview:
     """Makes the status, and remembers what only time can tell: rates, and since when nothing moved."""
 
     def __init__(self, config: LearnerConfig, run: Run, training: Training, device: str, join: str) -> None:
-        self.problems: list[str] = []  # of this process, the newest last
+        self.problems: deque[str] = deque(maxlen=PROBLEMS)  # of this process, the newest last
         self._config, self._run, self._training = config, run, training
         self._device, self._join = device, join
         self._steps, self._updates = Rate(), Rate()
@@ -71,7 +75,7 @@ class Overview:
             lost=view.lost,
             refused=dict(view.refused),
             actors=view.actors,
-            problems=(*suspicion, *view.problems, *self.problems[-10:]),
+            problems=(*suspicion, *view.problems, *self.problems),
             metrics=metrics,
         )
 

@@ -15,7 +15,7 @@ from common.trajectory import Parcel
 from common.weights import Weights
 from learner.gate import Gate
 from learner.herald import Herald, Outlook
-from learner.link import View
+from learner.link import look
 from learner.session import Session
 from learner.training import Training
 
@@ -38,10 +38,10 @@ def train(training: Training, session: Session, gate: Gate, herald: Herald, play
     for player in players:
         player.channel.ask(now)
     try:
-        while session.goes_on(View()):
+        while session.goes_on(look(gate, now)):
             herald.publish(training.publish())
             for player in players:
-                now += 1.0
+                now += 1.0 / len(players)  # a round takes a second, else many players would seem silent to the roster
                 _speak(herald, gate, players, Outlook(ROOM, training.steps, training.updates), now)
                 _listen(player, gate, training, now)
             while training.pacing.may_update:

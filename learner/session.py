@@ -1,6 +1,7 @@
 """What goes on around training: figures are shown, checkpoints written, the end decided. Every mode looks in here between two updates."""
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 
@@ -40,6 +41,7 @@ class Session:
         self._overview, self._outlets, self._children = overview, outlets, children
         self._stop, self._started_at = stop, started_at
         self._condition = config.condition
+        self._view = View()  # the newest
         self._looked_at = 0.0
         self._saved_at = time.monotonic()
 
@@ -50,16 +52,16 @@ class Session:
 
     def goes_on(self, view: View) -> bool:
         """Whether there is more to do; to be asked between two updates. Now and then it looks after everything else."""
-        now = time.monotonic()
+        now, self._view = time.monotonic(), view
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self._look(view, now)
+            self._look(now)
         self.verdict = self._over(now)
         return not self.verdict
 
-    def finish(self, view: View) -> None:
-        """Save, show the last figures, and leave the terminal as it was."""
-        status = self._overview.status(view, time.monotonic() - self._started_at, State.STOP)
+    def finish(self) -> None:
+        """Show the last figures, and leave the terminal as it was."""
+        status = self._overview.status(self._view, time.monotonic() - self._started_at, State.STOP)
         for outlet in self._outlets:
             outlet.close(status)
 
@@ -71,13 +73,13 @@ class Session:
         self._saved_at = time.monotonic()
         return str(folder)
 
-    def _look(self, view: View, now: float) -> None:
+    def _look(self, now: float) -> None:
         for death in self._children.tick(now):
             log.warning(death)
             self._overview.problems.append(death)
         if self._config.checkpoint_every and now - self._saved_at >= self._config.checkpoint_every:
             log.info("checkpoint: %s", self.save())
-        status = self._overview.status(view, now - self._started_at)
+        status = self._overview.status(self._view, now - self._started_at)
         for outlet in self._outlets:
             outlet.show(status)
 
@@ -97,6 +99,6 @@ class Session:
             }
             if self._condition.met(figures):
                 return f"solved: {self._config.until}"
-        if self.enough and not training.pacing.may_update:
+        if self.enough and (math.isinf(self._config.replay_ratio) or not training.pacing.may_update):
             return f"all {training.steps} steps are collected and learned from"
         return ""

@@ -19,7 +19,7 @@ from learner.build import Learner
 from learner.children import Children, actor_command
 from learner.config import LearnerConfig
 from learner.inlet import Inlet
-from learner.link import Link, View
+from learner.link import Link
 from learner.metrics import metrics
 from learner.outlet import Outlet
 from learner.overview import Overview
@@ -78,7 +78,7 @@ def side_by_side(
             start_local_actors(config, link.address, children)
             asynchronous.train(learner.training, session, link, inlet, config.publish_every)
         finally:
-            session.finish(link.view)
+            session.finish()
             link.close()
             children.stop(GRACE_S)
     return session
@@ -92,7 +92,7 @@ def in_turns(config: LearnerConfig, run: Run, learner: Learner, children: Childr
     try:
         sequential.train(learner.training, session, learner.gate, learner.herald, players(config, learner, stop))
     finally:
-        session.finish(View())
+        session.finish()
     return session
 
 
