@@ -34,7 +34,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     folder = run_folder / "checkpoints" / f"{number:06}"
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
     folder.mkdir(parents=True)
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}, folder / TENSORS)
+    save_file({name: _alone(tensor) for name, tensor in checkpoint.tensors.items()}, folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
         _sync(path)
@@ -68,6 +68,11 @@ def _manifest(run_folder: Path) -> list[str]:
         return [name for name in (run_folder / MANIFEST).read_text().split() if name.isdecimal()]
     except FileNotFoundError:
         return []
+
+
+def _alone(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy that shares its memory with no other tensor: safetensors refuses tied weights and views."""
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
 def _sync(path: Path) -> None:
