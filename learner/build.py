@@ -3,6 +3,7 @@
 import dataclasses
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -12,7 +13,7 @@ from common import plugins, seeds
 from common.delivery import Inbox
 from common.errors import ConfigurationError
 from common.membership import Roster, Snapshots
-from common.spec import Evaluation, Exploration, Graph, Spec, World
+from common.spec import Evaluation, Exploration, Graph, Spec, World, column_name
 from learner import checkpoint, graph
 from learner.algorithms.protocol import Algorithm
 from learner.config import LearnerConfig
@@ -58,9 +59,8 @@ def spec(config: LearnerConfig, run: Run, head: str) -> Spec:
     """What actors will be told, but for the graph."""
     world = World(config.environment, config.arguments, config.wrappers, config.seed)
     described = environment.describe(world)
-    images = [leaf for leaf in described.observation.values() if leaf.dtype == "uint8" and len(leaf.shape) >= 2]
-    compressed = {key: leaf for key, leaf in described.observation.items() if leaf in images and config.compress}
-    draft = Spec(
+    images = [key for key, leaf in described.observation.items() if leaf.dtype == "uint8" and len(leaf.shape) >= 2]
+    return Spec(
         run=run.identity,
         policy=config.policy,
         mode=config.mode,
@@ -73,9 +73,8 @@ def spec(config: LearnerConfig, run: Run, head: str) -> Spec:
         graph=UNWRITTEN,
         exploration=Exploration(config.exploration_start, config.exploration_end, config.exploration_steps, config.exploration_ladder),
         evaluation=Evaluation(config.evaluate_every, config.evaluate_episodes),
+        compression={column_name(key): "lz4" for key in images if config.compress},
     )
-    names = dict(zip(draft.observation, draft.observations, strict=True))
-    return dataclasses.replace(draft, compression={names[key].name: "lz4" for key in compressed})
 
 
 def pacing(config: LearnerConfig) -> Pacing:
@@ -105,8 +104,6 @@ def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algo
 
 
 def _start_from(folder: str, algorithm: Algorithm) -> None:
-    from pathlib import Path
-
     try:
         algorithm.restore(checkpoint.load(Path(folder)).tensors)
     except (RuntimeError, KeyError, ValueError) as error:

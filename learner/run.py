@@ -34,10 +34,10 @@ def new_run(run_dir: str, name: str, environment: str, configuration: str) -> Ru
     """A fresh folder with the configuration in it. A folder that holds a run already is refused."""
     name = name or default_name(environment)
     folder = Path(run_dir) / name
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigurationError(f"{folder} holds a run already: choose another --name, or --init {folder} to start from its weights")
     run = Run(name, f"{name[: 64 - ENDURING]}-{secrets.token_hex(4)}", folder)
     try:
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigurationError(f"{folder} holds a run already: choose another --name, or --init {folder} to start from its weights")
         run.file("config.toml").write_text(configuration)
         run.file("run.json").write_text(json.dumps(_facts(run), indent=2) + "\n")
     except OSError as error:
