@@ -1,0 +1,171 @@
+"""What is learned from which rows, how far it has got, and what is odd about it."""
+
+import math
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from common.spec import OBSERVATIONS
+from common.trajectory import Ending
+from common.weights import Version
+from learner.training import Progress, Suspicion, Training
+
+NEWEST = Version(1, 5)
+
+
+class Ledger:
+    """A replay and a pacing that only count."""
+
+    size, capacity, memory = 0, 10, ""
+
+    def __init__(self) -> None:
+        self.parcels, self.counted = [], []
+
+    def add(self, parcel):
+        self.parcels.append(parcel)
+        return parcel.rows
+
+    def inserted(self, rows):
+        self.counted.append(rows)
+
+
+class Idle:
+    """An algorithm with one matrix."""
+
+    def __init__(self) -> None:
+        self.module = torch.nn.Linear(2, 2, bias=False)
+        self.module.matrix = self.module.weight
+
+    def policy(self):
+        return self.module
+
+
+@pytest.fixture
+def training(stand_ins: ModuleType):
+    """Training over a replay that only counts."""
+    graph = stand_ins.Graph(b"", (), (), (stand_ins.Tensor("weight", "float32", (2, 2)),))
+    counts = Ledger()
+    return Training(stand_ins.a_spec(graph=graph), Idle(), counts, counts, 3)
+
+
+def test_rows_enter_replay_and_pacing(training, stand_ins):
+    """A parcel of 5 rows is 5 steps, and pacing counts what the replay took."""
+    training.insert(stand_ins.a_parcel((2, 3), (Ending.OPEN,) * 2))
+    assert (training.steps, training.pacing.counted, len(training.replay.parcels)) == (5, [5], 1)
+
+
+def test_an_evaluation_feeds_nothing_to_replay(training, stand_ins):
+    """Greedy episodes change neither replay nor pacing nor the count of steps and episodes."""
+    training.insert(stand_ins.an_evaluation([1.0, 3.0], version=4))
+    assert (training.steps, training.progress.episodes, training.replay.parcels, training.pacing.counted) == (0, 0, [], [])
+    result = training.progress.evaluation
+    assert (result.mean, result.episodes, result.length_mean, result.version) == (2.0, 2, 10.0, Version(1, 4))
+
+
+def test_an_evaluation_without_episodes_says_nothing(training, stand_ins):
+    """It does not replace the one before."""
+    training.insert(stand_ins.an_evaluation([1.0]))
+    training.insert(stand_ins.an_evaluation([]))
+    assert training.progress.evaluation.mean == 1.0
+
+
+def test_versions_are_counted_from_one(training):
+    """A version is a publication, within the epoch of this start."""
+    assert training.version == Version(3, 0)
+    assert [training.publish().version for _ in range(2)] == [Version(3, 1), Version(3, 2)]
+
+
+def test_published_weights_never_change(training):
+    """Training goes on in its own memory: what was published stays as it was."""
+    weights = training.publish()
+    before = weights.arrays["weight"].copy()
+    with torch.no_grad():
+        training.algorithm.module.weight += 1
+    np.testing.assert_array_equal(weights.arrays["weight"], before)
+    np.testing.assert_array_equal(training.publish().arrays["weight"], before + 1)
+
+
+def test_the_fingerprint_is_of_the_acting_weights(training):
+    """Equal weights have equal fingerprints, and the smallest change shows."""
+    first = training.fingerprint
+    assert training.fingerprint == first
+    with torch.no_grad():
+        training.algorithm.module.weight[0, 0] += 1e-6
+    assert training.fingerprint != first
+
+
+def test_updates_without_a_version_are_counted(training):
+    """Three updates, published, and one more: one is unpublished."""
+    training.updates = 3
+    assert training.unpublished == 3
+    training.publish()
+    training.updates += 1
+    assert training.unpublished == 1
+
+
+def test_an_update_is_sampled_by_its_number(quick, tmp_path):
+    """An update draws the batch of its number, changes the weights, keeps its metrics, and pacing hears of its samples."""
+    config = quick.a_config(warmup=0)
+    training = quick.a_learner(config, tmp_path).training
+    columns = {OBSERVATIONS: np.eye(9, 4, dtype=np.float32), "actions": np.zeros(8, np.int64), "rewards": np.ones(8, np.float32)}
+    training.insert(quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns))
+    sampled, before = [], training.fingerprint
+    sample = training.replay.sample
+    training.replay.sample = lambda update: sampled.append(update) or sample(update)
+    training.update()
+    training.update()
+    assert (sampled, training.updates, training.pacing.samples) == ([0, 1], 2, 16)
+    assert training.fingerprint != before
+    assert math.isfinite(float(training.metrics["loss"]))
+
+
+def test_results_make_the_return(stand_ins):
+    """Episodes of 10, 20 and 60 have the mean 30, the history shows each."""
+    progress = Progress()
+    assert (progress.return_mean, progress.length_mean) == (None, None)
+    progress.count(stand_ins.a_parcel(results=[(10.0, 1), (20.0, 2)]), NEWEST)
+    progress.count(stand_ins.a_parcel(results=[(60.0, 6)]), NEWEST)
+    assert (progress.return_mean, progress.length_mean, progress.episodes) == (30.0, 3.0, 3)
+    assert progress.history.points == (10.0, 20.0, 60.0)
+
+
+def test_the_mean_is_of_the_latest_hundred(stand_ins):
+    """An early success is forgotten after a hundred episodes."""
+    progress = Progress()
+    progress.count(stand_ins.a_parcel(results=[(1000.0, 1)] + [(1.0, 1)] * 100), NEWEST)
+    assert progress.return_mean == 1.0
+
+
+def test_the_lag_is_in_versions(stand_ins):
+    """Collected under version 2 while 5 is the newest: three behind. Another epoch's versions cannot be compared."""
+    progress = Progress()
+    progress.count(stand_ins.a_parcel(version=2), NEWEST)
+    progress.count(stand_ins.a_parcel(version=90, epoch=2), NEWEST)
+    assert (progress.lag.p50, len(progress.lag)) == (3, 1)
+
+
+def constant(stand_ins, rows, value):
+    parcel = stand_ins.a_parcel((rows,))
+    parcel.columns[OBSERVATIONS][:] = value
+    return parcel
+
+
+@pytest.mark.parametrize(("value", "words"), [(0.0, "all zero"), (1.5, "all the same")])
+def test_observations_that_never_change_are_reported(stand_ins, value, words):
+    """After a thousand rows there is a sentence; before that there is none."""
+    suspicion = Suspicion()
+    suspicion.look(constant(stand_ins, 999, value))
+    assert suspicion.verdict == ""
+    suspicion.look(constant(stand_ins, 1, value))
+    assert suspicion.verdict == f"the observations of the first 1000 steps are {words}: nothing can be learned from them"
+
+
+def test_a_single_difference_ends_the_suspicion(stand_ins):
+    """One other frame takes the sentence back, for good."""
+    suspicion = Suspicion()
+    suspicion.look(constant(stand_ins, 1000, 0.0))
+    suspicion.look(constant(stand_ins, 10, 1.0))
+    suspicion.look(constant(stand_ins, 2000, 0.0))
+    assert suspicion.verdict == ""
