@@ -1,4 +1,7 @@
-"""Simulate many seeds: `python tests/simulation/run.py --seeds 1000`. Exit code 1 if any promise was broken."""
+"""Simulate many seeds, then every planted fault: `python tests/simulation/run.py --seeds 1000`.
+
+Exit code 1 if any promise was broken, or if a planted fault broke none.
+"""
 
 import argparse
 import sys
@@ -8,8 +11,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
+from simulation.mutations import MUTATIONS, Mutation, load  # noqa: E402
 from simulation.oracle import Violation  # noqa: E402
-from simulation.simulator import simulate  # noqa: E402
+from simulation.simulator import simulate, simulate_many  # noqa: E402
 
 
 def attempt(seed: int) -> tuple[int, Counter[str], str]:
@@ -18,6 +22,15 @@ def attempt(seed: int) -> tuple[int, Counter[str], str]:
         return seed, simulate(seed).summary(), ""
     except Violation as violation:
         return seed, Counter(), str(violation)
+
+
+def noticed(mutation: Mutation) -> bool:
+    """Whether a planted fault breaks a promise."""
+    try:
+        simulate_many(range(150), load(mutation))
+    except Violation:
+        return True
+    return False
 
 
 def main() -> int:
@@ -35,8 +48,10 @@ def main() -> int:
             if violation:
                 broken += 1
                 print(f"seed {seed}: broken: {violation}")
+        unnoticed = [mutation.name for mutation, seen in zip(MUTATIONS, pool.map(noticed, MUTATIONS), strict=True) if not seen]
     print(f"{arguments.seeds} seeds, {broken} broken; " + ", ".join(f"{name} {count}" for name, count in sorted(total.items())))
-    return int(broken > 0)
+    print(f"{len(MUTATIONS)} planted faults, {len(unnoticed)} not noticed", *unnoticed, sep="; ")
+    return int(broken > 0 or unnoticed != [])
 
 
 if __name__ == "__main__":
