@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections import deque
 from dataclasses import dataclass
+from itertools import accumulate
 
 from common import topics, wire
 from common.delivery import Outbox, WhenFull
@@ -12,9 +13,9 @@ from common.log import once_every
 from common.membership import Action, Membership, Verdict
 from common.messages import Announcement, Beacon, Bye, Hello, Problem, Report, State
 from common.packing import ParcelFormat
-from common.spec import Spec
+from common.spec import Spec, Tensor
 from common.trajectory import Parcel
-from common.weights import Version, Weights
+from common.weights import Version, Weights, layout
 from common.wire import Envelope, Kind
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 WAITING_BYTES = 64 << 20  # parcels not yet numbered
 REPORT_S = 2.0
 PROBLEMS = 50
+PROBLEM_BYTES = 4 << 10  # the end of a traceback says most
+PROBLEMS_BYTES = 32 << 10  # in one report, so that it stays a header
+REASON_LETTERS = 500
 WORDS = 8  # hello, report, bye: each says what is, so old ones may go
 
 
@@ -37,7 +41,15 @@ class Joined:
 class Channel:
     """The state of one policy at one actor."""
 
-    def __init__(self, policy: str, actor: str, seats: int, evaluates: bool = False, when_full: WhenFull = WhenFull.WAIT) -> None:
+    def __init__(
+        self,
+        policy: str,
+        actor: str,
+        seats: int,
+        evaluates: bool = False,
+        when_full: WhenFull = WhenFull.WAIT,
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
         self.joined: Joined | None = None  # None until a snapshot came, and again when a run has ended
         self.weights: Weights | None = None
         self.steps = 0  # of the whole run, as last heard
@@ -46,13 +58,22 @@ class Channel:
         self.counters: dict[str, float] = {}
         self._policy, self._actor, self._seats, self._evaluates = policy, actor, seats, evaluates
         self.membership = Membership(lambda: secrets.randbits(63))
-        self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=secrets.randbits(63), capacity=WAITING_BYTES, when_full=when_full)
+        self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=secrets.randbits(63), capacity=waiting_bytes, when_full=when_full)
         self._format: ParcelFormat | None = None
-        self._snapshot: Announcement | None = None
+        self._snapshot: tuple[Announcement, ParcelFormat] | None = None  # its weights follow
         self._problems: deque[Problem] = deque(maxlen=PROBLEMS)
         self._problem = 0
         self._words: deque[bytearray] = deque(maxlen=WORDS)
         self._report_at = float("-inf")
+
+    @property
+    def ready(self) -> Joined | None:
+        """The snapshot to act by, once its weights are here too."""
+        return self.joined if self.weights is not None else None
+
+    def listens(self, now: float) -> bool:
+        """Whether a learner is there that takes what is sent."""
+        return self.membership.sends(now) and self.state is not State.STOP
 
     @property
     def subscriptions(self) -> list[bytes]:
@@ -89,16 +110,18 @@ class Channel:
                 self.outbox.acknowledge(line, now)
         while self.outbox.given_up:
             number, reason = self.outbox.given_up.popleft()
+            log.warning("parcel %d was not taken: %s", number, reason, extra=once_every(10))
             self.problem("refused", f"parcel {number} was not taken: {reason}")
 
     def _hear_snapshot(self, announcement: Announcement, now: float) -> None:
+        form = _parcel_format(announcement.spec)
         verdict = self.membership.announcement(announcement, now)
         self._turn(verdict, announcement.life)
         if verdict.obeyed:
-            self._snapshot = announcement
+            self._snapshot = announcement, form
 
     def _hear_weights(self, opened: wire.Opened, now: float, private: bool) -> None:
-        spec = self._snapshot.spec if private and self._snapshot else self.joined.spec if self.joined else None
+        spec = self._snapshot[0].spec if private and self._snapshot else self.joined.spec if self.joined else None
         if spec is None:
             return  # of a policy whose graph is not known yet: the snapshot brings them again
         weights = wire.read_weights(opened, spec.graph.weights)
@@ -106,9 +129,9 @@ class Channel:
             self.weights = weights
             self.steps = max(self.steps, weights.steps)
         if private and self._snapshot is not None:
-            self._arrive(self._snapshot)
+            self._arrive(*self._snapshot)
 
-    def _arrive(self, snapshot: Announcement) -> None:
+    def _arrive(self, snapshot: Announcement, form: ParcelFormat) -> None:
         """Spec and weights are here: take the place that they hand out, and say so."""
         parsed = topics.parse_private(self.private or b"")
         self._snapshot = None
@@ -117,7 +140,7 @@ class Channel:
         self.private = None
         if self.joined is None:
             self.joined = Joined(snapshot.spec, snapshot.index, snapshot.start)
-            self._format = ParcelFormat(snapshot.spec)
+            self._format = form
         self._hello()
 
     def _turn(self, verdict: Verdict, life: int) -> None:
@@ -126,10 +149,13 @@ class Channel:
             log.info("the learner was started again: sending again what it did not acknowledge")
             self.outbox.resend_all()
         elif verdict is Verdict.NEW_RUN:
-            dropped = self.outbox.unacknowledged
+            ledger = self.outbox.ledger
+            dropped = ledger.sent.parcels + ledger.waiting.parcels
             log.warning("another run is at this address: %d unacknowledged parcels of the one before are dropped", dropped)
             self.outbox.end_run(secrets.randbits(63))
             self.joined = self.weights = self._snapshot = None
+            self.steps, self.state = 0, State.RUN
+            self._words.clear()  # nobody is left who knows of that run
         elif verdict is Verdict.RIVAL:
             text = f"two learners speak at this address in turns ({self.membership.life:x} and {life:x}): waiting until one is left"
             log.warning(text, extra=once_every(10))
@@ -171,13 +197,15 @@ class Channel:
     def problem(self, kind: str, text: str) -> None:
         """Something for the learner's screen."""
         self._problem += 1
-        self._problems.append(Problem(self._problem, kind, text[-4000:]))
+        self._problems.append(Problem(self._problem, kind, text.encode(errors="replace")[-PROBLEM_BYTES:].decode(errors="replace")))
 
     def bye(self, reason: str) -> None:
-        """The last word."""
+        """The last words: how it all came out, and why it ends."""
+        if self.joined is not None:
+            self._report()
         if self.membership.run:
             life = self._actor, self.outbox.incarnation
-            self._words.append(wire.encode(Bye(self.membership.run, self._policy, *life, self.outbox.base, reason)))
+            self._words.append(wire.encode(Bye(self.membership.run, self._policy, *life, self.outbox.base, reason[:REASON_LETTERS])))
 
     def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
         assert self.joined is not None
@@ -197,8 +225,26 @@ class Channel:
         counters = self.counters | outbox.ledger.figures()
         life = self._actor, outbox.incarnation
         run, held = self.membership.run, self._held
-        self._words.append(wire.encode(Report(run, self._policy, *life, outbox.base, *held, counters, tuple(self._problems))))
+        self._words.append(wire.encode(Report(run, self._policy, *life, outbox.base, *held, counters, self._latest_problems())))
+
+    def _latest_problems(self) -> tuple[Problem, ...]:
+        """As many of the newest as a report has room for."""
+        ends = accumulate(len(problem.text.encode()) for problem in reversed(self._problems))
+        count = sum(end <= PROBLEMS_BYTES for end in ends)
+        return tuple(self._problems)[len(self._problems) - count :]
 
     @property
     def _held(self) -> Version:
         return self.weights.version if self.weights else Version(0, 0)
+
+
+def _parcel_format(spec: Spec) -> ParcelFormat:
+    """How parcels of a spec are written. A spec that makes no sense is refused when it comes, not when it is used."""
+    if spec.horizon < 1 or spec.stack < 1:
+        raise Refused("spec", f"it makes no sense: a horizon of {spec.horizon} steps, {spec.stack} frames in a stack")
+    try:
+        columns = (Tensor(column.name, column.dtype, column.shape) for column in spec.columns)
+        layout(tensor.size for tensor in (*columns, *spec.graph.weights))
+        return ParcelFormat(spec)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused("spec", f"it makes no sense: {error!r}") from error

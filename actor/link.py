@@ -49,11 +49,11 @@ class Link:
     def close(self, reason: str, patience_s: float) -> bool:
         """Send what is left, wait so long for its acknowledgement, and say goodbye. Gives whether everything was acknowledged."""
         deadline = self._clock() + patience_s
-        while not self.channel.outbox.idle and self._clock() < deadline and self.channel.membership.sends(self._clock()):
+        while not self.channel.outbox.idle and self._clock() < deadline and self.channel.listens(self._clock()):
             self.pump(0.02)
         self.channel.bye(reason)
         self._send(self._clock())
-        self._push.close(linger=sockets.GOODBYE_MS)
+        self._push.close(linger=sockets.GOODBYE_MS if self.channel.listens(self._clock()) else 0)
         self._feed.close()
         return self.channel.outbox.idle
 
