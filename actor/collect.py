@@ -8,6 +8,7 @@ import numpy as np
 from actor.explore import Explorer
 from actor.record import Frames, Recorder, Scores, results
 from actor.seats import Seats, Step
+from common.errors import ConfigurationError
 from common.spec import Spec
 from common.trajectory import Parcel, Results
 from common.weights import Version, Weights
@@ -27,6 +28,9 @@ class Play:
     """Chooses for all seats and writes down what becomes of it, window after window. Whoever owns the loop steps the seats."""
 
     def __init__(self, spec: Spec, first: Step, policy: Answers, explorer: Explorer) -> None:
+        if spec.extras:
+            names = ", ".join(column.name for column in spec.extras)
+            raise ConfigurationError(f"the learner asks for {names}, which this release of the actor does not record")
         self.version: Version | None = None  # that the window is played under
         self._horizon, self._policy, self._explorer = spec.horizon, policy, explorer
         self._recorder = Recorder(spec.columns, len(first.rewards), spec.horizon, spec.stack)

@@ -11,8 +11,9 @@ import pytest
 from actor.collect import Collector, Evaluator
 from actor.environment import describe, seats
 from actor.seats import End, Seats, Step
+from common.errors import ConfigurationError
 from common.spec import Evaluation, Graph, Spec, World
-from common.trajectory import Ending, Parcel, Trajectory
+from common.trajectory import Column, Ending, Parcel, Trajectory
 from common.weights import Version, Weights
 
 
@@ -219,6 +220,13 @@ def test_a_window_needs_weights(worlds: ModuleType) -> None:
     spec = spec_of(World("toys/Stamp-v0"))
     with pytest.raises(ValueError, match="needs weights"):
         next(Collector(spec, seated(spec.world, 1), Parrot(), Wheel()).window())
+
+
+def test_columns_that_nobody_records_are_refused(worlds: ModuleType) -> None:
+    """A spec may name optional columns; an actor that cannot fill them says so instead of sending noise."""
+    spec = replace(spec_of(World("toys/Stamp-v0")), extras=(Column("log_probabilities", "float32", (), "step"),))
+    with pytest.raises(ConfigurationError, match="log_probabilities"):
+        collected(spec, count=1, windows=1)
 
 
 def test_a_caller_comes_by_after_every_step(worlds: ModuleType) -> None:
