@@ -1,0 +1,144 @@
+"""From a configuration to a learner: what is asked for is what is made, or a sentence says why not."""
+
+import math
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from common.errors import ConfigurationError
+from common.spec import Evaluation, Exploration, Space
+from learner import build, checkpoint
+from learner.algorithms.dqn import DQN
+from learner.algorithms.settings import DQNSettings
+from learner.checkpoint import Checkpoint
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """A user's module named `own`, whose attributes a test gives."""
+    module = ModuleType("own")
+    monkeypatch.setitem(sys.modules, "own", module)
+    return module
+
+
+def test_the_spec_says_what_was_asked_for(quick: ModuleType, tmp_path):
+    """World, spaces, horizon, exploration and evaluation, under the run's id."""
+    config = quick.a_config(
+        stack=2, seed=3, exploration_steps=50, exploration_ladder=4, evaluate_every=100, evaluate_episodes=7, policy="left", mode="async"
+    )
+    spec = build.spec(config, quick.somewhere(tmp_path), head="q")
+    assert (spec.run, spec.policy, spec.mode, spec.head, spec.horizon, spec.stack) == ("one-1", "left", "async", "q", 8, 2)
+    assert (spec.world.environment, spec.world.seed) == ("CartPole-v1", 3)
+    assert spec.observation == {"": Space("box", "float32", (4,))}
+    assert spec.action == Space("discrete", "int64", (), (2,))
+    assert spec.exploration == Exploration(1.0, 0.05, 50, 4)
+    assert spec.evaluation == Evaluation(100, 7)
+
+
+def test_images_are_compressed_and_nothing_else(quick: ModuleType, tmp_path, worlds: ModuleType):
+    """Bytes of two dimensions or more; numbers of other kinds never pay."""
+    config = quick.a_config(environment="toys/Parts-v0")
+    run = quick.somewhere(tmp_path)
+    assert build.spec(config, run, "q").compression == {"observations.picture": "lz4"}
+    assert build.spec(quick.a_config(environment="toys/Parts-v0", compress=False), run, "q").compression == {}
+
+
+def test_a_learner_is_all_of_one_spec(quick: ModuleType, tmp_path):
+    """The graph that was proved is what actors are told, and what is in the run folder."""
+    config = quick.a_config()
+    learner = quick.a_learner(config, tmp_path)
+    spec = learner.training.spec
+    assert (tmp_path / "one" / "policy" / "graph.onnx").read_bytes() == spec.graph.model != b""
+    assert [tensor.name for tensor in spec.graph.outputs] == ["q"]
+    assert learner.training.replay.capacity == 500
+    assert learner.training.version == learner.herald.newest == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tolerance"),
+    [
+        ({}, 32.0),  # twice 8 + 1 x 8
+        ({"warmup": 100}, 100.0),  # as many rows as the warm-up
+        ({"tolerance": 20.0}, 20.0),
+        ({"environments": 3}, 64.0),  # twice 8 + 1 x 24
+    ],
+)
+def test_the_tolerance_has_room_for_the_warmup(quick: ModuleType, changes, tolerance):
+    """Unless one is given: twice the least that works, or what the warm-up brings."""
+    assert build.pacing(quick.a_config(**changes)).tolerance == tolerance
+
+
+def test_an_infinite_ratio_paces_nobody(quick: ModuleType):
+    """With or without a warm-up."""
+    for warmup in (0, 10):
+        pacing = build.pacing(quick.a_config(mode="async", replay_ratio=math.inf, warmup=warmup))
+        pacing.inserted(11)
+        assert pacing.may_update
+        assert pacing.may_insert(10**6)
+
+
+def test_weights_come_from_another_run(quick: ModuleType, tmp_path):
+    """--init begins with the parameters that the other one ended with."""
+    first = quick.a_learner(quick.a_config(seed=1), tmp_path, "first").training
+    other = quick.a_learner(quick.a_config(seed=2), tmp_path, "other").training
+    assert other.fingerprint != first.fingerprint
+    first.algorithm.apply(first.algorithm.gradients(a_batch()))
+    checkpoint.save(tmp_path / "first", Checkpoint(first.algorithm.state()))
+    begun = quick.a_learner(quick.a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun").training
+    assert begun.fingerprint == first.fingerprint
+
+
+def a_batch():
+    from learner.replay.protocol import Batch
+
+    frames, ones = {"": np.ones((8, 4), np.float32)}, np.ones(8, np.float32)
+    return Batch(frames, np.zeros(8, np.int64), ones, ones, frames, {}, np.arange(8))
+
+
+def test_weights_that_do_not_fit_are_refused(quick: ModuleType, tmp_path):
+    """Another network's checkpoint is named with the reason."""
+    checkpoint.save(tmp_path / "old", Checkpoint({"network.other": torch.zeros(1)}))
+    with pytest.raises(ConfigurationError, match=r"--init .*old: its weights do not fit"):
+        quick.a_learner(quick.a_config(init=str(tmp_path / "old")), tmp_path)
+
+
+def test_continuous_actions_are_refused_in_a_sentence(quick: ModuleType, tmp_path):
+    """DQN chooses one of several actions."""
+    with pytest.raises(ConfigurationError, match="dqn chooses one of several actions; the actions here are box"):
+        quick.a_learner(quick.a_config(environment="MountainCarContinuous-v0"), tmp_path)
+
+
+def test_an_algorithm_of_ones_own(quick: ModuleType, tmp_path, own):
+    """Named as package.module:Class, made with spec, settings, device, seed and model."""
+
+    class Own(DQN):
+        """As DQN, under a name of its own."""
+
+    own.Own = Own
+    learner = quick.a_learner(quick.a_config(algorithm="own:Own"), tmp_path)
+    assert type(learner.training.algorithm) is Own
+
+
+def test_an_algorithm_without_a_head_is_refused(quick: ModuleType, tmp_path, own):
+    """It must say what its policy answers with."""
+    own.Odd = type("Odd", (), {"head": "answer"})
+    with pytest.raises(ConfigurationError, match="must say what its policy answers with: head = one of q, logits, gaussian"):
+        quick.a_learner(quick.a_config(algorithm="own:Odd"), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_network_of_ones_own(quick: ModuleType, tmp_path, own):
+    """A function of the spec, in place of the built-in one."""
+    own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    learner = quick.a_learner(quick.a_config(model="own:network"), tmp_path)
+    assert isinstance(learner.training.algorithm.policy()[1], torch.nn.Linear)
+
+
+def test_settings_reach_the_algorithm(quick: ModuleType, tmp_path):
+    """The section of flags is what it is made with."""
+    settings = DQNSettings(hidden=(4,), gamma=0.5, n_step=3)
+    learner = quick.a_learner(quick.a_config(settings=settings), tmp_path)
+    assert learner.training.algorithm.settings is settings

@@ -1,0 +1,38 @@
+"""The subcommands of `learner` as functions."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from learner import commands, watch
+from learner.watch import Unhealthy
+
+
+def test_status_asks_the_address_it_is_given(monkeypatch):
+    """Host, port and feed port reach the watcher, and progress is exit code 0."""
+    asked = []
+    monkeypatch.setattr(watch, "watch", lambda context, address, stream, as_json: asked.append((address, as_json)))
+    assert commands.status("box:7000", feed_port=7005, json=True) == 0
+    ((address, as_json),) = asked
+    assert (address.host, address.port, address.feed_port, as_json) == ("box", 7000, 7005, True)
+
+
+def test_no_progress_is_exit_code_1(monkeypatch):
+    """What a health check wants to know."""
+
+    def silent(*arguments, **options):
+        raise Unhealthy("nothing heard")
+
+    monkeypatch.setattr(watch, "watch", silent)
+    with pytest.raises(Unhealthy) as raised:
+        commands.status()
+    assert raised.value.exit_code == 1
+
+
+def test_self_test_gives_its_exit_code(monkeypatch):
+    """Whatever it finds is what a supervisor sees."""
+    module = ModuleType("learner.self_test")
+    module.self_test = lambda stream: 4 if stream is sys.stdout else 5
+    monkeypatch.setitem(sys.modules, "learner.self_test", module)
+    assert commands.self_test() == 4

@@ -1,0 +1,42 @@
+"""The `learner` command: training, or one of its subcommands."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from common.errors import UsageError
+from learner import main
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """What training was asked for."""
+    asked = []
+    module = ModuleType("learner.train")
+    module.train = lambda loaded: asked.append(loaded) or 3
+    monkeypatch.setitem(sys.modules, "learner.train", module)
+    return asked
+
+
+def test_without_a_subcommand_it_trains(trained):
+    """The configuration comes with the origin of its values, and the exit code is training's."""
+    assert main.command(["--seed", "4"]) == 3
+    (loaded,) = trained
+    assert loaded.config.seed == 4
+
+
+def test_an_unknown_flag_is_refused_with_a_suggestion(trained):
+    """The nearest one is named, and nothing is trained."""
+    with pytest.raises(UsageError, match="--replay-ratio"):
+        main.command(["--replay-ration", "4"])
+    assert trained == []
+
+
+def test_the_exit_code_of_an_error_is_its_own(trained, monkeypatch, capsys):
+    """One line on standard error, no traceback."""
+    monkeypatch.setattr(sys, "argv", ["learner", "--stcak", "4"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 64
+    assert capsys.readouterr().err.count("\n") == 1

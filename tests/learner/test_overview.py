@@ -1,0 +1,92 @@
+"""What a learner shows of itself comes from one place."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from common.messages import State
+from common.trajectory import Results
+from common.weights import Version
+from learner.link import View
+from learner.overview import PROBLEMS, Overview
+from learner.status import ActorStatus
+from learner.training import EvaluationResult
+
+
+@pytest.fixture
+def training(quick: ModuleType, tmp_path):
+    """Of a small run in turns."""
+    return quick.a_learner(quick.a_config(steps=100, until="steps > 5"), tmp_path).training
+
+
+@pytest.fixture
+def overview(quick: ModuleType, tmp_path, training):
+    """Of the same run."""
+    return Overview(quick.a_config(steps=100, until="steps > 5"), quick.somewhere(tmp_path), training, "cpu", "actor box:5555")
+
+
+def evaluated(mean, version):
+    return EvaluationResult(10, Version(1, version), Results(np.array([mean]), np.array([3], np.int32)))
+
+
+def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
+    """What was asked for is there; what is not known yet is None, not 0."""
+    status = overview.status(View(), 0.0)
+    assert (status.run, status.policy, status.mode, status.environment, status.algorithm) == (
+        "one-1",
+        "default",
+        "sequential",
+        "CartPole-v1",
+        "dqn",
+    )
+    assert (status.device, status.folder, status.join) == ("cpu", str(tmp_path), "actor box:5555")
+    assert (status.steps_target, status.until, status.ratio_wanted, status.learning_rate) == (100, "steps > 5", 1.0, 1e-3)
+    assert (status.return_mean, status.evaluation, status.loss, status.steps_per_second) == (None, None, None, None)
+    assert (status.epsilon, status.replay_capacity, status.waiting) == (1.0, 500, "updates wait for 24 more rows to start with")
+
+
+def test_rates_come_from_the_clock(overview, training):
+    """40 steps and 10 updates in 2 s."""
+    overview.status(View(), 0.0)
+    training.progress.steps, training.updates = 40, 10
+    status = overview.status(View(), 2.0)
+    assert (status.steps_per_second, status.updates_per_second) == (20.0, 5.0)
+
+
+def test_standing_still_is_timed(overview, training):
+    """Since when neither steps nor updates grew."""
+    overview.status(View(), 1.0)
+    assert overview.status(View(), 4.0).idle_seconds == 3.0
+    training.updates = 1
+    assert overview.status(View(), 5.0).idle_seconds == 0.0
+
+
+def test_the_best_evaluation_stays(overview, training):
+    """The newest is shown with the best so far."""
+    for mean, version in ((5.0, 1), (9.0, 2), (7.0, 3)):
+        training.progress.evaluation = evaluated(mean, version)
+        status = overview.status(View(), 0.0)
+    assert (status.evaluation.mean, status.evaluation.version, status.evaluation.best) == (7.0, 3, 9.0)
+
+
+def test_suspicious_observations_are_reported(overview, training):
+    """The sentence stands first among the problems."""
+    training.progress.suspicion.verdict = "the observations are all zero"
+    overview.problems.append("local-0 ended")
+    status = overview.status(View(problems=("box-1: environment: no",)), 0.0)
+    assert status.problems == ("the observations are all zero", "box-1: environment: no", "local-0 ended")
+
+
+def test_old_problems_make_room(overview):
+    """However often children die, the list stays short."""
+    overview.problems.extend(str(n) for n in range(100))
+    assert overview.status(View(), 0.0).problems == tuple(str(n) for n in range(100 - PROBLEMS, 100))
+
+
+def test_the_networks_books_are_passed_on(overview):
+    """Actors, received, duplicates, lost and refused by reason."""
+    actor = ActorStatus("box-1", "running")
+    status = overview.status(View((actor,), 9, 2, 1, (("schema", 3),)), 0.0, State.STOP)
+    assert (status.actors, status.received, status.duplicates, status.lost) == ((actor,), 9, 2, 1)
+    assert (status.refused, status.state) == ({"schema": 3}, "stop")

@@ -1,0 +1,173 @@
+"""What goes on around training: the end is decided, checkpoints are written, figures shown."""
+
+import dataclasses
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from common.lifecycle import Stop
+from common.messages import State
+from common.trajectory import Results
+from common.weights import Version
+from learner import checkpoint, session
+from learner.children import Children
+from learner.link import View
+from learner.outlet import Outlet
+from learner.overview import Overview
+from learner.run import new_run
+from learner.session import LOOK_S, Session
+from learner.training import EvaluationResult
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is set by hand."""
+    clock = SimpleNamespace(now=100.0)
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(session, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def make(quick: ModuleType, tmp_path, clock):
+    """Makes a session that began at 100 s, with everything it looks after as attributes."""
+    stops = []
+
+    def make(**changes):
+        config = quick.a_config(**changes)
+        learner = quick.a_learner(config, tmp_path, "learner")
+        run = new_run(str(tmp_path), "one", "CartPole-v1", "")
+        shown, stop = [], Stop()
+        stops.append(stop)
+        outlets = [Outlet("list", shown.append, 0.0, lambda: shown.append("left"))]
+        overview = Overview(config, run, learner.training, "cpu", "")
+        children = Children(tmp_path / "logs")
+        made = Session(config, run, learner.training, overview, outlets, children, stop, clock.now)
+        parts = {"training": learner.training, "stop": stop, "shown": shown, "children": children, "run": run}
+        return SimpleNamespace(session=made, goes_on=lambda: made.goes_on(View()), **parts)
+
+    yield make
+    for stop in stops:
+        stop.close()
+
+
+def test_a_run_without_a_goal_goes_on(make):
+    """Nothing ends it but a signal."""
+    assert make().goes_on()
+
+
+def test_a_signal_ends_it_with_its_reason(make):
+    """The verdict says who wanted it."""
+    one = make()
+    one.stop.set("SIGTERM")
+    assert not one.goes_on()
+    assert one.session.verdict == "stopped: SIGTERM"
+
+
+def test_the_steps_end_it(make):
+    """Once all steps are collected and no update is left that pacing allows."""
+    one = make(steps=16)
+    one.training.progress.steps = 15
+    assert one.goes_on()
+    assert not one.session.enough
+    one.training.progress.steps = 16
+    assert one.session.enough
+    assert not one.goes_on()
+    assert one.session.verdict == "all 16 steps are collected and learned from"
+
+
+def test_the_last_steps_are_learned_from(make):
+    """With updates left that the ratio asks for, it goes on."""
+    one = make(steps=16, warmup=0)
+    one.training.progress.steps = 16
+    one.training.pacing.inserted(16)
+    assert one.goes_on()
+    one.training.pacing.sampled(16)
+    assert not one.goes_on()
+
+
+def test_an_infinite_ratio_ends_with_the_steps(make):
+    """There is always one more update: the steps alone decide."""
+    one = make(mode="async", replay_ratio=float("inf"), steps=32, warmup=0)
+    one.training.pacing.inserted(32)
+    assert one.goes_on()
+    one.training.progress.steps = 32
+    assert not one.goes_on()
+
+
+def test_the_condition_ends_it(make):
+    """A run is solved when its figures say so; unknown figures say nothing."""
+    one = make(until="evaluation >= 5 and steps > 10", evaluate_every=10)
+    one.training.progress.steps = 11
+    assert one.goes_on()
+    results = Results(np.array([4.0, 6.0]), np.array([1, 1], np.int32))
+    one.training.progress.evaluation = EvaluationResult(11, Version(1, 1), results)
+    assert not one.goes_on()
+    assert one.session.verdict == "solved: evaluation >= 5 and steps > 10"
+
+
+@pytest.mark.parametrize("condition", ["seconds >= 7", "return > 2", "episodes >= 1", "updates >= 3"])
+def test_every_figure_may_be_a_goal(make, clock, condition):
+    """Time since the start, the mean return, episodes and updates."""
+    one = make(until=condition)
+    assert one.goes_on()
+    clock.now += 7.0
+    one.training.progress.returns.append(3.0)
+    one.training.progress.episodes, one.training.updates = 1, 3
+    assert not one.goes_on()
+
+
+def test_it_looks_around_ten_times_a_second(make, clock):
+    """Between two updates it costs nothing; every tenth of a second figures are shown."""
+    one = make()
+    for _ in range(5):
+        one.goes_on()
+    assert len(one.shown) == 1
+    clock.now += 1.01 * LOOK_S
+    one.goes_on()
+    assert len(one.shown) == 2
+
+
+def test_checkpoints_are_written_at_their_interval(make, clock):
+    """Every 60 s here, counted from the last one."""
+    often = make(checkpoint_every=60.0)
+    for at, expected in ((159.0, 0), (160.0, 1), (219.0, 1), (220.0, 2)):
+        clock.now = at
+        often.goes_on()
+        assert len(list(often.run.folder.glob("checkpoints/*"))) == expected
+
+
+def test_without_an_interval_no_checkpoint_is_written_on_the_way(make, clock):
+    """0 means only at the end."""
+    one = make(checkpoint_every=0.0)
+    clock.now += 10**6
+    one.goes_on()
+    assert not (one.run.folder / "checkpoints").exists()
+
+
+def test_a_checkpoint_holds_the_counters(make):
+    """Steps, updates and episodes go with the weights, and the run's id."""
+    one = make()
+    one.training.progress.steps, one.training.updates, one.training.progress.episodes = 30, 4, 2
+    assert one.session.save() == str(one.run.folder / "checkpoints" / "000001")
+    found = checkpoint.load(one.run.folder)
+    assert found.facts == {"steps": 30, "updates": 4, "episodes": 2, "run": one.run.identity}
+    assert found.tensors.keys() == one.training.algorithm.state().keys()
+
+
+def test_a_dead_child_is_a_problem_on_the_screen(make, monkeypatch, caplog):
+    """Its sentence is logged and shown."""
+    one = make()
+    monkeypatch.setattr(one.children, "tick", lambda now: ["local-0 ended with exit code 70"])
+    one.goes_on()
+    assert one.shown[-1].problems == ("local-0 ended with exit code 70",)
+    assert "local-0 ended" in caplog.text
+
+
+def test_the_last_figures_are_shown_and_the_terminal_left(make):
+    """With the newest view, and the state that it stopped."""
+    one = make()
+    one.session.goes_on(dataclasses.replace(View(), received=7))
+    one.session.finish()
+    assert (one.shown[-2].state, one.shown[-2].received, one.shown[-1]) == (State.STOP, 7, "left")
