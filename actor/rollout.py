@@ -1,7 +1,6 @@
 """The actor's loop: join, collect windows or play evaluations, send what came of it, and join again when another run is there."""
 
 import logging
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
@@ -30,6 +29,7 @@ class Rollout:
     def __init__(self, link: Link, means: Means, stop: Stop, watchdog: Watchdog, who: Who, allowed: tuple[str, ...], once: bool) -> None:
         self._link, self._channel = link, link.channel
         self._means, self._stop, self._watchdog, self._who = means, stop, watchdog, who
+        self._clock = means.clock
         self._allowed, self._once = allowed, once
         self._pumped_at = 0.0
         self._steps = self._episodes = 0
@@ -45,13 +45,13 @@ class Rollout:
 
     def _join(self) -> Joined | None:
         """The snapshot of the run at our address, however long it takes to come."""
-        since = time.monotonic()
+        since = self._clock()
         while not self._over:
-            if self._channel.joined is not None and self._channel.weights is not None:
-                self._require_allowed(self._channel.joined)
-                return self._channel.joined
+            if (joined := self._channel.ready) is not None:
+                self._require_allowed(joined)
+                return joined
             self._link.pump(WAIT_S)
-            if time.monotonic() - since > WAITING_WORD_S and not self._channel.membership.sends(time.monotonic()):
+            if self._clock() - since > WAITING_WORD_S and not self._channel.membership.sends(self._clock()):
                 log.info("waiting for a learner at %s", self._link.address, extra=once_every(30))
         return None
 
@@ -67,7 +67,7 @@ class Rollout:
                     held, self._who.version = weights.version, str(weights.version)
                 collector.steps = max(collector.steps, self._channel.steps)
                 parcel = self._play(collector.window(), len(seats))
-                if parcel is not None:
+                if parcel is not None and parcel.rows:  # none, where every environment failed at each step
                     self._hand_over(joined, parcel)
 
     def _evaluate(self, joined: Joined) -> None:
@@ -89,7 +89,7 @@ class Rollout:
 
     def _play(self, steps: Generator[None, None, Parcel], seats: int) -> Parcel | None:
         """Step through a window, looking after the link now and then; None if the process is to end."""
-        before = time.monotonic()
+        before = self._clock()
         while True:
             try:
                 with self._watchdog:
@@ -98,14 +98,14 @@ class Rollout:
                 parcel: Parcel = ended.value
                 self._episodes += len(parcel.results.returns)
                 return parcel
-            now = time.monotonic()
+            now = self._clock()
             self._longest_step_s = max(self._longest_step_s, now - before)
             self._steps += seats
             if now - self._pumped_at >= PUMP_S:
                 if self._over:
                     return None
                 self._pump(0.0)
-                now = time.monotonic()
+                now = self._clock()
             before = now
 
     def _hand_over(self, joined: Joined, parcel: Parcel) -> None:
@@ -121,7 +121,7 @@ class Rollout:
     def _pump(self, timeout_s: float, waits: bool = False) -> None:
         self._channel.counters.update(steps=self._steps, episodes=self._episodes, waits=float(waits), longest_step_s=self._longest_step_s)
         self._link.pump(timeout_s)
-        self._pumped_at = time.monotonic()
+        self._pumped_at = self._clock()
 
     def _stays(self, joined: Joined) -> bool:
         return self._channel.joined is joined and not self._over

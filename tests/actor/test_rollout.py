@@ -1,0 +1,267 @@
+"""The actor's loop, in turns with a learner's own gate and herald. Time passes where it waits."""
+
+import logging
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actor.channel import Channel
+from actor.rollout import Rollout
+from actor.worker import Means
+from common.errors import ConfigurationError, EnvironmentFailure
+from common.lifecycle import Stop, Watchdog
+from common.log import Who
+from common.messages import State
+from common.spec import Evaluation, Spec, World
+from common.trajectory import Ending, Parcel
+from common.weights import Weights
+
+MakeSpec = Callable[..., Spec]
+MakeDesk = Callable[..., Any]
+
+
+class Stage:
+    """A rollout, and who stops it: `each(stage)` is called after every turn, and it ends after 2,000 of them."""
+
+    def __init__(self, clock: Any, wire: Any, desk: Any, each: Callable[["Stage"], None], **options: Any) -> None:
+        self.stop, self.who = Stop(), Who("actor", "a")
+        environments, evaluates = options.pop("environments", 1), options.pop("evaluates", False)
+        self.channel = Channel("p", "a", environments, evaluates)
+        self.link = wire(self.channel, desk, clock, self._turn)
+        self.turns = 0
+        self._each = each
+        means = Means(environments, self.channel.problem, clock.wait, clock)
+        watchdog = Watchdog(0.0)
+        self.rollout = Rollout(self.link, means, self.stop, watchdog, self.who, options.pop("allowed", ()), options.pop("once", False))
+        try:
+            self.rollout.run(evaluates)
+        finally:
+            self.stop.close()
+
+    @property
+    def desk(self) -> Any:
+        """The learner it has now."""
+        return self.link.desk
+
+    def _turn(self, number: int) -> None:
+        self.turns = number
+        self._each(self)
+        assert number < 2000, "it never ends"
+
+
+@pytest.fixture
+def play(make_clock: Any, make_wire: Any, worlds: ModuleType) -> Callable[..., Stage]:
+    """Runs a rollout to its end."""
+    return lambda desk, each, **options: Stage(make_clock(0.001), make_wire, desk, each, **options)
+
+
+def enough(parcels: int) -> Callable[[Stage], None]:
+    """Stop when the learner has so many parcels."""
+
+    def each(stage: Stage) -> None:
+        if len(stage.desk.taken) >= parcels:
+            stage.stop.set("enough")
+
+    return each
+
+
+def stamps(parcels: list[Parcel]) -> list[tuple[int, int, int]]:
+    """Episode, first step and last step of each trajectory."""
+    found = []
+    for parcel in parcels:
+        frames = np.split(parcel.columns["observations"], np.cumsum(parcel.lengths + 1)[:-1])
+        found += [(int(frame[0, 1]), int(frame[0, 2]), int(frame[-1, 2])) for frame in frames]
+    return found
+
+
+class TestCollecting:
+    """Windows become parcels."""
+
+    def test_windows_follow_each_other(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """Episodes of 1, 6 and 2 steps in windows of 4: every step is there once, and knows its version."""
+        stage = play(make_desk(make_spec()), enough(3))
+        assert stamps(stage.desk.parcels)[:5] == [(0, 0, 1), (1, 0, 3), (1, 3, 6), (2, 0, 1), (2, 1, 2)]
+        assert {(parcel.epoch, parcel.version) for parcel in stage.desk.parcels} == {(1, 1)}
+        assert stage.desk.parcels[1].endings.tolist() == [Ending.TRUNCATED, Ending.OPEN]
+        assert stage.who.version == "1.1"
+        assert stage.channel.outbox.ledger.balanced
+
+    def test_weights_are_swapped_between_windows(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], make_weights: Callable[..., Weights]
+    ) -> None:
+        """Version 2 likes action 3: a window has either zeros or threes."""
+
+        def each(stage: Stage) -> None:
+            if len(stage.desk.taken) == 2 and stage.desk.herald.newest.number == 1:
+                stage.desk.herald.publish(make_weights(stage.desk.spec, 2, best=3))
+            enough(5)(stage)
+
+        stage = play(make_desk(make_spec()), each)
+        seen = [(parcel.version, set(parcel.columns["actions"].tolist())) for parcel in stage.desk.parcels]
+        assert seen[0] == (1, {0})
+        assert seen[-1] == (2, {3})
+        assert all(pair in ((1, {0}), (2, {3})) for pair in seen)
+        assert stage.who.version == "1.2"
+
+    def test_a_new_run_is_collected_for_from_its_beginning(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """With its own horizon, in environments that were made anew; nothing of the run before gets into it."""
+        desks = [make_desk(make_spec(), life=1), make_desk(make_spec(run="s", horizon=9, evaluation=Evaluation()), life=2)]
+
+        def each(stage: Stage) -> None:
+            if stage.desk is desks[0] and len(stage.desk.taken) == 2:
+                stage.link.desk = desks[1]
+            elif stage.desk is desks[1]:
+                enough(2)(stage)
+
+        play(desks[0], each)
+        assert stamps(desks[1].parcels)[:2] == [(0, 0, 1), (1, 0, 6)]
+        assert [parcel.rows for parcel in desks[1].parcels] == [9, 9]
+        assert "another run is at this address" in caplog.text
+        assert desks[1].gate.inbox.ledger.refused == {}
+
+    def test_without_credit_it_waits_and_says_so(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """That is how pacing holds it back; the longest step it tells of is not the waiting."""
+        desk = make_desk(make_spec())
+        desk.room = 0
+
+        def each(stage: Stage) -> None:
+            if stage.turns == 200:
+                assert desk.gate.seen["a"].counters["waits"] == 1
+                assert desk.gate.seen["a"].counters["longest_step_s"] < 0.1
+                assert len(desk.taken) <= 2
+                desk.room = 1 << 20
+            enough(4)(stage)
+
+        stage = play(desk, each)
+        assert len(desk.taken) == 4
+        assert stage.turns > 200
+
+    def test_with_a_full_outbox_it_waits_too(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """The window stays in hand until there is room."""
+        refusals = iter((False, False))
+
+        def each(stage: Stage) -> None:
+            offer = stage.channel.outbox.offer
+            if stage.turns == 1:
+                stage.channel.outbox.offer = lambda *item: next(refusals, None) is None and offer(*item)  # type: ignore[method-assign]
+            enough(1)(stage)
+
+        stage = play(make_desk(make_spec()), each)
+        assert stamps(stage.desk.parcels) == [(0, 0, 1), (1, 0, 3)]
+
+    def test_a_window_in_which_every_step_failed_is_not_sent(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], worlds: ModuleType
+    ) -> None:
+        """It has no rows. The fifth failure is the last."""
+        worlds.Faulty.counts.clear()
+        desk = make_desk(make_spec(horizon=1, world=World("toys/Faulty-v0", {"steps": list(range(9))})))
+        with pytest.raises(EnvironmentFailure, match="5 times"):
+            play(desk, lambda stage: None)
+        assert desk.gate.inbox.ledger.received == 0
+
+    def test_all_seats_are_counted(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """Three environments, four steps in a window: twelve rows in a parcel; and the episodes."""
+        stage = play(make_desk(make_spec()), enough(2), environments=3)
+        assert [parcel.rows for parcel in stage.desk.parcels] == [12, 12]
+        assert stage.channel.counters["steps"] == 24
+        assert stage.channel.counters["episodes"] == 6
+
+
+class TestBeginning:
+    """Until there is something to do."""
+
+    def test_it_waits_for_a_learner(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """After two seconds it says so; it ends when told to."""
+        desk = make_desk(make_spec())
+        desk.say = lambda now, channel=None: []
+
+        def each(stage: Stage) -> None:
+            if stage.turns == 30:
+                stage.stop.set("enough")
+
+        with caplog.at_level(logging.INFO):
+            play(desk, each)
+        assert "waiting for a learner at desk" in caplog.text
+
+    def test_only_allowed_worlds_are_made(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """--allow-env names them; without it, any registered one is."""
+        with pytest.raises(ConfigurationError, match="the learner asks for toys/Stamp-v0, which --allow-env does not name"):
+            play(make_desk(make_spec()), enough(1), allowed=("CartPole-v1",))
+        assert play(make_desk(make_spec()), enough(1), allowed=("CartPole-v1", "toys/Stamp-v0")).desk.taken
+
+
+class TestEnding:
+    """How it ends."""
+
+    def test_it_stops_within_a_window(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """However long that is; what was played of it is left behind."""
+
+        def each(stage: Stage) -> None:
+            if stage.channel.ready and stage.turns > 5:
+                stage.stop.set("enough")
+
+        stage = play(make_desk(make_spec(horizon=1_000_000)), each)
+        assert not stage.desk.taken
+
+    @pytest.mark.parametrize("once", [True, False])
+    def test_once_means_until_the_run_is_over(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], once: bool
+    ) -> None:
+        """Else it waits for the next run."""
+
+        def each(stage: Stage) -> None:
+            if len(stage.desk.taken) >= 2:
+                stage.desk.herald.state = State.STOP
+            if stage.turns == 300:
+                stage.stop.set("the test is over")
+
+        stage = play(make_desk(make_spec()), each, once=once)
+        assert stage.stop.reason == ("the run is over" if once else "the test is over")
+
+
+class TestEvaluating:
+    """An actor that only plays the greedy episodes."""
+
+    def test_episodes_are_played_whenever_enough_was_learned(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], make_weights: Callable[..., Weights]
+    ) -> None:
+        """Every 100 steps: under versions 1 (0 steps), 3 (100 steps) and 4 (250 steps), not under 2 (99 steps)."""
+        desk = make_desk(make_spec(evaluation=Evaluation(100, 3)))
+        due = iter(((2, 99), (3, 100), (4, 250)))
+
+        def each(stage: Stage) -> None:
+            if stage.turns % 40 == 0 and (version := next(due, None)) is not None:
+                desk.herald.publish(make_weights(desk.spec, version[0], steps=version[1]))
+            enough(3)(stage)
+
+        stage = play(desk, each, evaluates=True, environments=2)
+        assert [parcel.version for parcel in desk.parcels] == [1, 3, 4]
+        assert all(parcel.evaluation and parcel.rows == 0 for parcel in desk.parcels)
+        assert [len(parcel.results.returns) for parcel in desk.parcels] == [3, 3, 3]
+        assert desk.gate.seen["a"].evaluates
+        assert stage.who.version == "1.4"
+
+    def test_without_a_wish_nothing_is_played(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """It stays, for the next run may want it."""
+
+        def each(stage: Stage) -> None:
+            if stage.turns == 100:
+                stage.stop.set("the test is over")
+
+        assert not play(make_desk(make_spec()), each, evaluates=True).desk.taken
+
+    def test_it_stops_within_an_evaluation(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """However long that is."""
+
+        def each(stage: Stage) -> None:
+            if stage.turns == 20:
+                stage.stop.set("the test is over")
+
+        assert not play(make_desk(make_spec(evaluation=Evaluation(1, 1_000_000))), each, evaluates=True).desk.taken
