@@ -1,0 +1,203 @@
+"""A whole run: folder, learner, connection, actors, training, checkpoint, last words."""
+
+import json
+import threading
+import time
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from actor.channel import Channel
+from actor.link import Link as ActorLink
+from actor.rollout import Rollout
+from actor.worker import Means
+from common import sockets
+from common.address import Address
+from common.config import Loaded
+from common.errors import ConfigurationError
+from common.lifecycle import Stop, Watchdog
+from common.log import Who
+from learner import checkpoint, train
+from learner.children import Children
+from learner.outlet import Outlet
+from learner.status import from_document
+
+
+@pytest.fixture
+def run(quick: ModuleType, tmp_path, monkeypatch, capsys):
+    """Runs a small configuration to its end; gives exit code, what it printed, and its folder."""
+    monkeypatch.setattr(train, "metrics", lambda folder: Outlet("metrics", lambda status: None, 1.0))
+
+    def run(**changes):
+        config = quick.a_config(**{"run_dir": str(tmp_path), "name": "one", **changes})
+        code = train.train(Loaded(config, {}))
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=code, out=printed.out, err=printed.err, folder=tmp_path / config.name)
+
+    return run
+
+
+def parameters(found):
+    return next(line for line in found.out.splitlines() if line.startswith("parameters: "))
+
+
+def test_the_steps_end_a_run_in_turns(run):
+    """--steps 40: that many are collected and learned from, a checkpoint is written, the exit code is 0."""
+    found = run(steps=40)
+    assert found.code == 0
+    assert "all 40 steps are collected and learned from" in found.out
+    assert checkpoint.load(found.folder).facts["steps"] == 40
+    assert checkpoint.load(found.folder).facts["updates"] == 3
+
+
+def test_the_last_words_say_how_to_go_on(run):
+    """What happened, the parameters' hash, the folder, and the commands for what is next."""
+    found = run(steps=40)
+    assert "40 steps, 3 updates, " in found.out
+    assert f"everything is in {found.folder}. To go on:" in found.out
+    assert f"learner --env CartPole-v1 --init {found.folder}" in found.out
+    assert "tensorboard --logdir" in found.out
+
+
+def test_two_runs_with_one_seed_end_alike(run):
+    """The printed hash is the same for the same seed and another for another."""
+    found = [parameters(run(steps=40, seed=seed, name=name)) for seed, name in ((0, "a"), (0, "b"), (1, "c"))]
+    assert found[0] == found[1] != found[2]
+
+
+def test_statuses_come_as_json(run):
+    """The last line of the screen is the state in which the run ended."""
+    lines = [line for line in run(steps=40).out.splitlines() if line.startswith("{")]
+    status = from_document(lines[-1])
+    assert (status.state, status.steps, [actor.name for actor in status.actors]) == ("stop", 40, ["local-0"])
+
+
+def test_the_log_is_kept_in_the_folder(run):
+    """Which run, on which device and why, and what it takes of memory."""
+    log = (run(steps=40).folder / "logs" / "learner.log").read_text()
+    assert "training on cpu" in log
+    assert "memory: 500 transitions x" in log
+    assert "checkpoint: " in log
+
+
+def test_evaluations_are_said_at_the_end(run):
+    """The mean of the newest one."""
+    assert ", evaluation " in run(steps=40, evaluate_every=16, evaluate_episodes=2).out
+
+
+def test_a_folder_with_a_run_is_refused(run):
+    """Before anything is built."""
+    found = run(steps=40)
+    before = (found.folder / "MANIFEST").read_text()
+    with pytest.raises(ConfigurationError, match="holds a run already"):
+        run(steps=40)
+    assert (found.folder / "MANIFEST").read_text() == before
+
+
+@pytest.fixture
+def connection(monkeypatch):
+    """What a run with sockets did: the stand-in for its loop gets session and link, and returns at once."""
+    seen = SimpleNamespace()
+
+    def loop(training, session, link, inlet, publish_every):
+        seen.address, seen.publish_every = link.address, publish_every
+        link.publish(training.publish())
+        seen.gone_on = session.goes_on(link.view)
+        session.verdict = "stopped: by the test"
+
+    monkeypatch.setattr(train.asynchronous, "train", loop)
+    return seen
+
+
+def test_port_0_listens_anywhere(run, connection, tmp_path):
+    """Two free ports next to each other, and the line to paste names the first."""
+    found = run(mode="async", port=0, publish_every=7)
+    assert connection.gone_on
+    assert connection.publish_every == 7
+    assert connection.address.feed_port == connection.address.port + 1
+    assert f"listening: actor 127.0.0.1:{connection.address.port} (feed on port {connection.address.feed_port})" in found.err
+    document = json.loads(next(line for line in found.out.splitlines() if line.startswith("{")))
+    assert document["join"] == f"actor 127.0.0.1:{connection.address.port}"
+
+
+def test_the_feed_may_have_a_port_of_its_own(run, connection):
+    """For tunnels and port maps."""
+    context = sockets.context()
+    with context:
+        free, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+        for socket in pair:
+            socket.close()
+    run(mode="async", port=0, feed_port=free.feed_port)
+    assert connection.address.feed_port == free.feed_port
+
+
+def test_local_actors_are_ordinary_ones(quick, tmp_path, monkeypatch):
+    """So many with their environments, and an evaluator with a seat for each episode up to twenty, all over loopback."""
+    added = []
+    monkeypatch.setattr(Children, "add", lambda self, name, command, now: added.append((name, command)))
+    config = quick.a_config(mode="async", actors=2, environments=3, evaluate_every=10, evaluate_episodes=30, bind="0.0.0.0", insecure=True)
+    train.start_local_actors(config, Address("0.0.0.0", 7000, 7001), Children(tmp_path / "logs"))
+    assert [name for name, _ in added] == ["local-0", "local-1", "evaluator"]
+    first, evaluator = added[0][1], added[-1][1]
+    assert "127.0.0.1:7000" in first
+    assert first[first.index("--envs") + 1] == "3"
+    assert evaluator[evaluator.index("--envs") + 1] == "20"
+    assert "--evaluate" in evaluator
+
+
+def test_auto_is_as_many_as_there_are_processors_less_two(quick, monkeypatch):
+    """Of eight, six; where a number is given, that."""
+    monkeypatch.setattr(train, "usable_processors", lambda: 8)
+    assert train.local_actors(quick.a_config(mode="async", actors="auto")) == 6
+    assert train.local_actors(quick.a_config(actors=3)) == 3
+
+
+def test_in_turns_there_is_always_an_actor(quick, tmp_path):
+    """Without --actors one plays; the evaluator has its own channel."""
+    learner = quick.a_learner(quick.a_config(), tmp_path)
+    with pytest.MonkeyPatch.context():
+        stop = Stop()
+        made = train.players(quick.a_config(evaluate_every=10, actors=0), learner, stop)
+        stop.close()
+    assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
+
+
+@pytest.fixture
+def acting(monkeypatch):
+    """Lets an actor of this process, in a thread, take the place of the children."""
+    stop, threads = Stop(), []
+
+    def act(address):
+        channel = Channel("default", "near", 2)
+        means = Means(2, channel.problem, stop.wait, time.monotonic)
+        watchdog = Watchdog(0.0)
+        with sockets.context() as context:
+            link = ActorLink(context, address, channel)
+            Rollout(link, means, stop, watchdog, Who("actor", "near"), (), once=True).run(evaluates=False)
+            link.close("over", 1.0)
+
+    def start(config, address, children):
+        threads.append(threading.Thread(target=act, args=(address,)))
+        threads[0].start()
+
+    monkeypatch.setattr(train, "start_local_actors", start)
+    yield
+    stop.set("the test is over")
+    for thread in threads:
+        thread.join()
+    stop.close()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("acting")
+def test_a_whole_run_over_sockets(run):
+    """An ordinary actor joins, collects what is asked for, and ends with the run; everything it sent is accounted for."""
+    found = run(mode="async", port=0, steps=200, environments=2)
+    assert found.code == 0
+    assert "steps are collected and learned from" in found.out
+    facts = checkpoint.load(found.folder).facts
+    assert facts["steps"] >= 200
+    assert facts["updates"] >= (200 - 16) // 8 - 1
+    status = from_document([line for line in found.out.splitlines() if line.startswith("{")][-1])
+    assert (status.lost, status.duplicates, status.refused) == (0, 0, {})
+    assert [actor.name for actor in status.actors] == ["near"]
