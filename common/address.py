@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from common.errors import UsageError
+from common.errors import ConfigurationError, UsageError
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 5555
@@ -51,3 +51,26 @@ def parse_address(text: str, feed_port: int | None = None) -> Address:
     if not 0 < feed_port < 65536 or feed_port == port:
         raise UsageError(f"{text}: the feed cannot have port {feed_port}; choose another with --feed-port")
     return Address(host or DEFAULT_HOST, port, feed_port)
+
+
+def listening(bind: str, port: int, feed_port: int | None, insecure: bool) -> Address:
+    """Where to listen, by `--bind`, `--port`, `--feed-port` and `--insecure`; port 0 is any that is free.
+
+    Whoever reaches the ports may send trajectories and take the policy: beyond loopback only on purpose.
+    """
+    if not 0 <= port < 65536:
+        raise UsageError("--port must lie between 0 and 65535")
+    if port == 65535 and feed_port is None:
+        raise UsageError("--port 65535 leaves no port for the feed: name one with --feed-port")
+    feed_port = feed_port if feed_port is not None else port + 1 if port else 0
+    if not 0 <= feed_port < 65536:
+        raise UsageError("--feed-port must lie between 0 and 65535")
+    if port and feed_port == port:
+        raise UsageError("--feed-port and --port must differ")
+    if not (bind == "localhost" or bind.startswith("127.") or bind == "::1" or insecure):
+        raise ConfigurationError(
+            f"--bind {bind} opens both ports to everybody who can reach them. On a network that you trust add --insecure; "
+            f"else keep to loopback, and on the actor's machine run: "
+            f"ssh -N -L {port}:127.0.0.1:{port} -L {port + 1}:127.0.0.1:{port + 1} THIS_HOST"
+        )
+    return Address(bind, port, feed_port)

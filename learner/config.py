@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from common import plugins
+from common.address import Address, listening
 from common.config import Loaded, peek, require, suggestion
 from common.config import load as load_any
 from common.errors import ConfigurationError, UsageError
@@ -139,6 +140,11 @@ class LearnerConfig:
         return tuple(_wrapper(text) for text in self.wrapper)
 
     @property
+    def address(self) -> Address:
+        """Where to listen."""
+        return listening(self.bind, self.port, self.feed_port, self.insecure)
+
+    @property
     def condition(self) -> Condition:
         """What `--until` says."""
         return parse(self.until)
@@ -198,8 +204,6 @@ def _check_numbers(config: LearnerConfig) -> None:
     )
     require(config.replay_ratio > 0, "--replay-ratio must be above 0")
     require(config.tolerance is None or 0 < config.tolerance < math.inf, "--tolerance must be above 0")
-    require(0 <= config.port < 65536, "--port must lie between 0 and 65535")
-    require(config.feed_port is None or 0 <= config.feed_port < 65536, "--feed-port must lie between 0 and 65535")
 
 
 def _check_names(config: LearnerConfig) -> None:
@@ -228,22 +232,9 @@ def _check_combinations(config: LearnerConfig) -> None:
         config.mode != "sequential" or config.replay_ratio < math.inf,
         "--replay-ratio inf has no end where actors wait for their turn: give a number with --mode sequential",
     )
-    require(config.port == 0 or config.feed_port != config.port, "--feed-port and --port must differ")
-    require(config.port < 65535 or config.feed_port is not None, "--port 65535 leaves no port for the feed: name one with --feed-port")
     evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
     require(evaluates, "--until names the evaluation, but there is none: add --evaluate-every")
-    _ = config.arguments, config.wrappers
-    _check_exposure(config)
-
-
-def _check_exposure(config: LearnerConfig) -> None:
-    """Whoever reaches the ports may send trajectories and take the policy: beyond loopback only on purpose."""
-    if not (config.bind == "localhost" or config.bind.startswith("127.") or config.bind == "::1" or config.insecure):
-        raise ConfigurationError(
-            f"--bind {config.bind} opens both ports to everybody who can reach them. On a network that you trust add --insecure; "
-            f"else keep to loopback, and on the actor's machine run: "
-            f"ssh -N -L {config.port}:127.0.0.1:{config.port} -L {config.port + 1}:127.0.0.1:{config.port + 1} THIS_HOST"
-        )
+    _ = config.arguments, config.wrappers, config.address
 
 
 def _arguments(flag: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -63,10 +63,9 @@ def side_by_side(
 ) -> Session:
     """The async mode: a network thread, actors in their own processes, training here."""
     inlet = Inlet()
-    feed_port = config.feed_port if config.feed_port is not None else config.port + 1 if config.port else 0
     message_bytes = sum(tensor.size for tensor in learner.training.spec.graph.weights)
     with sockets.context() as context:
-        link = Link(context, Address(config.bind, config.port, feed_port), learner.gate, learner.herald, inlet, message_bytes)
+        link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
         join = f"actor {link.address}"
         log.info("listening: %s (feed on port %d)", join, link.address.feed_port)
         overview = Overview(config, run, learner.training, where, join)
