@@ -1,6 +1,5 @@
 """What an actor can be told. It needs nothing: the learner on this machine is the default."""
 
-import re
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal
 
@@ -58,8 +57,3 @@ class ActorConfig:
     def learner(self) -> Address:
         """Where the learner is."""
         return parse_address(self.address, self.feed_port)
-
-
-def default_name(host: str, number: int) -> str:
-    """`<host>-<number in hexadecimal>`, made of what a name may contain."""
-    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', host)[:40]}-{number & 0xFFFFFF:06x}"

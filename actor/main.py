@@ -5,11 +5,12 @@ import socket
 import sys
 import time
 
-from actor.config import ActorConfig, default_name
+from actor.config import ActorConfig
 from common import config, lifecycle
 from common import log as logs
 from common.config import Loaded
 from common.lifecycle import Stop, Watchdog
+from common.names import default_name
 
 ABOUT = "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
 GRACE_S = 3.0  # for the last acknowledgements

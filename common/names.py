@@ -8,3 +8,8 @@ ACTOR = re.compile(
 )  # an optional key label, then the actor's own name
 
 RULE = "a name has at most 64 letters, digits, and any of _ . -"
+
+
+def default_name(host: str, number: int) -> str:
+    """`<host>-<number in hexadecimal>`, made of what a name may contain."""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', host)[:40]}-{number & 0xFFFFFF:06x}"

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from actor.config import ActorConfig, default_name
+from actor.config import ActorConfig
 from common.address import Address
 from common.config import load
 from common.errors import UsageError
-from common.names import ACTOR
+from common.names import ACTOR, default_name
 
 
 def test_an_actor_needs_nothing() -> None:
