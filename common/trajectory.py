@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np  # not loaded for those who only relay
 
 
 class Ending(IntEnum):
@@ -34,8 +35,8 @@ class Column:
 class Results:
     """Finished episodes. They travel in parcels and nowhere else, so that they add up."""
 
-    returns: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float64))  # [E] float64
-    lengths: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))  # [E] int32
+    returns: "np.ndarray" = field(default_factory=lambda: _none("float64"))  # [E] float64
+    lengths: "np.ndarray" = field(default_factory=lambda: _none("int32"))  # [E] int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Trajectory:
     Observation columns bring `stack - 1` leading frames and the final observation: `[stack + T, *shape]`. Step columns are `[T, *shape]`.
     """
 
-    columns: Mapping[str, np.ndarray]
+    columns: "Mapping[str, np.ndarray]"
     length: int
     ending: Ending
 
@@ -56,9 +57,11 @@ class Parcel:
 
     epoch: int
     version: int
-    lengths: np.ndarray  # [K] int32: steps of each trajectory
-    endings: np.ndarray  # [K] uint8: Ending of each trajectory
-    columns: Mapping[str, np.ndarray]  # per observation [sum(T) + K * stack, *shape], per step [sum(T), *shape], per trajectory [K, *shape]
+    lengths: "np.ndarray"  # [K] int32: steps of each trajectory
+    endings: "np.ndarray"  # [K] uint8: Ending of each trajectory
+    columns: (
+        "Mapping[str, np.ndarray]"  # per observation [sum(T) + K * stack, *shape], per step [sum(T), *shape], per trajectory [K, *shape]
+    )
     results: Results = field(default_factory=Results)
     evaluation: bool = False  # greedy episodes on their own start states: results without rows
 
@@ -84,3 +87,10 @@ class Parcel:
             }
             yield Trajectory({c.name: self.columns[c.name][cut[c.per]] for c in columns}, length, Ending(ending))
             step += length
+
+
+def _none(dtype: str) -> "np.ndarray":
+    """No values of a type."""
+    import numpy as np
+
+    return np.zeros(0, dtype)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from common.spec import Tensor
+
+if TYPE_CHECKING:
+    import numpy as np  # not loaded for those who only relay
 
 ALIGNMENT = 64  # of every column in a message, so that a received block can be used where it lies
 
@@ -34,8 +35,10 @@ class Weights:
     block: bytes | bytearray | memoryview
 
     @property
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> "dict[str, np.ndarray]":
         """The state dict, as views into the block."""
+        import numpy as np
+
         offsets, _ = layout(tensor.size for tensor in self.tensors)
         return {
             tensor.name: np.ndarray(tensor.shape, tensor.dtype, self.block, offset)
@@ -53,8 +56,10 @@ def layout(sizes: Iterable[int]) -> tuple[list[int], int]:
     return offsets, end
 
 
-def pack(tensors: tuple[Tensor, ...], arrays: Mapping[str, np.ndarray]) -> bytearray:
+def pack(tensors: tuple[Tensor, ...], arrays: "Mapping[str, np.ndarray]") -> bytearray:
     """The block of a state dict."""
+    import numpy as np
+
     offsets, total = layout(tensor.size for tensor in tensors)
     block = bytearray(total)
     for tensor, offset in zip(tensors, offsets, strict=True):
