@@ -24,9 +24,9 @@ def weights(policy: str) -> bytes:
     return f"w/{policy}/".encode()
 
 
-def beacon(policy: str) -> bytes:
-    """The learner's state and its lines to the actors."""
-    return f"c/{policy}/".encode()
+def beacon(policy: str = "") -> bytes:
+    """The learner's state and its lines to the actors; without a policy those of every learner there."""
+    return f"c/{policy}/".encode() if policy else b"c/"
 
 
 def telemetry(policy: str = "") -> bytes:
@@ -37,6 +37,22 @@ def telemetry(policy: str = "") -> bytes:
 def private(policy: str, actor: str, incarnation: int, nonce: int) -> bytes:
     """To subscribe to it is to ask for spec and newest weights. Numbers have a fixed width: no topic is the beginning of another."""
     return f"z/{policy}/{actor}/{incarnation:016x}/{nonce:016x}".encode()
+
+
+def broker(name: str = "") -> bytes:
+    """A broker's figures; without a name those of every broker there. No policy is called like this."""
+    return f"t/broker:{name}/".encode() if name else b"t/broker:"
+
+
+def is_allowed(topic: bytes) -> bool:
+    """Whether a feed agrees to such a subscription: everything, or everybody's snapshots, is nobody's need."""
+    return topic != b"" and (not topic.startswith(b"z") or parse_private(topic) is not None)
+
+
+def parse_beacon(topic: bytes) -> str | None:
+    """Whose beacon it is, if it is one."""
+    kind, _, policy = topic.decode("ascii", errors="replace").removesuffix("/").partition("/")
+    return policy if kind == "c" and NAME.fullmatch(policy) and topic == beacon(policy) else None
 
 
 def parse_private(topic: bytes) -> Private | None:

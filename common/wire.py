@@ -102,6 +102,24 @@ def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memor
 def open_frame(frame: bytes | bytearray | memoryview) -> Opened:
     """The frame's kind, header and data, if every byte is as it was sent; else `Refused`."""
     view = memoryview(frame)
+    kind, header_end = _preamble(view)
+    if CHECKSUM.unpack_from(view, PREAMBLE.size)[0] != _checksum(view):
+        raise Refused("checksum", "the bytes were changed on the way")
+    return Opened(kind, _unpack(view[HEAD:header_end]), view[min(len(view), _aligned(header_end)) :])
+
+
+def peek(frame: bytes | bytearray | memoryview) -> tuple[Kind, str]:
+    """The kind of an experience message and the policy that it is for: all that a relay reads. Its other bytes are for the receiver."""
+    view = memoryview(frame)
+    kind, header_end = _preamble(view)
+    if kind not in EXPERIENCE:
+        raise Refused("kind", f"{kind.name} is not for a learner")
+    (policy,) = _texts(_unpack(view[HEAD:header_end]), "policy")
+    return kind, policy
+
+
+def _preamble(view: memoryview) -> tuple[Kind, int]:
+    """The kind of a frame and where its header ends, if its lengths are right and within the limits."""
     if len(view) < HEAD:
         raise Refused("truncated", f"{len(view)} bytes")
     magic, version, kind, header_length, total = PREAMBLE.unpack_from(view)
@@ -118,10 +136,7 @@ def open_frame(frame: bytes | bytearray | memoryview) -> Opened:
         raise Refused("oversized", f"{total} bytes")
     if total != len(view) or HEAD + header_length > total:
         raise Refused("truncated", f"{len(view)} of {total} bytes")
-    if CHECKSUM.unpack_from(view, PREAMBLE.size)[0] != _checksum(view):
-        raise Refused("checksum", "the bytes were changed on the way")
-    header = _unpack(view[HEAD : HEAD + header_length])
-    return Opened(Kind(kind), header, view[min(total, _aligned(HEAD + header_length)) :])
+    return Kind(kind), HEAD + header_length
 
 
 def _checksum(frame: memoryview) -> int:
