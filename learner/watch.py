@@ -7,7 +7,7 @@ from common.address import Address
 from common.errors import FarflungError, Refused
 from common.messages import State, Telemetry
 from common.sockets import Context, feed_subscriber
-from common.topics import telemetry
+from common.topics import broker, telemetry
 from common.wire import open_frame, read
 from learner.figures import duration
 from learner.screen import can_draw, line
@@ -32,18 +32,24 @@ def watch(context: Context, address: Address, stream: TextIO, as_json: bool = Fa
 
 def receive(context: Context, address: Address, timeout_s: float) -> Status:
     """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
-    unread = ""
+    unread, relayed = "", False
     end = time.monotonic() + timeout_s
     with feed_subscriber(context, address, [telemetry()]) as socket:
         while (left := end - time.monotonic()) > 0:
             if not socket.poll(max(1, int(left * 1000))):
                 break
+            topic, *_, frame = socket.recv_multipart()
+            if topic.startswith(broker()):
+                relayed = True
+                continue
             try:
-                return decode(socket.recv_multipart()[-1])
+                return decode(frame)
             except Refused as refusal:
                 unread = str(refusal)
     if unread:
         raise Unhealthy(f"what {address} tells cannot be read, use the same release on both sides: {unread}")
+    if relayed:
+        raise Unhealthy(f"a broker answers at {address}, but no learner behind it was heard within {timeout_s:g} s")
     raise Unhealthy(
         f"nothing heard from {address} within {timeout_s:g} s: does a learner run there, with its feed on port {address.feed_port}?"
     )
