@@ -11,9 +11,11 @@ from common.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 
 Context: TypeAlias = zmq.Context[zmq.Socket[bytes]]
 Socket: TypeAlias = zmq.Socket[bytes]
+Held: TypeAlias = bytes | zmq.Frame
 
 FEED_BACKLOG_BYTES = 256 << 20
 MAX_PUSH_MESSAGES = 1024  # a queue in front of the network; what bounds memory and staleness is credit
+RELAY_MESSAGES = 32  # in a broker's sockets: what bounds its memory is its own queue
 COPY_BYTES = 64 << 10  # from here on a send without a copy is cheaper; its buffer must never change again
 GOODBYE_MS = 500  # how long closing waits for what was just said
 
@@ -30,17 +32,17 @@ def feed_backlog(message_bytes: int) -> int:
     return max(16, min(1000, FEED_BACKLOG_BYTES // max(1, message_bytes)))
 
 
-def experience_receiver(context: Context, address: Address) -> Socket:
-    """The learner's PULL: always drained, so that a full queue never blocks anybody's acknowledgements."""
+def experience_receiver(context: Context, address: Address, messages: int = 0) -> Socket:
+    """The PULL of a learner or broker: always drained, so that a full queue never blocks anybody's acknowledgements."""
     socket = _socket(context, zmq.PULL, address)
-    socket.set(zmq.RCVHWM, 0)  # credit bounds what can be on the way
+    socket.set(zmq.RCVHWM, messages)  # 0: credit bounds what can be on the way
     socket.set(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
     socket.set(zmq.BACKLOG, 512)  # a whole fleet may join at once
     return _bind(socket, address.experience)
 
 
 def feed_publisher(context: Context, address: Address, message_bytes: int) -> Socket:
-    """The learner's XPUB, in manual mode: a subscription takes effect only when the learner agrees to it."""
+    """The XPUB of a learner or broker, in manual mode: a subscription takes effect only when its owner agrees to it."""
     socket = _socket(context, zmq.XPUB, address)
     socket.set(zmq.XPUB_VERBOSE, 1)  # every subscription is a question, also when another actor asked the same before
     socket.set(zmq.XPUB_MANUAL, 1)
@@ -51,10 +53,15 @@ def feed_publisher(context: Context, address: Address, message_bytes: int) -> So
     return _bind(socket, address.feed)
 
 
-def experience_sender(context: Context, address: Address) -> Socket:
-    """An actor's PUSH, to exactly one learner: two would split the stream."""
+def resize(publisher: Socket, message_bytes: int) -> None:
+    """Let a feed queue as many messages as is right for such a size: a broker learns it from what passes. Standing connections follow."""
+    publisher.set(zmq.SNDHWM, feed_backlog(message_bytes))
+
+
+def experience_sender(context: Context, address: Address, messages: int = MAX_PUSH_MESSAGES) -> Socket:
+    """The PUSH of an actor or broker, to exactly one learner: two would split the stream."""
     socket = _socket(context, zmq.PUSH, address)
-    socket.set(zmq.SNDHWM, MAX_PUSH_MESSAGES)
+    socket.set(zmq.SNDHWM, messages)
     socket.set(zmq.LINGER, GOODBYE_MS)
     socket.connect(address.experience)
     return socket
@@ -70,6 +77,23 @@ def feed_subscriber(context: Context, address: Address, topics: list[bytes], bac
         socket.subscribe(topic)
     socket.connect(address.feed)
     return socket
+
+
+def feed_relay(context: Context, address: Address, topics: list[bytes], backlog: int = 64) -> Socket:
+    """A broker's XSUB: subscriptions are messages here, and those that stand are repeated, in byte order, at every reconnect."""
+    socket = _socket(context, zmq.XSUB, address)
+    socket.set(zmq.SNDHWM, 0)
+    socket.set(zmq.RCVHWM, backlog)
+    socket.set(zmq.MAXMSGSIZE, MAX_FEED_MESSAGE_BYTES)
+    for topic in topics:
+        socket.send(b"\x01" + topic)
+    socket.connect(address.feed)
+    return socket
+
+
+def hold(frame: zmq.Frame) -> Held:
+    """What was received without a copy, as it may be kept: a small one pins the buffer that it arrived in with others, so it is copied."""
+    return frame if len(frame) >= COPY_BYTES else frame.bytes
 
 
 def _socket(context: Context, kind: int, address: Address) -> Socket:
@@ -89,23 +113,23 @@ def _socket(context: Context, kind: int, address: Address) -> Socket:
     return made
 
 
-def listen(context: Context, address: Address, message_bytes: int) -> tuple[Address, Socket, Socket]:
-    """Both sockets of a learner, and where they really are: port 0 means any pair of free ones."""
+def listen(context: Context, address: Address, message_bytes: int, messages: int = 0) -> tuple[Address, Socket, Socket]:
+    """Both sockets of a learner or broker, and where they really are: port 0 means any pair of free ones."""
     if address.port:
-        return address, *_pair(context, address, message_bytes)
+        return address, *_pair(context, address, message_bytes, messages)
     # Below the range that the kernel gives to those who dial out: there, a reconnecting socket can meet itself.
     for port in random.Random().sample(range(10_000, 32_000, 2), 50):  # noqa: S311  # a guess, not a secret
         found = Address(address.host, port, address.feed_port or port + 1)
         try:
-            return found, *_pair(context, found, message_bytes)
+            return found, *_pair(context, found, message_bytes, messages)
         except ConfigurationError:
             continue
     raise ConfigurationError(f"no two free ports on {address.host}: name one with --port")
 
 
-def _pair(context: Context, address: Address, message_bytes: int) -> tuple[Socket, Socket]:
+def _pair(context: Context, address: Address, message_bytes: int, messages: int) -> tuple[Socket, Socket]:
     """Both sockets, or none."""
-    receiver = experience_receiver(context, address)
+    receiver = experience_receiver(context, address, messages)
     try:
         return receiver, feed_publisher(context, address, message_bytes)
     except ConfigurationError:
@@ -118,7 +142,5 @@ def _bind(socket: Socket, endpoint: str) -> Socket:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
         socket.close()
-        raise ConfigurationError(
-            f"cannot listen on {endpoint}: {error.strerror}. Is another learner there? --port takes another."
-        ) from error
+        raise ConfigurationError(f"cannot listen on {endpoint}: {error.strerror}. Is another one there? --port takes another.") from error
     return socket

@@ -1,0 +1,53 @@
+"""What a broker can be told: which learners it stands for, and where it listens."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from common.address import Address, listening, parse_address
+from common.config import require
+from common.names import NAME, RULE
+
+LEARNERS = Parameter(group=Group("Learners", sort_key=1))
+FRONT = Parameter(group=Group("Front", sort_key=2))
+PROCESS = Parameter(group=Group("Process", sort_key=3))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Everything a broker can be told."""
+
+    upstreams: Annotated[tuple[str, ...], LEARNERS, Parameter(show_default=False)] = ()
+    """Learners, or brokers in front of them: HOST, HOST:PORT or [IPV6]:PORT, one or several."""
+    _: KW_ONLY
+    queue: Annotated[int, LEARNERS] = 64 << 20
+    """Bytes that may wait for each of them; what does not fit is dropped, and sent again by the actors."""
+    bind: Annotated[str, FRONT] = "127.0.0.1"
+    """Address to listen on."""
+    insecure: Annotated[bool, FRONT, Parameter(negative=())] = False
+    """Listen beyond this machine although nothing is encrypted and everybody may send."""
+    port: Annotated[int, FRONT] = 5555
+    """Port for experience; 0: any that is free."""
+    feed_port: Annotated[int | None, FRONT] = None
+    """Port of the feed; by default the next one."""
+    name: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
+    """This broker's name; by default host and a random number."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
+    """The least important lines to show."""
+
+    def __post_init__(self) -> None:
+        require(len(self.learners) == len(set(self.learners)), "an upstream is named twice")
+        require(self.queue >= 1 << 20, "--queue must be at least 1048576, a megabyte")
+        require(not self.name or NAME.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}")
+        require(self.port == 0 or self.address not in self.learners, f"{self.address} would be its own upstream: choose another --port")
+
+    @property
+    def learners(self) -> tuple[Address, ...]:
+        """Whom it stands for."""
+        return tuple(parse_address(text) for text in self.upstreams)
+
+    @property
+    def address(self) -> Address:
+        """Where to listen."""
+        return listening(self.bind, self.port, self.feed_port, self.insecure)

@@ -1,0 +1,101 @@
+"""One connection upstream: to what is behind it, a broker looks like an actor."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import zmq
+
+from broker.relay import Backlog, Pulse, UpstreamFigures
+from common import sockets
+from common.address import Address
+from common.log import once_every
+from common.sockets import Context, Held
+
+log = logging.getLogger(__name__)
+
+FULL = "queue full"
+SILENT = "upstream silent"
+HEARD_MESSAGES = 1024  # in one go
+
+
+class Upstream:
+    """A PUSH with a queue in front of it, and an XSUB."""
+
+    def __init__(self, context: Context, address: Address, capacity: int, topics: list[bytes], now: float) -> None:
+        self.address = address
+        self.pulse = Pulse(now)
+        self.backlog: Backlog[Held] = Backlog(capacity)
+        self._context = context
+        self._dropped: Counter[str] = Counter()
+        self._passed = self._passed_bytes = 0
+        self._connect(topics)
+
+    def offer(self, frame: zmq.Frame) -> None:
+        """Send a frame, or queue it behind those that wait, or drop it: whoever sent it sends it again."""
+        if not len(self.backlog) and self._send(frame):
+            return
+        if not self.backlog.put(sockets.hold(frame)):
+            self._dropped[FULL] += 1
+            log.warning("%s takes less than actors send: messages are dropped, to be sent again", self.address, extra=once_every(30))
+
+    def flush(self) -> None:
+        """Send what waits, as far as that goes."""
+        while (frame := self.backlog.first()) is not None and self._send(frame):
+            self.backlog.take()
+
+    def hear(self, now: float) -> Iterator[tuple[bytes, Held]]:
+        """Read the feed, to its end or for a while."""
+        for _ in range(HEARD_MESSAGES):
+            try:
+                topic, *frames = self.feed.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            self.pulse.heard(now)
+            if len(frames) == 1:
+                yield topic.bytes, sockets.hold(frames[0])
+
+    def say(self, words: Iterable[bytes]) -> None:
+        """Pass subscriptions and unsubscriptions on."""
+        for word in words:
+            self.feed.send(word)
+
+    def reconnect(self, topics: list[bytes], now: float) -> None:
+        """Make both sockets anew. What waited is dropped: it is old by now, and the outboxes have it."""
+        log.warning("nothing heard from %s for %.0f s: connecting anew", self.address, self.pulse.silence(now))
+        self._dropped[SILENT] += self.backlog.clear()
+        self.close(linger_ms=0)
+        self._connect(topics)
+        self.pulse.built(now)
+
+    def figures(self, policies: tuple[str, ...], now: float) -> UpstreamFigures:
+        """The books of this upstream."""
+        return UpstreamFigures(
+            address=str(self.address),
+            policies=policies,
+            silence_s=round(self.pulse.silence(now), 3),
+            builds=self.pulse.builds,
+            passed=self._passed,
+            passed_bytes=self._passed_bytes,
+            queued=len(self.backlog),
+            queued_bytes=self.backlog.size,
+            dropped=dict(self._dropped),
+        )
+
+    def close(self, linger_ms: int = sockets.GOODBYE_MS) -> None:
+        """Give both sockets back."""
+        self.push.close(linger=linger_ms)
+        self.feed.close(linger=0)
+
+    def _connect(self, topics: list[bytes]) -> None:
+        self.push = sockets.experience_sender(self._context, self.address, sockets.RELAY_MESSAGES)
+        self.feed = sockets.feed_relay(self._context, self.address, topics)
+
+    def _send(self, frame: Held | zmq.Frame) -> bool:
+        try:
+            self.push.send(frame, zmq.NOBLOCK, copy=len(frame) < sockets.COPY_BYTES)
+        except zmq.Again:
+            return False
+        self._passed += 1
+        self._passed_bytes += len(frame)
+        return True
