@@ -183,7 +183,7 @@ class Channel:
 
     def next(self, now: float) -> bytes | bytearray | memoryview | None:
         """The next frame to push."""
-        if not self.membership.sends(now):
+        if not self.listens(now):
             return None
         return self._words[0] if self._words else self.outbox.next(now) if self.joined is not None else None
 

@@ -60,8 +60,7 @@ class Play:
 
     def parcel(self, scores: Results) -> Parcel:
         """The window as far as it has come."""
-        if self.version is None:
-            raise ValueError("a parcel needs a window: call begin() first")
+        assert self.version is not None
         return self._recorder.parcel(self.version, scores)
 
 

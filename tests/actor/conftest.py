@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from actor.channel import Channel
 from common import sockets
 from common.address import Address
 from common.delivery import Inbox
+from common.errors import ConfigurationError
 from common.membership import Roster, Snapshots
 from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Evaluation, Exploration, Graph, Space, Spec, Tensor, World
 from common.trajectory import Ending, Parcel
@@ -142,9 +144,19 @@ class Served:
         self.inlet = Inlet()
         self.inlet.room = desk.room
         self.desk = desk
-        self.link = Link(context, address, desk.gate, desk.herald, self.inlet, 1 << 10)
+        self.link = self._listen(lambda: Link(context, address, desk.gate, desk.herald, self.inlet, 1 << 10))
         self.address = self.link.address
         self.link.start()
+
+    @staticmethod
+    def _listen(make: Callable[[], Link]) -> Link:
+        """A port that was given back a moment ago is free a moment later."""
+        for _ in range(100):
+            try:
+                return make()
+            except ConfigurationError:
+                Event().wait(0.01)
+        return make()
 
     def take(self, count: int) -> list[Parcel]:
         """So many parcels, or the test fails."""

@@ -1,0 +1,328 @@
+"""The actor as a library, against a learner's own sockets. The caller's world counts: it shows (episode, step)."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actor.session import ActorSession, WhenFull
+from common.address import Address
+from common.errors import ConfigurationError
+from common.membership import Presence
+from common.messages import State
+from common.spec import Exploration, Spec
+from common.weights import Version, Weights
+
+MakeSpec = Callable[..., Spec]
+MakeDesk = Callable[..., Any]
+Serve = Callable[..., Any]
+Open = Callable[..., ActorSession]
+
+
+@pytest.fixture
+def served(make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve) -> Any:
+    """A learner that listens."""
+    return serve(make_desk(make_spec()))
+
+
+@pytest.fixture
+def open_session() -> Iterator[Open]:
+    """Gives sessions that are closed in the end."""
+    sessions: list[ActorSession] = []
+
+    def make(address: Address, **options: Any) -> ActorSession:
+        sessions.append(ActorSession(str(address), policy="p", name="a", join_within_s=20.0, **options))
+        return sessions[-1]
+
+    yield make
+    for session in sessions:
+        session.close(0.0)
+
+
+class World:
+    """A caller's world: episodes of six steps."""
+
+    def __init__(self, session: ActorSession) -> None:
+        self.session = session
+        self.step, self.episode = 0, 0
+
+    def look(self) -> np.ndarray:
+        """What is seen."""
+        return np.array([0, self.episode, self.step], np.float32)
+
+    def turn(self, steps: int = 1) -> None:
+        """So many turns of the caller's loop."""
+        for _ in range(steps):
+            self.session.act(self.look())
+            self.step += 1
+            over = self.step == 6
+            self.session.record(1.0, over, False, self.look())
+            if over:
+                self.step, self.episode = 0, self.episode + 1
+
+
+def until(condition: Callable[[], object], turn: Callable[[], object]) -> None:
+    """Take turns until it is so."""
+    for _ in range(100_000):
+        if condition():
+            return
+        turn()
+    raise AssertionError("it never happened")
+
+
+def silence(session: ActorSession, clock: Any) -> None:
+    """The learner is not heard any more, and ten seconds pass."""
+    session._link._hear = lambda now: None  # type: ignore[method-assign]
+    clock.wait(10.0)
+
+
+class TestPlaying:
+    """The two calls of a loop."""
+
+    def test_what_is_recorded_reaches_the_learner(self, served: Any) -> None:
+        """Two episodes of six steps in windows of four; `close` sends the rest, and says goodbye."""
+        with ActorSession(str(served.address), policy="p", name="a") as session:
+            assert session.spec.run == "r"
+            World(session).turn(13)
+            assert session.version == Version(1, 1)
+        parcels = served.take(4)
+        assert [parcel.rows for parcel in parcels] == [4, 4, 4, 1]
+        assert [parcel.lengths.tolist() for parcel in parcels] == [[4], [2, 2], [4], [1]]
+        assert [parcel.results.returns.tolist() for parcel in parcels] == [[], [6.0], [6.0], []]
+        assert (session.ledger.acknowledged.rows, session.ledger.balanced) == (13, True)
+        until(lambda: [m.presence(0.0) for m in served.desk.gate.roster] == [Presence.LEFT], lambda: served.inlet.wait(0.01))
+
+    def test_new_weights_are_acted_on_from_the_next_window(
+        self, served: Any, open_session: Open, make_weights: Callable[..., Weights]
+    ) -> None:
+        """And without exploring, by what they like best."""
+        session = open_session(served.address)
+        world = World(session)
+        world.turn(1)
+        served.link.publish(make_weights(served.desk.spec, 2, best=3))
+        until(lambda: session.version == Version(1, 2), world.turn)
+        assert session.act(world.look(), explore=False) == 3
+
+    def test_the_learner_counts_its_steps_and_episodes(self, served: Any, open_session: Open) -> None:
+        """In reports, as of any actor; a long step of the caller's world is no silence."""
+        session = open_session(served.address)
+        world = World(session)
+        world.turn(13)
+        session._acted_at -= 50.0
+        world.turn(0)
+        session.act(world.look())
+        session._acted_at -= 50.0
+        session.record(0.0, False, False, world.look())
+        session._pump()
+        counters = session._channel.counters
+        assert (counters["steps"], counters["episodes"], counters["waits"]) == (14, 2, 0)
+        assert counters["longest_step_s"] >= 50
+
+    def test_mistakes_are_named(self, served: Any) -> None:
+        """Recording before acting, showing something else, acting after the end."""
+        with ActorSession(str(served.address), policy="p") as session:
+            with pytest.raises(ValueError, match="call act"):
+                session.record(0.0, False, False, [0, 0, 0])
+            with pytest.raises(ConfigurationError, match="was shown"):
+                session.act([0, 0])
+        with pytest.raises(ValueError, match="closed"):
+            session.act([0, 0, 0])
+        assert session.close()  # once more does no harm
+
+    def test_what_breaks_the_callers_loop_is_told_to_the_learner(self, served: Any) -> None:
+        """And what was recorded before it is sent."""
+
+        def loop() -> None:
+            with ActorSession(str(served.address), policy="p", name="a") as session:
+                World(session).turn(2)
+                session.record(1 / 0, False, False, [0, 0, 0])
+
+        with pytest.raises(ZeroDivisionError):
+            loop()
+        assert served.take(1)[0].rows == 2
+        until(lambda: served.desk.gate.problems, lambda: served.inlet.wait(0.01))
+        assert "a: ended: ZeroDivisionError" in served.desk.gate.problems[0]
+
+
+class TestJoining:
+    """Until the learner is there."""
+
+    def test_nobody_there_is_an_error_after_a_while(self) -> None:
+        """It names the address; by default it waits as long as it takes."""
+        with pytest.raises(ConfigurationError, match=r"no learner answered at 127\.0\.0\.1:9 within 0\.05 s"):
+            ActorSession("127.0.0.1:9", join_within_s=0.05)
+
+    def test_a_graph_that_cannot_be_played_is_an_error(self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve) -> None:
+        """At once, not at the first action; and nothing stays open."""
+        desk = make_desk(make_spec(head="logits"))
+        with pytest.raises(Exception, match="logits over a discrete space"):
+            ActorSession(str(serve(desk).address), policy="p", join_within_s=20.0)
+
+
+class TestWaiting:
+    """When the caller's loop stands still, and when it does not."""
+
+    def test_it_keeps_the_pace_of_a_learner_without_room(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
+    ) -> None:
+        """A window stays in hand until there is room; the learner is told of the waiting."""
+        desk = make_desk(make_spec())
+        desk.room = 4
+        served = serve(desk)
+        session = open_session(served.address)
+        world = World(session)
+        pumps = iter(range(3))
+        pump = session._link.pump
+
+        def count(timeout_s: float = 0.0) -> None:
+            if next(pumps, None) is None:
+                served.inlet.room = 1 << 20
+            pump(timeout_s)
+
+        session._link.pump = count  # type: ignore[method-assign]
+        world.turn(30)
+        assert session.ledger.collected.parcels == 7
+        assert session.ledger.waiting.parcels == 0
+        assert next(pumps, None) is None
+
+    def test_a_robot_does_not_wait(self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open) -> None:
+        """With a patience of 0 windows pile up instead, in their order."""
+        desk = make_desk(make_spec())
+        desk.room = 0
+        served = serve(desk)
+        session = open_session(served.address, patience_s=0.0)
+        until(lambda: session._channel.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
+        World(session).turn(41)
+        assert session.ledger.waiting.parcels == 10
+        served.inlet.room = 1 << 20
+        until(lambda: session._channel.outbox.idle, lambda: session._link.pump(0.01))
+        assert [parcel.columns["observations"][0, 2] for parcel in served.take(10)][:3] == [0, 4, 2]
+
+    def test_patience_is_bounded(self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open) -> None:
+        """At each window's end anew."""
+        desk = make_desk(make_spec())
+        desk.room = 0
+        session = open_session(serve(desk).address, patience_s=0.05)
+        until(lambda: session._channel.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
+        before = time.monotonic()
+        World(session).turn(9)
+        assert time.monotonic() - before >= 0.1
+        assert session.ledger.waiting.parcels == 2
+
+    def test_while_the_learner_is_away_the_loop_goes_on(
+        self, served: Any, open_session: Open, make_clock: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Windows are kept, and leave when it is back."""
+        clock = make_clock()
+        session = open_session(served.address, clock=clock)
+        world = World(session)
+        world.turn(4)
+        silence(session, clock)
+        world.turn(41)
+        assert session.ledger.collected.parcels == 11
+        assert session.ledger.waiting.parcels + session.ledger.sent.parcels >= 10
+        assert "no word from the learner" in caplog.text
+        del session._link._hear
+        until(lambda: session._channel.outbox.idle, lambda: session._link.pump(0.01))
+        assert sum(parcel.rows for parcel in served.take(11)) == 44
+
+    def test_what_does_not_fit_is_dropped_if_wanted(self, served: Any, open_session: Open, make_clock: Callable[..., Any]) -> None:
+        """The oldest first, and counted."""
+        clock = make_clock()
+        session = open_session(served.address, clock=clock, when_full=WhenFull.DROP_OLDEST, waiting_bytes=400)
+        silence(session, clock)
+        World(session).turn(41)
+        dropped = session.ledger.dropped["outbox full"].parcels
+        assert 6 <= dropped < 10
+        assert session.ledger.waiting.parcels == 10 - dropped
+        assert session.ledger.balanced
+
+    def test_else_the_loop_waits_for_the_learner(self, served: Any, open_session: Open, make_clock: Callable[..., Any]) -> None:
+        """No window is lost."""
+        clock = make_clock()
+        session = open_session(served.address, clock=clock, waiting_bytes=400)
+        silence(session, clock)
+        turns = iter(range(3))
+        pump, pumped = session._link.pump, []
+
+        def count(timeout_s: float = 0.0) -> None:
+            if timeout_s and next(turns, None) is None:
+                pumped.append(timeout_s)
+                vars(session._link).pop("_hear", None)
+            pump(timeout_s)
+
+        session._link.pump = count  # type: ignore[method-assign]
+        World(session).turn(41)
+        assert pumped
+        assert session.ledger.collected.parcels == 10
+        assert not session.ledger.dropped
+        served.take(10)
+
+
+class TestRuns:
+    """Learners come and go."""
+
+    def test_the_end_of_a_run_is_known_and_holds_nothing_up(self, served: Any, open_session: Open) -> None:
+        """Windows go on being played, nobody is waited for, and goodbye is quick."""
+        session = open_session(served.address)
+        world = World(session)
+        world.turn(5)
+        assert not session.over
+        served.link.close()
+        until(lambda: session.over, lambda: session._link.pump(0.01))
+        world.turn(41)
+        assert not session.close(600.0)
+
+    @pytest.mark.slow
+    def test_it_takes_part_in_the_next_run(
+        self, served: Any, open_session: Open, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """At the same address, from the next action on that its snapshot is here. An episode that spans both has its whole return."""
+        session = open_session(served.address)
+        world = World(session)
+        world.turn(8)
+        served.link.close()
+        other = serve(make_desk(make_spec(run="s", horizon=3), life=9), served.address)
+        until(lambda: session.spec.run == "s", world.turn)
+        world.turn(12)
+        parcels = other.take(3)
+        assert [parcel.rows for parcel in parcels] == [3, 3, 3]
+        assert all(set(parcel.results.returns.tolist()) <= {6.0} for parcel in parcels)
+        assert set(other.desk.gate.inbox.ledger.refused) <= {"run"}  # what lay in the pipe when the old one had gone
+        assert session.ledger.balanced
+        assert "another run is at this address" in caplog.text
+
+    @pytest.mark.slow
+    def test_it_goes_on_in_the_same_run(
+        self, served: Any, open_session: Open, make_desk: MakeDesk, serve: Serve, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A learner that was started again is sent what it did not acknowledge; the window at hand is not torn."""
+        session = open_session(served.address)
+        world = World(session)
+        world.turn(6)
+        served.link.close()
+        again = serve(make_desk(served.desk.spec, epoch=2, life=9), served.address)
+        with caplog.at_level(logging.INFO):
+            until(lambda: session.version.epoch == 2, world.turn)
+        assert "the learner was started again" in caplog.text
+        assert again.take(1)[0].rows == 4
+
+
+def test_defaults_are_an_ordinary_actors(served: Any) -> None:
+    """A name that is one, one seat, no evaluation."""
+    with ActorSession(served.address.host + f":{served.address.port}", policy="p", feed_port=served.address.feed_port) as session:
+        World(session).turn(4)
+    (seen,) = served.desk.gate.seen.values()
+    assert (seen.seats, seen.evaluates) == (1, False)
+    assert session._patience_s == math.inf
+
+
+def test_exploration_is_the_learners(make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open) -> None:
+    """Epsilon 1: any action."""
+    session = open_session(serve(make_desk(make_spec(horizon=100, exploration=Exploration(1.0, 1.0, 1)))).address)
+    assert {session.act([0, 0, 0]) for _ in range(50)} == {0, 1, 2, 3}
+    assert session._channel.state is State.RUN
