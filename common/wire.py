@@ -99,10 +99,12 @@ def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memor
     return frame
 
 
-def open_frame(frame: bytes | bytearray | memoryview) -> Opened:
-    """The frame's kind, header and data, if every byte is as it was sent; else `Refused`."""
+def open_frame(frame: bytes | bytearray | memoryview, kinds: frozenset[Kind] = frozenset(Kind)) -> Opened:
+    """The frame's kind, header and data, if every byte is as it was sent; else `Refused`. Of kinds not expected no header is read."""
     view = memoryview(frame)
     kind, header_end = _preamble(view)
+    if kind not in kinds:
+        raise Refused("kind", f"{kind.name} is not expected here")
     if CHECKSUM.unpack_from(view, PREAMBLE.size)[0] != _checksum(view):
         raise Refused("checksum", "the bytes were changed on the way")
     return Opened(kind, _unpack(view[HEAD:header_end]), view[min(len(view), _aligned(header_end)) :])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common import topics, wire
-from common.messages import Bye, Credit, Hello, Problem, Report, Telemetry
+from common.messages import Bye, Credit, Hello, Problem, Report
 from common.trajectory import Ending
 
 LIFE = ("box-1", 7)
@@ -109,7 +109,7 @@ def odd_frames(frame):
         "run": frame(run="other-run"),
         "policy": frame(policy="other"),
         "header": frame(actor="a b"),
-        "kind": bytes(wire.encode(Telemetry("run-1", "default", 1, "{}"))),
+        "kind": bytes(wire.assemble(wire.Kind.TELEMETRY, {"deep": [[]] * 100_000}, ())),  # a header that only a feed may have
     }
 
 
