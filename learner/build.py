@@ -107,4 +107,5 @@ def _start_from(folder: str, algorithm: Algorithm) -> None:
     try:
         algorithm.restore(checkpoint.load(Path(folder)).tensors)
     except (RuntimeError, KeyError, ValueError) as error:
-        raise ConfigurationError(f"--init {folder}: its weights do not fit this algorithm, network and environment ({error})") from error
+        reason = " ".join(str(error).split())  # torch takes a line for each tensor
+        raise ConfigurationError(f"--init {folder}: its weights do not fit this algorithm, network and environment ({reason})") from error

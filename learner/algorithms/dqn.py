@@ -35,7 +35,8 @@ class DQN:
     def __init__(self, spec: Spec, settings: DQNSettings, *, device: torch.device, seed: int, model: Model | None = None) -> None:
         if spec.action.kind != "discrete":
             raise ConfigurationError(
-                f"dqn chooses one of several actions; the actions here are {spec.action.kind} {list(spec.action.shape)}"
+                f"dqn chooses one of several actions; the actions here are {spec.action.kind} {list(spec.action.shape)}: "
+                f"{spec.world.environment} needs another --algorithm"
             )
         self.settings = settings
         self._device = device
