@@ -4,7 +4,10 @@ import json
 import os
 import platform
 import secrets
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +31,15 @@ class Run:
         path = self.folder.joinpath(*parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What is refused before the run begins leaves no folder: the next attempt may have its name."""
+        try:
+            yield
+        except ConfigurationError:
+            shutil.rmtree(self.folder)
+            raise
 
 
 def new_run(run_dir: str, name: str, environment: str, configuration: str) -> Run:

@@ -46,7 +46,8 @@ def train(loaded: Loaded[LearnerConfig]) -> int:
     logger = logs.start("learner", run.name, config.log_level)
     logger.copy_to(run.file("logs", "learner.log"))
     log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
-    learner = build.learner(config, run, where)
+    with run.attempt():
+        learner = build.learner(config, run, where)
     log.info("memory: %s", learner.training.replay.memory)
     stop = Stop()
     with signals(stop), Children(run.folder / "logs") as children:
@@ -65,7 +66,8 @@ def side_by_side(
     inlet = Inlet()
     message_bytes = sum(tensor.size for tensor in learner.training.spec.graph.weights)
     with sockets.context() as context:
-        link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
+        with run.attempt():
+            link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
         join = f"actor {link.address}"
         log.info("listening: %s (feed on port %d)", join, link.address.feed_port)
         overview = Overview(config, run, learner.training, where, join)

@@ -35,6 +35,14 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     assert (tmp_path / "one" / "config.toml").read_text() == "seed = 3\n"
 
 
+def test_a_run_that_is_refused_leaves_its_name_free(tmp_path):
+    """Nothing began: somebody mends a flag and tries again under the same name."""
+    run = new_run(str(tmp_path), "one", "CartPole-v1", "")
+    with pytest.raises(ConfigurationError, match="no such world"), run.attempt():
+        raise ConfigurationError("no such world")
+    assert new_run(str(tmp_path), "one", "CartPole-v1", "").folder.exists()
+
+
 def test_an_empty_folder_is_taken(tmp_path):
     """Somebody may have made it beforehand."""
     (tmp_path / "one").mkdir()
