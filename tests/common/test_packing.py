@@ -1,0 +1,140 @@
+"""Parcels as bytes and back, checked against the receiver's own spec. What hostile headers may hold is tested with the wire."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from common import wire
+from common.errors import Refused
+from common.packing import ParcelFormat
+from common.spec import Space
+from common.trajectory import Ending
+
+
+@pytest.fixture
+def spec(stand_ins: ModuleType):
+    """Two numbers to see, two actions."""
+    return stand_ins.a_spec()
+
+
+def read(spec, frame):
+    opened = wire.open_frame(frame)
+    return ParcelFormat(spec).decode(opened, wire.read_envelope(opened))
+
+
+def altered(spec, stand_ins, column, place, value, parcel=None):
+    """The message of a parcel with one value of one column's description changed, its checksum correct."""
+    opened = wire.open_frame(stand_ins.a_frame(spec, parcel))
+    opened.header["columns"][column][place] = value
+    return wire.assemble(opened.kind, opened.header, (opened.data,))
+
+
+def test_an_evaluation_has_no_rows(spec, stand_ins):
+    """Results travel without observation, action and reward columns."""
+    frame = stand_ins.a_frame(spec, stand_ins.an_evaluation([3.0, 4.0]))
+    assert [row[0] for row in wire.open_frame(frame).header["columns"]] == ["lengths", "endings", "result_returns", "result_lengths"]
+    parcel = read(spec, frame)
+    assert (parcel.evaluation, parcel.rows, parcel.results.returns.tolist()) == (True, 0, [3.0, 4.0])
+
+
+def test_received_columns_are_views(spec, stand_ins):
+    """Nothing is copied until the replay takes the rows."""
+    frame = stand_ins.a_frame(spec)
+    assert np.shares_memory(read(spec, frame).columns["observations"], np.frombuffer(frame, np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("column", "place", "value", "reason"),
+    [
+        (0, 0, "observation", "columns"),
+        (0, 1, "float64", "dtype"),
+        (0, 1, ["float32"], "dtype"),
+        (0, 2, [4, 3], "shape"),
+        (0, 2, [2, 4], "shape"),
+        (0, 2, "42", "shape"),
+        (0, 3, 1, "columns"),
+        (0, 3, -64, "columns"),
+        (0, 3, 1 << 40, "columns"),
+        (0, 3, 0.0, "columns"),
+        (0, 4, 31, "columns"),
+        (0, 4, -1, "columns"),
+        (0, 5, "lz4", "encoding"),
+        (0, 5, [], "encoding"),
+        (3, 2, [1, 1], "columns"),
+        (3, 2, [-1], "columns"),
+        (3, 2, [True], "columns"),
+        (3, 2, [1 << 62], "columns"),
+        (3, 2, 1, "columns"),
+        (6, 2, [1], "shape"),
+    ],
+)
+def test_a_column_that_is_not_of_the_spec_is_refused(spec, stand_ins, column, place, value, reason):
+    """Name, type, shape, place, length and encoding must be those that the receiver expects, before memory is taken."""
+    with pytest.raises(Refused) as refused:
+        read(spec, altered(spec, stand_ins, column, place, value))
+    assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize("table", [None, [], [1] * 7, "columns", [[]] * 7, [["a"] * 5] * 7])
+def test_a_table_of_something_else_is_refused(spec, stand_ins, table):
+    """What is no list of seven descriptions of six values each."""
+    opened = wire.open_frame(stand_ins.a_frame(spec))
+    opened.header["columns"] = table
+    with pytest.raises(Refused) as refused:
+        read(spec, wire.assemble(opened.kind, opened.header, (opened.data,)))
+    assert refused.value.reason == "columns"
+
+
+@pytest.mark.parametrize("lengths", [(0,), (9,), (-1,), (-(2**31),)])
+def test_impossible_lengths_are_refused(spec, stand_ins, lengths):
+    """No step at all, more than the horizon of 8, and what is negative."""
+    parcel = stand_ins.a_parcel((4,))
+    parcel.lengths[:] = lengths
+    with pytest.raises(Refused) as refused:
+        read(spec, stand_ins.a_frame(spec, parcel))
+    assert refused.value.reason == "lengths"
+
+
+def test_an_unknown_ending_is_refused(spec, stand_ins):
+    """There are three."""
+    with pytest.raises(Refused) as refused:
+        read(spec, stand_ins.a_frame(spec, stand_ins.a_parcel(endings=(3,))))
+    assert refused.value.reason == "lengths"
+
+
+@pytest.mark.parametrize("action", [2, -1])
+def test_an_action_that_there_is_not_is_refused(spec, stand_ins, action):
+    """It becomes an index: one beyond the last, or a negative one, would reach into other memory or another row."""
+    parcel = stand_ins.a_parcel()
+    parcel.columns["actions"][1] = action
+    with pytest.raises(Refused) as refused:
+        read(spec, stand_ins.a_frame(spec, parcel))
+    assert refused.value.reason == "range"
+
+
+def test_several_choices_have_their_own_limits(stand_ins):
+    """Of dials with 4 and 2 positions the second cannot stand at 2."""
+    spec = stand_ins.a_spec(observation={"": Space("multidiscrete", "int64", (2,), (4, 2))})
+    parcel = stand_ins.a_parcel()
+    parcel.columns["observations"] = np.array([[3, 1]] * 4)
+    assert read(spec, stand_ins.a_frame(spec, parcel)).rows == 3
+    parcel.columns["observations"][2] = [1, 2]
+    with pytest.raises(Refused, match=r"observations outside \[4, 2\]"):
+        read(spec, stand_ins.a_frame(spec, parcel))
+
+
+def test_images_are_compressed_where_the_spec_says_so(stand_ins):
+    """They come out as they went in, and a claim of more rows than the bytes can hold is refused."""
+    picture = Space("box", "uint8", (10, 10))
+    spec = stand_ins.a_spec(observation={"": picture}, compression={"observations": "lz4"}, horizon=1 << 20)
+    parcel = stand_ins.a_parcel((50,), (Ending.TERMINATED,))
+    parcel.columns["observations"] = np.repeat(np.arange(51, dtype=np.uint8), 100).reshape(51, 10, 10)
+    frame = stand_ins.a_frame(spec, parcel)
+    assert len(frame) < 5100
+    np.testing.assert_array_equal(read(spec, frame).columns["observations"], parcel.columns["observations"])
+    parcel.lengths[:] = 1 << 20
+    claimed = altered(spec, stand_ins, 0, 2, [(1 << 20) + 1, 10, 10], parcel)
+    with pytest.raises(Refused) as refused:
+        read(spec, claimed)
+    assert refused.value.reason == "encoding"
