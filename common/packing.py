@@ -15,6 +15,8 @@ from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble
 COUNTS = (Column("lengths", "int32", (), "trajectory"), Column("endings", "uint8", (), "trajectory"))
 RESULTS = (Column("result_returns", "float64", (), "trajectory"), Column("result_lengths", "int32", (), "trajectory"))
 
+UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
 
 class ParcelFormat:
     """The parcels of one policy as bytes, both ways. What the spec says of columns is worked out once."""
@@ -32,10 +34,10 @@ class ParcelFormat:
         arrays = [] if parcel.evaluation else [(expected, parcel.columns[expected.name]) for expected in self._columns]
         arrays += zip(self._counts, (parcel.lengths, parcel.endings), strict=True)
         arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
-        blocks = [ENCODE[expected.encoding](_bytes(array)) for expected, array in arrays]
+        blocks = [ENCODE[expected.encoding](expected.block(array)) for expected, array in arrays]
         offsets, _ = layout(map(len, blocks))
         table = [
-            [expected.name, array.dtype.name, array.shape, offset, len(block), expected.encoding]
+            [expected.name, expected.column.dtype, array.shape, offset, len(block), expected.encoding]
             for (expected, array), offset, block in zip(arrays, offsets, blocks, strict=True)
         ]
         header = {
@@ -89,6 +91,10 @@ class _Expected:
         self._dtype, self._shape = np.dtype(column.dtype), list(column.shape)
         self._element = self._dtype.itemsize * math.prod(column.shape)
 
+    def block(self, array: np.ndarray) -> bytes | memoryview:
+        """The bytes of an array that is to be sent as this column."""
+        return np.ascontiguousarray(array, self._dtype).data.cast("B") if array.size else b""
+
     def take(self, row: Any, data: memoryview, count: int) -> np.ndarray:
         """The column of `count` elements that a row of the table describes, as a view into the data."""
         if not isinstance(row, list) or len(row) != 6:
@@ -109,7 +115,7 @@ class _Expected:
         if len(block) != size:
             raise Refused("columns", f"{name} has {len(block)} bytes, not {size}")
         array: np.ndarray = np.ndarray((count, *self._shape), self._dtype, block)  # our numbers: 2.0 equals 2 and is no size
-        if self._dtype.kind == "f" and size and not np.isfinite(array).all():
+        if self._dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
             raise Refused("nonfinite", f"{name} holds NaN or infinity")
         return array
 
@@ -124,8 +130,4 @@ def _claimed(row: Any) -> int:
 
 def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:
     """Whether all are from 0 to below a limit: a number that becomes an index. Negative ones are huge without their sign."""
-    return not array.size or bool((array.view(f"u{array.itemsize}") < limit).all())
-
-
-def _bytes(array: np.ndarray) -> bytes | memoryview:
-    return np.ascontiguousarray(array).data.cast("B") if array.size else b""
+    return bool(np.count_nonzero(array.view(UNSIGNED[array.itemsize]) < limit) == array.size)

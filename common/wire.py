@@ -50,6 +50,7 @@ KINDS: dict[Kind, type[Message]] = {
 }
 KIND_OF: dict[type[Message], Kind] = {message: kind for kind, message in KINDS.items()}
 
+KNOWN = frozenset(Kind)
 EXPERIENCE = frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.HELLO, Kind.REPORT, Kind.COMMAND, Kind.BYE})
 MAX_MESSAGE_BYTES = 64 << 20
 MAX_HEADER_BYTES = 64 << 10
@@ -91,15 +92,16 @@ def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memor
     offsets, length = layout(map(len, columns))
     total = start + length if columns else HEAD + len(head)
     frame = bytearray(total)
+    view = memoryview(frame)  # into a bytearray itself, a column would be copied twice
     frame[HEAD : HEAD + len(head)] = head
     for offset, column in zip(offsets, columns, strict=True):
-        frame[start + offset : start + offset + len(column)] = column
+        view[start + offset : start + offset + len(column)] = column
     PREAMBLE.pack_into(frame, 0, MAGIC, VERSION, kind, len(head), total)
-    CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(memoryview(frame)))
+    CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(view))
     return frame
 
 
-def open_frame(frame: bytes | bytearray | memoryview, kinds: frozenset[Kind] = frozenset(Kind)) -> Opened:
+def open_frame(frame: bytes | bytearray | memoryview, kinds: frozenset[Kind] = KNOWN) -> Opened:
     """The frame's kind, header and data, if every byte is as it was sent; else `Refused`. Of kinds not expected no header is read."""
     view = memoryview(frame)
     kind, header_end = _preamble(view)
@@ -129,7 +131,7 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
         raise Refused("magic", "this is no Farflung message")
     if version != VERSION:
         raise Refused("protocol", f"version {version} of the protocol, and this side speaks {VERSION}: use the same release on both")
-    if kind not in Kind.__members__.values():
+    if kind not in KNOWN:
         raise Refused("kind", f"kind {kind} is unknown")
     experience = kind in EXPERIENCE
     if header_length > (MAX_HEADER_BYTES if experience else MAX_FEED_HEADER_BYTES):
