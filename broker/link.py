@@ -52,11 +52,12 @@ class Link:
     def run(self, stop: Stop) -> None:
         """Relay until somebody says stop."""
         while not stop:
-            self._wait(stop)
+            ready = self._wait(stop)
             now = self._clock()
             self._hear_subscriptions()
-            self._hear_upstreams(now)
-            self._hear_experience()
+            self._hear_upstreams(ready, now)
+            if self._pull in ready:
+                self._hear_experience()
             self._look_after(now)
 
     def figures(self, now: float) -> Figures:
@@ -79,12 +80,12 @@ class Link:
         self._pull.close(linger=0)
         self._feed.close(linger=sockets.GOODBYE_MS)
 
-    def _wait(self, stop: Stop) -> None:
-        """Until there is something to hear, room for what waits, or time to look around."""
+    def _wait(self, stop: Stop) -> set[object]:
+        """Until there is something to hear, room for what waits, or time to look around; gives the sockets that have something."""
         wanted: list[tuple[Stop | sockets.Socket, int]] = [(stop, zmq.POLLIN), (self._pull, zmq.POLLIN), (self._feed, zmq.POLLIN)]
         wanted += [(upstream.feed, zmq.POLLIN) for upstream in self._upstreams]
         wanted += [(upstream.push, zmq.POLLOUT) for upstream in self._upstreams if len(upstream.backlog)]
-        zmq.zmq_poll(wanted, POLL_MS)
+        return {socket for socket, _ in zmq.zmq_poll(wanted, POLL_MS)}
 
     def _hear_subscriptions(self) -> None:
         while int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
@@ -101,9 +102,9 @@ class Link:
         for upstream in self._upstreams:
             upstream.say(words)
 
-    def _hear_upstreams(self, now: float) -> None:
+    def _hear_upstreams(self, ready: set[object], now: float) -> None:
         for index, upstream in enumerate(self._upstreams):
-            for topic, frame in upstream.hear(now):
+            for topic, frame in upstream.hear(now) if upstream.feed in ready else ():
                 self._learn(topic, index, now)
                 self._say(topic, frame)
 
@@ -114,7 +115,7 @@ class Link:
                 f"{self._upstreams[index].address} leads back to this broker, or to another that is called {self._name}: "
                 "brokers form no circles, and each has its own --name"
             )
-        policy = topics.parse_beacon(topic)
+        policy = topics.parse_policy(topic)
         if policy is not None and not self._routes.hear(policy, index, now):
             address = self._upstreams[index].address
             log.warning("%s trains policy %s too: the other one gets its trajectories", address, policy, extra=once_every(30))

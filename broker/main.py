@@ -12,7 +12,7 @@ from common.config import Loaded, require
 from common.lifecycle import Stop
 from common.names import default_name
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("broker.main")  # also under `python -m`
 
 ABOUT = "Relay between actors and learners: trajectories go to the learner of their policy, every learner's feed goes to all actors."
 

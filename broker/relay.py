@@ -16,13 +16,13 @@ SUBSCRIBE, UNSUBSCRIBE = b"\x01", b"\x00"
 
 
 class Routes:
-    """Which upstream serves each policy: the one whose feed carries its beacons."""
+    """Which upstream serves each policy: the one whose feed speaks of it."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[int, float]] = {}  # upstream, and when it last spoke for the policy
 
     def hear(self, policy: str, upstream: int, now: float) -> bool:
-        """A beacon came from an upstream. False: another one speaks for this policy, and keeps it until it falls silent."""
+        """An upstream speaks of a policy. False: another one does so too, and keeps the policy until it falls silent."""
         holder, heard_at = self._claims.get(policy, (upstream, now))
         if holder != upstream and now - heard_at < SILENCE_S:
             return False

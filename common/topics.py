@@ -49,10 +49,11 @@ def is_allowed(topic: bytes) -> bool:
     return topic != b"" and (not topic.startswith(b"z") or parse_private(topic) is not None)
 
 
-def parse_beacon(topic: bytes) -> str | None:
-    """Whose beacon it is, if it is one."""
-    kind, _, policy = topic.decode("ascii", errors="replace").removesuffix("/").partition("/")
-    return policy if kind == "c" and NAME.fullmatch(policy) and topic == beacon(policy) else None
+def parse_policy(topic: bytes) -> str | None:
+    """The policy that a learner speaks of under this topic: in announcement, weights, beacon or snapshot."""
+    kind, _, rest = topic.decode("ascii", errors="replace").partition("/")
+    policy, slash, _ = rest.partition("/")
+    return policy if kind in ("s", "w", "c", "z") and slash and NAME.fullmatch(policy) else None
 
 
 def parse_private(topic: bytes) -> Private | None:
@@ -64,5 +65,5 @@ def parse_private(topic: bytes) -> Private | None:
         numbers = int(incarnation, 16), int(nonce, 16)
     except ValueError:
         return None
-    known = kind == "z" and NAME.fullmatch(policy) and ACTOR.fullmatch(actor)
+    known = kind == "z" and NAME.fullmatch(policy) and ACTOR.fullmatch(actor) and all(0 <= number < 1 << 64 for number in numbers)
     return Private(policy, actor, *numbers) if known and topic == private(policy, actor, *numbers) else None
