@@ -152,9 +152,11 @@ def _aligned(offset: int) -> int:
 
 
 def _unpack(header: memoryview) -> dict[str, Any]:
-    limits = {f"max_{kind}_len": len(header) for kind in ("str", "bin", "array", "map")}
+    most = len(header)
     try:
-        fields = msgpack.unpackb(header, strict_map_key=True, max_ext_len=0, **limits)
+        fields = msgpack.unpackb(
+            header, strict_map_key=True, max_ext_len=0, max_str_len=most, max_bin_len=most, max_array_len=most, max_map_len=most
+        )
     except Exception as error:  # msgpack raises a dozen kinds, and each means the same here
         raise Refused("header", f"it cannot be read: {type(error).__name__}") from error
     if not isinstance(fields, dict):
