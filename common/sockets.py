@@ -138,6 +138,9 @@ def _pair(context: Context, address: Address, message_bytes: int, messages: int)
 
 
 def _bind(socket: Socket, endpoint: str) -> Socket:
+    # With a domain, though nobody is asked about it, whatever speaks an older protocol or none is turned away at the door. Else any
+    # bytes are messages of the oldest one, and these upset which peer's subscription it is that a feed agrees to.
+    socket.set(zmq.ZAP_DOMAIN, b"farflung")
     try:
         socket.bind(endpoint)
     except zmq.ZMQError as error:

@@ -1,7 +1,8 @@
 """The sockets of every role: their options stand before they bind or connect, and what cannot be had is said."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 import zmq
@@ -138,3 +139,16 @@ def test_ipv6_addresses_work(context):
         push = stack.enter_context(sockets.experience_sender(context, address))
         push.send(b"hello")
         assert pull.poll(PATIENCE_MS)
+
+
+@pytest.mark.parametrize("which", ["experience", "feed"])
+def test_what_speaks_an_older_protocol_or_none_is_turned_away(learner, which):
+    """Bytes that the oldest ZeroMQ takes for messages are none here: the connection is closed, and nothing arrives."""
+    address, pull, feed = learner
+    with socket.create_connection((address.host, address.port if which == "experience" else address.feed_port)) as connection:
+        connection.settimeout(PATIENCE_MS / 1000)
+        connection.sendall(b"\x01\x00" + b"\x03\x00\x01t/" + b"\x06\x00hello")
+        with suppress(ConnectionResetError):
+            while connection.recv(100):
+                pass
+    assert not (pull if which == "experience" else feed).poll(50)
