@@ -33,14 +33,13 @@ class Herald:
         self.state = State.RUN
         self.newest = Version(epoch, 0)
         self._spec, self._life, self._gate, self._snapshots = spec, life, gate, snapshots
-        self._weights: Weights | None = None
-        self._frame: bytes | bytearray = b""
+        self._frame: bytes | bytearray = b""  # of the newest weights, once there are any
         self._beacon_at = self._line_at = float("-inf")
         self._queue: list[Said] = []
 
     def publish(self, weights: Weights) -> None:
         """The newest version, from now on."""
-        self._weights, self.newest = weights, weights.version
+        self.newest = weights.version
         self._frame = wire.encode_weights(weights)
         self._queue.append((topics.weights(self._spec.policy), self._frame))
 
@@ -75,7 +74,7 @@ class Herald:
         yield from self._beacon(outlook, now)
 
     def _snapshot(self, now: float) -> Iterator[Said]:
-        while self._weights is not None and (topic := self._snapshots.next(now)) is not None:
+        while self._frame and (topic := self._snapshots.next(now)) is not None:
             asked = topics.parse_private(topic.encode())
             assert asked is not None
             member = self._gate.roster.join(asked.actor, asked.incarnation, now)
