@@ -1,6 +1,7 @@
 """Where a learner listens: one address names both of its ports."""
 
-from dataclasses import dataclass
+import socket
+from dataclasses import dataclass, replace
 
 from common.errors import ConfigurationError, UsageError
 
@@ -28,6 +29,16 @@ class Address:
 
     def __str__(self) -> str:
         return f"{self._bracketed}:{self.port}"
+
+    @property
+    def seen_from_here(self) -> "Address":
+        """The same for those on this machine: who listens everywhere listens on loopback too."""
+        return replace(self, host={"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host))  # noqa: S104
+
+    @property
+    def seen_from_elsewhere(self) -> "Address":
+        """The same for those on other machines: who listens everywhere is found under this machine's name."""
+        return replace(self, host=socket.gethostname()) if self.host in ("0.0.0.0", "::") else self  # noqa: S104
 
     @property
     def _bracketed(self) -> str:

@@ -29,12 +29,12 @@ from learner import build, checkpoint, device, graph, sequential
 from learner.algorithms.networks import q_network
 from learner.algorithms.settings import DQNSettings
 from learner.children import Children
+from learner.company import players
 from learner.config import LearnerConfig
 from learner.overview import Overview
 from learner.run import new_run
 from learner.session import Session
 from learner.status import ActorState, Status
-from learner.train import players
 from learner.watch import receive
 
 PATIENCE_S = 25.0  # for what takes two seconds on a quiet machine

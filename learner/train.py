@@ -6,24 +6,21 @@ import time
 
 import torch
 
-from actor.channel import Channel
-from actor.worker import Means
 from common import log as logs
 from common import sockets
-from common.address import Address
 from common.config import Loaded, resolved_toml
 from common.lifecycle import Stop, signals
 from common.plugins import import_packages
 from learner import asynchronous, build, device, sequential
 from learner.build import Learner
-from learner.children import Children, actor_command
+from learner.children import Children
+from learner.company import players, start_local_actors
 from learner.config import LearnerConfig
 from learner.inlet import Inlet
 from learner.link import Link
 from learner.metrics import metrics
 from learner.outlet import Outlet
 from learner.overview import Overview
-from learner.processors import actors_for, usable_processors
 from learner.run import Run, new_run
 from learner.screen import screen
 from learner.session import Session
@@ -32,7 +29,6 @@ from learner.status import to_document
 log = logging.getLogger(__name__)
 
 GRACE_S = 5.0  # for local actors to end
-EVALUATION_SEATS = 20
 
 
 def train(loaded: Loaded[LearnerConfig]) -> int:
@@ -68,7 +64,7 @@ def side_by_side(
     with sockets.context() as context:
         with run.attempt():
             link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
-        join = f"actor {link.address}"
+        join = f"actor {link.address.seen_from_elsewhere}"
         log.info("listening: %s (feed on port %d)", join, link.address.feed_port)
         overview = Overview(config, run, learner.training, where, join)
         telemetry = Outlet("telemetry", lambda status: link.tell(to_document(status)), 1.0)
@@ -95,42 +91,6 @@ def in_turns(config: LearnerConfig, run: Run, learner: Learner, children: Childr
     finally:
         session.finish()
     return session
-
-
-def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
-    """The actors and the evaluator that this learner brings along: ordinary ones, over loopback."""
-    near = Address("127.0.0.1" if config.bind in ("0.0.0.0", "::") else config.bind, address.port, address.feed_port)  # noqa: S104
-    now = time.monotonic()
-    for index in range(local_actors(config)):
-        name = f"local-{index}"
-        command = actor_command(near, name, environments=config.environments, policy=config.policy, imports=config.imports)
-        children.add(name, command, now)
-    if config.evaluate_every:
-        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
-        command = actor_command(near, "evaluator", environments=seats, policy=config.policy, imports=config.imports, evaluate=True)
-        children.add("evaluator", command, now)
-
-
-def local_actors(config: LearnerConfig) -> int:
-    """How many actors this learner brings along."""
-    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
-
-
-def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[sequential.Player]:
-    """The actors of the sequential mode, with the same names and sizes."""
-    made: list[sequential.Player] = []
-
-    def means(channel: Channel, environments: int) -> Means:
-        return Means(environments, channel.problem, stop.wait, time.monotonic)
-
-    for index in range(max(1, local_actors(config))):
-        channel = Channel(config.policy, f"local-{index}", config.environments)
-        made.append(sequential.LocalCollector(channel, means(channel, config.environments)))
-    if config.evaluate_every:
-        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
-        channel = Channel(config.policy, "evaluator", seats, evaluates=True)
-        made.append(sequential.LocalEvaluator(channel, means(channel, seats), learner.training.spec.evaluation))
-    return made
 
 
 def last_words(config: LearnerConfig, run: Run, learner: Learner, session: Session) -> str:

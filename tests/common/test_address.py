@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 
 from common.address import Address, parse_address
@@ -39,3 +41,12 @@ def test_endpoints_bracket_ipv6() -> None:
     address = parse_address("[::1]:7000")
     assert (address.experience, address.feed, str(address)) == ("tcp://[::1]:7000", "tcp://[::1]:7001", "[::1]:7000")
     assert parse_address(str(address)) == address
+
+
+def test_who_listens_everywhere_is_found_under_a_name_elsewhere_and_on_loopback_here() -> None:
+    """`actor 0.0.0.0:5555` would help nobody."""
+    anywhere = Address("0.0.0.0", 7000, 7001)
+    assert anywhere.seen_from_here == Address("127.0.0.1", 7000, 7001)
+    assert Address("::", 7000, 7001).seen_from_here.host == "::1"
+    assert str(anywhere.seen_from_elsewhere) == f"{socket.gethostname()}:7000"
+    assert Address("10.0.0.1", 7000, 7001).seen_from_elsewhere.host == "10.0.0.1"

@@ -1,0 +1,50 @@
+"""The actors that a learner brings along: child processes beside it, or players that take turns with it."""
+
+import time
+
+from actor.channel import Channel
+from actor.worker import Means
+from common.address import Address
+from common.lifecycle import Stop
+from learner.build import Learner
+from learner.children import Children, actor_command
+from learner.config import LearnerConfig
+from learner.processors import actors_for, usable_processors
+from learner.sequential import LocalCollector, LocalEvaluator, Player
+
+EVALUATION_SEATS = 20
+
+
+def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
+    """The actors and the evaluator that this learner brings along: ordinary ones, over loopback."""
+    near, now = address.seen_from_here, time.monotonic()
+    for index in range(local_actors(config)):
+        name = f"local-{index}"
+        command = actor_command(near, name, environments=config.environments, policy=config.policy, imports=config.imports)
+        children.add(name, command, now)
+    if config.evaluate_every:
+        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
+        command = actor_command(near, "evaluator", environments=seats, policy=config.policy, imports=config.imports, evaluate=True)
+        children.add("evaluator", command, now)
+
+
+def local_actors(config: LearnerConfig) -> int:
+    """How many actors this learner brings along."""
+    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
+
+
+def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[Player]:
+    """The actors of the sequential mode, with the same names and sizes."""
+    made: list[Player] = []
+
+    def means(channel: Channel, environments: int) -> Means:
+        return Means(environments, channel.problem, stop.wait, time.monotonic)
+
+    for index in range(max(1, local_actors(config))):
+        channel = Channel(config.policy, f"local-{index}", config.environments)
+        made.append(LocalCollector(channel, means(channel, config.environments)))
+    if config.evaluate_every:
+        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
+        channel = Channel(config.policy, "evaluator", seats, evaluates=True)
+        made.append(LocalEvaluator(channel, means(channel, seats), learner.training.spec.evaluation))
+    return made

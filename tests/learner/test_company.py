@@ -1,0 +1,39 @@
+"""The actors that a learner brings along."""
+
+import pytest
+
+from common.address import Address
+from common.lifecycle import Stop
+from learner import company
+from learner.children import Children
+
+
+def test_local_actors_are_ordinary_ones(quick, tmp_path, monkeypatch):
+    """So many with their environments, and an evaluator with a seat for each episode up to twenty, all over loopback."""
+    added = []
+    monkeypatch.setattr(Children, "add", lambda self, name, command, now: added.append((name, command)))
+    config = quick.a_config(mode="async", actors=2, environments=3, evaluate_every=10, evaluate_episodes=30, bind="0.0.0.0", insecure=True)
+    company.start_local_actors(config, Address("0.0.0.0", 7000, 7001), Children(tmp_path / "logs"))
+    assert [name for name, _ in added] == ["local-0", "local-1", "evaluator"]
+    first, evaluator = added[0][1], added[-1][1]
+    assert "127.0.0.1:7000" in first
+    assert first[first.index("--envs") + 1] == "3"
+    assert evaluator[evaluator.index("--envs") + 1] == "20"
+    assert "--evaluate" in evaluator
+
+
+def test_auto_is_as_many_as_there_are_processors_less_two(quick, monkeypatch):
+    """Of eight, six; where a number is given, that."""
+    monkeypatch.setattr(company, "usable_processors", lambda: 8)
+    assert company.local_actors(quick.a_config(mode="async", actors="auto")) == 6
+    assert company.local_actors(quick.a_config(actors=3)) == 3
+
+
+def test_in_turns_there_is_always_an_actor(quick, tmp_path):
+    """Without --actors one plays; the evaluator has its own channel."""
+    learner = quick.a_learner(quick.a_config(), tmp_path)
+    with pytest.MonkeyPatch.context():
+        stop = Stop()
+        made = company.players(quick.a_config(evaluate_every=10, actors=0), learner, stop)
+        stop.close()
+    assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
