@@ -10,7 +10,8 @@ from common.membership.allegiance import DOUBLINGS, SILENCE_S
 
 Frame = TypeVar("Frame", bound=Sized)
 
-OWN = (topics.beacon(), topics.broker())  # what a broker listens to for itself: who serves what, and whether a broker above lives
+# What a broker listens to for itself: who serves what, which announcements tell at once; and whether a broker above it lives.
+OWN = (topics.beacon(), topics.announcement(), topics.broker())
 TOPICS = 65_536  # subscribed at once; nobody who is honest needs more
 SUBSCRIBE, UNSUBSCRIBE = b"\x01", b"\x00"
 

@@ -14,9 +14,9 @@ class Private(NamedTuple):
     nonce: int
 
 
-def announcement(policy: str) -> bytes:
-    """The spec, for whoever watches."""
-    return f"s/{policy}/".encode()
+def announcement(policy: str = "") -> bytes:
+    """The spec, for whoever watches; without a policy those of every learner there."""
+    return f"s/{policy}/".encode() if policy else b"s/"
 
 
 def weights(policy: str) -> bytes:

@@ -1,0 +1,172 @@
+"""What the tests of the broker share: brokers in threads, and learners that only have sockets."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+import zmq
+
+from broker.link import Link
+from common import sockets
+from common.address import Address
+from common.errors import ConfigurationError
+from common.lifecycle import Stop
+
+Made = TypeVar("Made")
+
+ANYWHERE = Address("127.0.0.1", 0, 0)
+PATIENCE_S = 10.0
+
+
+class Running:
+    """A broker at work in a thread. `later` moves its clock."""
+
+    def __init__(self, context: sockets.Context, learners: tuple[Address, ...], address: Address, capacity: int, name: str) -> None:
+        self.later = 0.0
+        self.failure: Exception | None = None
+        self.link = Link(context, address, learners, capacity, name, lambda: time.monotonic() + self.later)
+        self.address = self.link.address
+        self._stop = Stop()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    @property
+    def figures(self) -> Any:
+        """Its books."""
+        return self.link.figures(time.monotonic())
+
+    def ended(self) -> Any:
+        """Stop it; gives its last books."""
+        self._stop.set("the test is over")
+        self.join()
+        return self.figures
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.link.run(self._stop)
+        except Exception as error:
+            self.failure = error
+        finally:
+            self.link.close()
+
+
+class Town:
+    """Where a learner would listen: agrees to every subscription and notes it."""
+
+    def __init__(self, context: sockets.Context, address: Address = ANYWHERE) -> None:
+        self.address, self.pull, self.feed = sockets.listen(context, address, 1)
+        self.words: list[bytes] = []
+
+    def hear(self) -> list[bytes]:
+        """Every subscription and unsubscription so far, in the order of their coming."""
+        while int(self.feed.get(zmq.EVENTS)) & zmq.POLLIN:
+            word = self.feed.recv()
+            self.words.append(word)
+            self.feed.set(zmq.SUBSCRIBE if word[:1] == b"\x01" else zmq.UNSUBSCRIBE, word[1:])
+        return self.words
+
+    def say(self, topic: bytes, frame: bytes = b"") -> None:
+        """Publish."""
+        self.hear()
+        self.feed.get(zmq.EVENTS)
+        self.feed.send_multipart([topic, frame])
+
+    def take(self, count: int) -> list[bytes]:
+        """So many experience messages, or the test fails."""
+        taken = []
+        for _ in range(count):
+            assert self.pull.poll(PATIENCE_S * 1000), f"{len(taken)} of {count} came"
+            taken.append(self.pull.recv())
+        return taken
+
+    def close(self) -> None:
+        """Give the ports back."""
+        self.pull.close(linger=0)
+        self.feed.close(linger=0)
+
+
+def wait(condition: Callable[[], Any]) -> Any:
+    """Look until it is true; what changes it is another thread, so there is nothing to wait on."""
+    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never happened"
+        pause.wait(0.005)
+    return found
+
+
+def patiently(make: Callable[[], Made]) -> Made:
+    """What listens at an address that may have been given back a moment ago: libzmq does that in a thread of its own."""
+
+    def attempt() -> Made | None:
+        try:
+            return make()
+        except ConfigurationError:
+            return None
+
+    made: Made = wait(attempt)
+    return made
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Look until something is true."""
+    return wait
+
+
+@pytest.fixture
+def context() -> Iterator[sockets.Context]:
+    """A context that leaves nothing behind."""
+    context = sockets.context()
+    yield context
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def town(context: sockets.Context) -> Iterator[Callable[..., Town]]:
+    """Opens places where learners would listen."""
+    opened: list[Town] = []
+
+    def make(*address: Address) -> Town:
+        opened.append(patiently(lambda: Town(context, *address)))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
+    """Starts brokers in front of these addresses, and ends them."""
+    started: list[Running] = []
+
+    def start(*learners: Address, address: Address = ANYWHERE, capacity: int = 1 << 20, name: str = "") -> Running:
+        started.append(patiently(lambda: Running(context, learners, address, capacity, name or f"broker-{len(started)}")))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.ended()
+
+
+@pytest.fixture
+def served(broker: Callable[..., Running], town: Callable[..., Town]) -> Callable[..., tuple[Any, ...]]:
+    """Starts a broker in front of so many learners that have made themselves known, policy p0 at the first one."""
+
+    def serve(count: int = 1, **options: Any) -> tuple[Any, ...]:
+        towns = [town() for _ in range(count)]
+        made = broker(*(one.address for one in towns), **options)
+        for number, one in enumerate(towns):
+            wait(lambda one=one: b"\x01c/" in one.hear())
+            one.say(f"c/p{number}/".encode())
+            wait(lambda number=number: made.figures.upstreams[number].policies)
+        return made, *towns
+
+    return serve

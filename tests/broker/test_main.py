@@ -1,0 +1,42 @@
+"""The command as a whole, on this thread."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from broker.config import BrokerConfig
+from broker.main import relay
+from common.config import Loaded
+from common.errors import UsageError
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_it_says_where_it_listens_and_ends_when_it_is_told_to(
+    number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A supervisor gets 0, a shell 130."""
+    signals = threading.Timer(0.05, os.kill, (os.getpid(), number))
+    signals.start()
+    assert relay(Loaded(BrokerConfig(("127.0.0.1:1",), port=0))) == code
+    said = capsys.readouterr().err
+    assert "listening: actor 127.0.0.1:" in said
+    assert "relaying to 127.0.0.1:1; memory: 1 × 64 MiB" in said
+    assert f"stopped: {number.name}" in said
+
+
+def test_a_broker_of_nobody_is_refused() -> None:
+    """There is no default: a broker beside its learner is a mistake."""
+    with pytest.raises(UsageError, match="name at least one learner"):
+        relay(Loaded(BrokerConfig()))
+
+
+@pytest.mark.slow
+def test_a_broker_needs_only_the_base() -> None:
+    """Nothing of an actor or a learner is loaded, and no numpy."""
+    heavy = "{'actor', 'learner', 'numpy', 'torch', 'lz4', 'rich', 'psutil', 'gymnasium', 'onnxruntime'}"
+    words = f"import sys, broker.main, broker.link; print(sorted({heavy} & {{name.partition('.')[0] for name in sys.modules}}))"
+    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "[]\n"

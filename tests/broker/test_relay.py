@@ -1,0 +1,118 @@
+"""What a broker decides, by the clock of the test."""
+
+import pytest
+
+from broker.relay import OWN, TOPICS, Backlog, Pulse, Routes, Subscriptions
+
+Z = b"z/default/box-1/0000000000000007/0000000000000001"
+
+
+def test_a_policy_is_served_by_the_upstream_that_speaks_of_it() -> None:
+    """Nobody before anything was heard; several policies may be behind one upstream."""
+    routes = Routes()
+    assert routes.find("red") is None
+    assert routes.hear("red", 1, 0.0)
+    assert routes.hear("blue", 1, 0.0)
+    assert routes.find("red") == 1
+    assert routes.of(1) == ("blue", "red")
+    assert routes.of(0) == ()
+
+
+def test_a_policy_does_not_jump_between_two_that_speak_of_it() -> None:
+    """The first one keeps it while it speaks; after eight seconds of its silence the other one has it."""
+    routes = Routes()
+    routes.hear("red", 0, 0.0)
+    assert not routes.hear("red", 1, 7.9)
+    assert routes.find("red") == 0
+    assert routes.hear("red", 1, 8.0)
+    assert routes.find("red") == 1
+
+
+def test_a_backlog_is_bounded_in_bytes() -> None:
+    """What does not fit is not taken; what was taken comes out in order."""
+    backlog: Backlog[bytes] = Backlog(10)
+    assert [backlog.put(b"x" * size) for size in (4, 6, 1)] == [True, True, False]
+    assert (len(backlog), backlog.size) == (2, 10)
+    assert backlog.first() == b"xxxx"
+    assert backlog.take() == b"xxxx"
+    assert backlog.put(b"y")
+    assert backlog.size == 7
+
+
+def test_one_frame_always_fits() -> None:
+    """Else a message larger than the bound would never arrive."""
+    backlog: Backlog[bytes] = Backlog(10)
+    assert backlog.put(b"x" * 100)
+    assert not backlog.put(b"")  # it waits behind a full queue
+    assert backlog.clear() == 1
+    assert (len(backlog), backlog.size, backlog.first()) == (0, 0, None)
+
+
+def test_a_topic_is_asked_for_once_while_somebody_listens() -> None:
+    """The second listener and the last but one to leave change nothing upstream."""
+    subscriptions = Subscriptions()
+    assert subscriptions.add(b"w/p/") == (b"\x01w/p/",)
+    assert subscriptions.add(b"w/p/") == ()
+    assert subscriptions.remove(b"w/p/") == ()
+    assert subscriptions.remove(b"w/p/") == (b"\x00w/p/",)
+    assert subscriptions.topics == sorted(OWN)
+
+
+@pytest.mark.parametrize("topic", [b"s/p/", Z])
+def test_a_question_is_asked_again_for_each_who_asks(topic: bytes) -> None:
+    """Its answer comes upon the subscription: for the second one it is taken back and asked anew."""
+    subscriptions = Subscriptions()
+    assert subscriptions.add(topic) == (b"\x01" + topic,)
+    assert subscriptions.add(topic) == (b"\x00" + topic, b"\x01" + topic)
+    assert subscriptions.remove(topic) == ()
+    assert subscriptions.remove(topic) == (b"\x00" + topic,)
+
+
+def test_what_a_broker_hears_for_itself_nobody_can_take_from_it() -> None:
+    """Another broker in front of it subscribes to the same, and leaves."""
+    subscriptions = Subscriptions()
+    assert subscriptions.add(b"c/") == ()
+    assert subscriptions.remove(b"c/") == ()
+    assert b"c/" in subscriptions.topics
+
+
+def test_fresh_connections_ask_in_byte_order() -> None:
+    """Questions come when the others stand."""
+    subscriptions = Subscriptions()
+    for topic in (Z, b"w/default/", b"c/default/"):
+        subscriptions.add(topic)
+    assert subscriptions.topics == [b"c/", b"c/default/", b"s/", b"t/broker:", b"w/default/", Z]
+
+
+@pytest.mark.parametrize(
+    ("topic", "agreed"), [(b"", False), (b"z/", False), (b"z/default/", False), (Z, True), (b"c/", True), (b"t/", True)]
+)
+def test_nobody_hears_everything_or_everybodys_snapshots(topic: bytes, agreed: bool) -> None:
+    """The same rule as a learner's; what was not agreed to is not taken back either."""
+    subscriptions = Subscriptions()
+    assert subscriptions.agrees(topic) == agreed
+    assert subscriptions.remove(b"nobody/") == ()
+
+
+def test_topics_are_bounded() -> None:
+    """Whoever subscribes to everything one by one does not fill the memory; what stands can still be joined."""
+    subscriptions = Subscriptions()
+    for number in range(TOPICS - len(OWN)):
+        subscriptions.add(b"w/%d/" % number)
+    assert not subscriptions.agrees(b"w/new/")
+    assert subscriptions.agrees(b"w/0/")
+
+
+def test_silence_makes_it_connect_anew_with_growing_patience() -> None:
+    """After 8 s, then 16, then 32 and no longer; a word brings the 8 s back."""
+    pulse, now = Pulse(0.0), 0.0
+    for patience_s in (8, 16, 32, 32):
+        assert not pulse.is_due(now + patience_s - 0.1)
+        now += patience_s
+        assert pulse.is_due(now)
+        pulse.built(now)
+    pulse.heard(now + 1)
+    assert not pulse.is_due(now + 8.9)
+    assert pulse.is_due(now + 9)
+    assert pulse.silence(now + 3) == 2
+    assert pulse.builds == 5

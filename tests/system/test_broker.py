@@ -1,0 +1,89 @@
+"""Brokers between real learners and real actors: they may be chained, killed and started again, and the books balance."""
+
+import signal
+import time
+
+import pytest
+
+from common.address import parse_address
+from common.messages import Report
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+HORIZON = 32
+
+
+def listening(broker):
+    """Where a broker is, once it is."""
+    found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
+    return parse_address(found[1], int(found[2]))
+
+
+def collecting(status, names):
+    """Whether all of these take part."""
+    return {actor.name for actor in status.actors if actor.state in ("running", "waiting") and actor.steps_per_second} >= set(names)
+
+
+def accepted(status):
+    """What a learner took, by its own books."""
+    return status.received - status.duplicates - sum(status.refused.values())
+
+
+def test_a_broker_killed_and_started_again_costs_nothing(shell, tap, free_address, capsys):
+    """Two actors train through it; after each kill -9 both go on, and in the end every row was counted once."""
+    learner = shell.learner("--replay-ratio", 1).listens()
+    flags = (learner.address, "--port", free_address.port, "--name", "relay")
+    broker = shell.start("broker", *flags)
+    tapped = tap(listening(broker))
+    actors = [shell.actor(address, "--name", name) for address, name in ((free_address, "one"), (tapped.address, "two"))]
+    learner.shows(lambda status: collecting(status, ("one", "two")))
+    for _ in range(2):
+        before = learner.learns_on()
+        broker.process.kill()
+        broker.ended()
+        broker = shell.start("broker", *flags)
+        listening(broker)
+        since = time.monotonic()
+        learner.shows(lambda status, before=before: status.steps > before.steps + 40 * HORIZON)
+        learner.learns_on()
+        with capsys.disabled():
+            print(f"\ntraining went on {time.monotonic() - since:.1f} s after the broker was back", end="")
+
+    for actor in actors:
+        actor.send(signal.SIGTERM)
+        assert actor.ended() == 0
+    counters = tapped.newest(Report, "two").counters
+    figures = {name: value for name, value in counters.items() if name.endswith(".rows")}
+    assert figures.pop("collected.rows") == sum(figures.values()) > 0
+    assert all(len(checksums) == 1 for checksums in tapped.frames.values())
+    last = learner.shows(lambda status: "running" not in {actor.state for actor in status.actors})
+    assert last.steps == HORIZON * accepted(last)
+    assert (last.lost, last.refused) == (0, {})
+    broker.send(signal.SIGINT)
+    assert broker.ended() == 130
+
+
+def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing_to_do(shell, free_address, capsys):
+    """Through two of them an actor joins the run, and the next one at the same address; idle they use next to no processor time."""
+    near = shell.start("broker", free_address, "--port", 0, "--name", "near")
+    far = shell.start("broker", listening(near), "--port", 0, "--name", "far")
+    actor = shell.actor(listening(far), "--name", "one")
+    for name in ("first", "second"):
+        learner = shell.learner("--replay-ratio", 1, "--warmup", 200, "--name", name, port=free_address.port).listens()
+        learner.shows(lambda status: collecting(status, ("one",)))
+        assert learner.learns_on().lost == 0
+        if name == "first":
+            learner.process.kill()
+            learner.ended()
+    actor.send(signal.SIGTERM)
+    assert actor.ended() == 0
+
+    used_s, since = near.cpu_s(), time.monotonic()
+    learner.shows(lambda status: time.monotonic() - since > 3)
+    share = (near.cpu_s() - used_s) / (time.monotonic() - since)
+    with capsys.disabled():
+        print(f"\nan idle broker uses {100 * share:.1f} % of a processor and {near.resident_mb():.0f} MB", end="")
+    assert share < 0.05
+    for broker in (near, far):
+        broker.send(signal.SIGTERM)
+        assert broker.ended() == 0
