@@ -36,7 +36,7 @@ simulate: env  ## delivery against 1,000 seeds of faults, and every planted muta
 	@$(BIN)/python tests/simulation/run.py --seeds 1000
 
 bench: env  ## every benchmark, one JSON line each
-	@for script in bench/*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+	@for script in bench/[a-z]*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage

@@ -1,0 +1,119 @@
+"""Environment steps per second of an actor ÷ those of a plain list of the same environments, arms taking turns.
+
+`python bench/actor.py [--quick]` prints one JSON line. The actor is a whole one (rollout, channel, link, outbox, watchdog) in this
+process; over real sockets it sends to a learner in another process, which checks every parcel and inserts it into a replay. The list is
+stepped with actions drawn beforehand, and reset by hand. CartPole-v1, horizon 32, random actions in both, with 1, 16 and 64 environments.
+"""
+
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import _measure
+import numpy as np
+
+from actor import environment
+from actor.channel import Channel
+from actor.link import Link
+from actor.rollout import Rollout
+from actor.worker import Means
+from common import sockets
+from common.address import Address
+from common.lifecycle import Stop, Watchdog
+from common.log import Who
+from common.spec import World
+
+ENVIRONMENTS = (1, 16, 64)
+WARMED_UP = 4  # acknowledged parcels, after which an actor has its credit
+
+
+def main() -> None:
+    """Measure for each number of environments."""
+    quick = "--quick" in sys.argv
+    rounds, seconds = (2, 0.2) if quick else (9, 0.8)
+    figures: dict[str, object] = {}
+    with draining_learner() as address:
+        for count in ENVIRONMENTS:
+            arms = {"actor": partial(acting, address, count, seconds), "list": partial(stepping, count, seconds)}
+            rates = _measure.interleave(arms, rounds)
+            per_second = {f"{name}_steps_per_second": round(float(np.median(values))) for name, values in rates.items()}
+            figures[f"environments_{count}"] = _measure.ratio(rates["actor"], rates["list"]) | per_second
+    _measure.report("actor", figures)
+
+
+@contextmanager
+def draining_learner() -> Iterator[Address]:
+    """A learner in a process of its own."""
+    command = [sys.executable, str(Path(__file__).with_name("_learner.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            port, feed_port = map(int, process.stdout.readline().split())
+            yield Address("127.0.0.1", port, feed_port)
+        finally:
+            process.stdin.close()
+
+
+def acting(address: Address, environments: int, seconds: float) -> float:
+    """One actor's life: its steps per second once parcels come through."""
+    stop, watchdog = Stop(), Watchdog(60.0)
+    channel = Channel("default", f"bench-{next(NAMES)}", environments)
+    means = Means(environments, channel.problem, stop.wait, time.monotonic, beat=watchdog.beat)
+    looks: list[tuple[float, float]] = []
+
+    def look() -> None:
+        looks.append((time.perf_counter(), channel.counters["steps"]))
+
+    def watch() -> None:
+        while channel.outbox.ledger.acknowledged.parcels < WARMED_UP and not stop.wait(0.01):
+            pass
+        look()
+        stop.wait(seconds)
+        look()
+        stop.set("measured")
+
+    watcher = threading.Thread(target=watch)
+    with sockets.context() as context:
+        link = Link(context, address, channel)
+        watcher.start()
+        try:
+            Rollout(link, means, stop, watchdog, Who("actor", "bench"), allowed=(), once=False).run(evaluates=False)
+        finally:
+            stop.set("ended")
+            watcher.join()
+            watchdog.close()
+            link.close(stop.reason, 3.0)
+            stop.close()
+    (before, first), (after, last) = looks
+    return (last - first) / (after - before)
+
+
+NAMES = itertools.count()
+
+
+def stepping(environments: int, seconds: float) -> float:
+    """Steps per second of a plain list."""
+    worlds = [environment.make(World("CartPole-v1")) for _ in range(environments)]
+    rows = list(np.random.default_rng(0).integers(0, 2, (4096 // environments, environments)))
+    for number, world in enumerate(worlds):
+        world.reset(seed=number)
+    steps, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for row in rows:
+            for world, action in zip(worlds, row, strict=True):
+                _, _, terminated, truncated, _ = world.step(action)
+                if terminated or truncated:
+                    world.reset()
+        steps += len(rows) * environments
+    return steps / (time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Parcels per second from an actor's outbox to rows in a learner's replay ÷ raw ZeroMQ PUSH/PULL of the same bytes, arms taking turns.
+
+`python bench/data_path.py [--quick]` prints one JSON line. Ours: outbox, encoding, PUSH in this process; PULL, gate, inlet, acknowledgement
+and `replay.add` in another, through the very classes that actors and learners use. Raw: the bytes of one such parcel again and again, sent
+and received with and without copies, thrown away on arrival; the faster of both counts. Vectors of 256 float32 in parcels of 64 KiB and
+1 MiB; of 4 float32 in parcels of 1 KiB and, as 64 CartPoles make them, of 60 KiB. At most 1 GB goes through each arm.
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import _measure
+import numpy as np
+import zmq
+
+from actor.channel import Channel
+from actor.link import Link
+from common import sockets
+from common.address import Address
+from common.packing import ParcelFormat
+from common.sockets import Socket
+from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from common.trajectory import Parcel
+from common.wire import Envelope
+
+HORIZON, CAPACITY = 32, 20_000
+MOST_BYTES = 1_000_000_000  # of an arm, all rounds together
+QUEUED_BYTES = 64 << 20  # in front of each raw socket: what credit allows an actor
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A parcel: so many seats, each with a window of such vectors."""
+
+    name: str
+    seats: int
+    width: int
+
+
+SHAPES = {
+    shape.name: shape for shape in (Shape("1_KiB", 1, 4), Shape("64_KiB", 2, 256), Shape("64_cartpoles", 64, 4), Shape("1024_KiB", 32, 256))
+}
+
+
+def main() -> None:
+    """Measure each shape, or be the receiving process."""
+    if "--receive" in sys.argv:
+        receive(SHAPES[sys.argv[-1]])
+        return
+    quick = "--quick" in sys.argv
+    names, rounds, seconds = (["64_KiB"], 2, 0.05) if quick else (list(SHAPES), 7, 0.5)
+    figures: dict[str, object] = {name: compare(SHAPES[name], rounds, seconds) for name in names}
+    _measure.report("data_path", figures)
+
+
+# ---- the sending process
+
+
+def compare(shape: Shape, rounds: int, seconds: float) -> dict[str, object]:
+    """Ours ÷ the faster raw one."""
+    spec, block = spec_of(shape), parcel(shape)
+    envelope = Envelope(spec.run, spec.policy, "bench", 1, 1, 1, 1, 1, spec.schema)
+    frame = bytes(ParcelFormat(spec).encode(envelope, block))
+    with receiver(shape) as process, sockets.context() as context:
+        ports = Ports(*map(int, answer(process)))
+        link = joined(context, ports)
+        raw = context.socket(zmq.PUSH)
+        raw.set(zmq.SNDHWM, queue(frame))
+        raw.connect(f"tcp://127.0.0.1:{ports.raw}")
+        arms = {
+            "ours": partial(ours, process, link, block),
+            "raw_copying": partial(push, process, raw, frame, True),
+            "raw_without": partial(push, process, raw, frame, False),
+        }
+        fitting = {name: rate(partial(arm, 64), 64) for name, arm in arms.items()}  # also warms up
+        most = MOST_BYTES // (len(frame) * rounds)
+        counts = {name: min(most, 20_000, max(64, int(seconds * per_second))) for name, per_second in fitting.items()}
+        rates = _measure.interleave({name: partial(rate, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}, rounds)
+        raw.close(0)
+        link.close("measured", 1.0)
+    faster = max(("raw_copying", "raw_without"), key=lambda name: statistics.median(rates[name]))
+    per_second = {f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()}
+    return {"bytes": len(frame), **_measure.ratio(rates["ours"], rates[faster]), **per_second}
+
+
+def rate(arm: "partial[float]", count: int) -> float:
+    """Parcels per second, until the last one is where it belongs."""
+    start = time.monotonic()
+    return count / (arm() - start)
+
+
+def ours(process: "subprocess.Popen[str]", link: Link, block: Parcel, count: int) -> float:
+    """Hand so many parcels to the outbox as fast as they leave; gives when the last one's rows were in the replay."""
+    ask(process, "ours", count)
+    outbox = link.channel.outbox
+    for _ in range(count):
+        outbox.offer(block, block.rows, block.size)
+        link.pump()
+        while outbox.ledger.waiting.parcels:  # no credit
+            link.pump(0.1)
+    (moment,) = answer(process)
+    return float(moment)
+
+
+def push(process: "subprocess.Popen[str]", raw: Socket, frame: bytes, copy: bool, count: int) -> float:
+    """Send the bytes so many times; gives when the last ones were received."""
+    ask(process, "copying" if copy else "without", count)
+    for _ in range(count):
+        raw.send(frame, copy=copy)
+    (moment,) = answer(process)
+    return float(moment)
+
+
+def joined(context: sockets.Context, ports: "Ports") -> Link:
+    """An actor's link that has its snapshot and its credit."""
+    link = Link(context, Address("127.0.0.1", ports.experience, ports.feed), Channel("default", "bench", 1))
+    while link.channel.joined is None:
+        link.pump(0.1)
+    return link
+
+
+# ---- the receiving process
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where it listens."""
+
+    experience: int
+    feed: int
+    raw: int
+
+
+@contextmanager
+def receiver(shape: Shape) -> "Iterator[subprocess.Popen[str]]":
+    """The receiving process."""
+    command = [sys.executable, __file__, "--receive", shape.name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        try:
+            yield process
+        finally:
+            process.stdin.close()
+
+
+def ask(process: "subprocess.Popen[str]", kind: str, count: int) -> None:
+    """Make it ready for so many."""
+    assert process.stdin is not None
+    process.stdin.write(f"{kind} {count}\n")
+    process.stdin.flush()
+
+
+def answer(process: "subprocess.Popen[str]") -> list[str]:
+    """The next line that it says."""
+    assert process.stdout is not None
+    return process.stdout.readline().split()
+
+
+def receive(shape: Shape) -> None:
+    """A learner and a raw PULL side by side. Each line asks for so many of a kind; the answer is when the last of them was there."""
+    from bench import _learner  # with torch, which the sender need not wait for
+
+    learner = _learner.learner_of(spec_of(shape), CAPACITY)
+    with _learner.listening(learner) as (link, inlet), sockets.context() as context:
+        raw = context.socket(zmq.PULL)
+        raw.set(zmq.RCVHWM, queue(bytes(parcel(shape).size)))
+        print(link.address.port, link.address.feed_port, raw.bind_to_random_port("tcp://127.0.0.1"), flush=True)
+        rows = parcel(shape).rows
+        inlet.room = learner.training.pacing.room
+        goal = 0
+        for line in sys.stdin:
+            kind, count = line.split()
+            if kind == "ours":
+                goal += int(count) * rows
+                while learner.training.steps < goal:
+                    _learner.drain(learner.training, link, inlet)
+            else:
+                for _ in range(int(count)):
+                    raw.recv(copy=kind == "copying")
+            print(time.monotonic(), flush=True)
+        raw.close(0)
+
+
+# ---- what both know
+
+
+def queue(frame: bytes) -> int:
+    """How many messages may queue in front of a raw socket."""
+    return max(16, min(1000, QUEUED_BYTES // len(frame)))
+
+
+def spec_of(shape: Shape) -> Spec:
+    """A spec with such observations and two actions."""
+    observation, action = {"": Space("box", "float32", (shape.width,))}, Space("discrete", "int64", (), (2,))
+    return Spec("bench", "default", "async", World("none"), observation, action, "q", HORIZON, 1, Graph(b"", (), (), ()))
+
+
+def parcel(shape: Shape) -> Parcel:
+    """One window."""
+    generator, steps = np.random.default_rng(0), shape.seats * HORIZON
+    columns = {
+        OBSERVATIONS: generator.normal(size=(steps + shape.seats, shape.width)).astype(np.float32),
+        ACTIONS: generator.integers(0, 2, steps),
+        REWARDS: generator.random(steps, np.float32),
+    }
+    return Parcel(1, 1, np.full(shape.seats, HORIZON, np.int32), np.zeros(shape.seats, np.uint8), columns)
+
+
+if __name__ == "__main__":
+    main()

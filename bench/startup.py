@@ -1,0 +1,155 @@
+"""Memory and time of an actor to its first messages, and of a learner to its first update; what both cost when idle.
+
+`python bench/startup.py [--quick] [--imports]` prints one JSON line. The actor is an ordinary process that dials a learner in this one over
+loopback: seconds from its start to its hello and to its first parcel, and the most memory it ever held, with 1 and with 64 CartPoles. The
+learner is an ordinary process with one local actor: seconds to its first update. Idle are an actor without a learner
+and a learner without actors. `--imports` adds what an actor's slowest packages take.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import _measure
+import psutil
+
+from bench import _learner
+from common.address import Address
+from learner.build import Learner
+from learner.children import actor_command
+from learner.inlet import Inlet
+from learner.link import Link
+
+PATIENCE_S = 60.0
+IMPORTS = "import actor.main, actor.channel, actor.link, actor.rollout, actor.worker, gymnasium.envs.classic_control.cartpole"
+
+
+def main() -> None:
+    """Measure one after the other: each wants the machine for itself."""
+    quick = "--quick" in sys.argv
+    rounds, idle_s = (1, 0.5) if quick else (5, 4.0)
+    figures: dict[str, object] = {}
+    learner = _learner.cartpole()
+    with _learner.listening(learner) as (link, inlet):
+        inlet.room = learner.training.pacing.room
+        for environments in (1,) if quick else (1, 64):
+            join = partial(actor_start, learner, link, inlet, environments)
+            figures[f"actor_{environments}"] = spreads(join, rounds)
+    figures["learner"] = spreads(learner_start, 1 if quick else 2)
+    idlers = {"actor": actor_command(Address("127.0.0.1", 9, 10), "idle", environments=1, policy="default")}
+    if not quick:
+        idlers["learner"] = learner_command("--log-level", "error")
+    figures["idle_cpu_percent"] = {name: idle(command, idle_s) for name, command in idlers.items()}
+    if "--imports" in sys.argv:
+        figures["imports_ms"] = imports()
+    _measure.report("startup", figures)
+
+
+def actor_start(learner: Learner, link: Link, inlet: Inlet, environments: int) -> dict[str, float]:
+    """One actor from its start until its first parcel came."""
+    name = f"bench-{time.monotonic_ns()}"
+    start = time.monotonic()
+    with process(actor_command(link.address, name, environments=environments, policy="default")) as actor:
+        hello_s = until(lambda: name in learner.gate.seen) - start
+        parcel_s = until(lambda: inlet.first() is not None) - start
+        drained = time.monotonic() + 0.5  # acting for a while is part of what its memory must hold
+        while time.monotonic() < drained:
+            _learner.drain(learner.training, link, inlet)
+        memory = resident_most(actor.pid)
+    while inlet.first() is not None:
+        inlet.take()
+    return {"hello_s": hello_s, "parcel_s": parcel_s, "megabytes": memory}
+
+
+def learner_start() -> dict[str, float]:
+    """A learner with one actor until it ends after its first update."""
+    start = time.monotonic()
+    with process(learner_command("--actors", "1", "--until", "updates >= 1")) as learner:
+        assert learner.stdout is not None
+        for line in learner.stdout:
+            if '"updates": 0' not in line and '"updates"' in line:
+                break
+        return {"update_s": time.monotonic() - start, "megabytes": resident_most(learner.pid)}
+
+
+def learner_command(*flags: str) -> tuple[str, ...]:
+    """A learner that tells its figures as JSON."""
+    return (sys.executable, "-P", "-m", "learner.main", "--env", "CartPole-v1", "--port", "0", "--ui", "json", *flags)
+
+
+def idle(command: tuple[str, ...], seconds: float) -> float:
+    """Percent of one processor that a process takes while it has nothing to do."""
+    with process(command) as idler:
+        watched = psutil.Process(idler.pid)
+        settled = until(lambda: len(watched.threads()) > 2)  # it has its sockets
+        time.sleep(min(seconds, 2.0))
+        before, start = sum(watched.cpu_times()[:2]), time.monotonic()
+        time.sleep(seconds)
+        assert settled
+        return round(100 * (sum(watched.cpu_times()[:2]) - before) / (time.monotonic() - start), 2)
+
+
+def imports(most: int = 8) -> dict[str, float]:
+    """Milliseconds of the slowest packages, each with what it imports that nobody imported before it."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", IMPORTS], capture_output=True, text=True, check=True, env=environment()
+    )
+    taken: dict[str, float] = {}
+    for line in done.stderr.splitlines()[1:]:
+        _, microseconds, name = line.removeprefix("import time:").split("|")
+        if "." not in name.strip():
+            taken[name.strip()] = int(microseconds) / 1000
+    return dict(sorted(taken.items(), key=lambda item: -item[1])[:most])
+
+
+@contextmanager
+def process(command: tuple[str, ...]) -> "Iterator[subprocess.Popen[str]]":
+    """A process in a folder of its own, until it is no longer needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, **pipes, text=True, cwd=folder, env=environment()) as started:
+            try:
+                yield started
+            finally:
+                started.terminate()
+                started.wait()
+
+
+def environment() -> dict[str, str]:
+    """Ours; but compiled files may be written, as they are wherever something is installed."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {"OMP_NUM_THREADS": "1"}
+
+
+def until(condition: Callable[[], bool]) -> float:
+    """The moment from which it holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("it never happened")
+        time.sleep(0.001)
+    return time.monotonic()
+
+
+def resident_most(process: int) -> float:
+    """Megabytes that a living process held at most."""
+    status = Path(f"/proc/{process}/status").read_text().splitlines()
+    (peak,) = [line.split()[1] for line in status if line.startswith("VmHWM")]
+    return int(peak) / 1024
+
+
+def spreads(measure: Callable[[], dict[str, float]], rounds: int) -> dict[str, object]:
+    """Median and range of each figure, after one time that does not count, for files to be compiled and cached."""
+    if rounds > 1:
+        measure()
+    rows = [measure() for _ in range(rounds)]
+    return {name: _measure.spread([row[name] for row in rows]) for name in rows[0]}
+
+
+if __name__ == "__main__":
+    main()
