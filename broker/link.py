@@ -75,7 +75,7 @@ class Link:
     def close(self) -> None:
         """Send what can leave at once, and give every socket back."""
         for upstream in self._upstreams:
-            upstream.flush()
+            upstream.flush(self._clock())
             upstream.close()
         self._pull.close(linger=0)
         self._feed.close(linger=sockets.GOODBYE_MS)
@@ -155,9 +155,9 @@ class Link:
 
     def _look_after(self, now: float) -> None:
         for upstream in self._upstreams:
-            upstream.flush()
-            if upstream.pulse.is_due(now):
-                upstream.reconnect(self._subscriptions.topics, now)
+            upstream.flush(now)
+            if reason := upstream.pulse.due(now):
+                upstream.reconnect(self._subscriptions.topics, reason, now)
         if now - self._told_at >= FIGURES_S:
             self._told_at = now
             document = json.dumps(to_plain(self.figures(now)))

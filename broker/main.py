@@ -34,7 +34,7 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
     stop = Stop()
     with lifecycle.signals(stop), sockets.context() as context:
         link = Link(context, asked.address, asked.learners, asked.queue, name)
-        log.info("listening: actor %s (feed on port %d)", link.address, link.address.feed_port)
+        log.info("listening: actor %s (feed on port %d)", link.address.seen_from_elsewhere, link.address.feed_port)
         log.info("relaying to %s; memory: %s", ", ".join(map(str, asked.learners)), memory(asked))
         try:
             link.run(stop)

@@ -115,33 +115,42 @@ class Subscriptions:
 
 
 class Pulse:
-    """When an upstream was last heard, and when its sockets are due to be made anew: after 8 s of silence, then 16, then 32."""
+    """Whether an upstream lives, or its sockets are due to be made anew.
+
+    They are after 8 s of silence, then 16, then 32; and when what waits for it has not moved for 8 s.
+    """
 
     def __init__(self, now: float) -> None:
         self.builds = 0
         self._attempts = 0  # in vain
-        self._built_at = self._heard_at = now
+        self._heard_at = now
         self.built(now)
 
     def built(self, now: float) -> None:
         """The sockets were made."""
         self.builds += 1
         self._attempts += 1
-        self._built_at = now
+        self._built_at = self._moved_at = now
 
     def heard(self, now: float) -> None:
         """Anything came on its feed."""
         self._heard_at = now
         self._attempts = 1
 
+    def moved(self, now: float) -> None:
+        """It took something, or nothing waits for it."""
+        self._moved_at = now
+
     def silence(self, now: float) -> float:
         """Seconds since it was heard."""
         return now - self._heard_at
 
-    def is_due(self, now: float) -> bool:
-        """Whether to connect anew. Judge only after reading the feed to its end: what is unread is not silence."""
+    def due(self, now: float) -> str:
+        """Why to connect anew, if so. Judge only after reading the feed to its end: what is unread is not silence."""
         patience_s = SILENCE_S * (1 << min(self._attempts - 1, DOUBLINGS))
-        return now - max(self._heard_at, self._built_at) >= patience_s
+        if now - max(self._heard_at, self._built_at) >= patience_s:
+            return f"nothing was heard for {now - self._heard_at:.0f} s"
+        return f"nothing was taken for {now - self._moved_at:.0f} s" if now - self._moved_at >= SILENCE_S else ""
 
 
 @dataclass(frozen=True, slots=True)

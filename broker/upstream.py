@@ -39,10 +39,13 @@ class Upstream:
             self._dropped[FULL] += 1
             log.warning("%s takes less than actors send: messages are dropped, to be sent again", self.address, extra=once_every(30))
 
-    def flush(self) -> None:
+    def flush(self, now: float) -> None:
         """Send what waits, as far as that goes."""
         while (frame := self.backlog.first()) is not None and self._send(frame):
             self.backlog.take()
+            self.pulse.moved(now)
+        if not len(self.backlog):
+            self.pulse.moved(now)
 
     def hear(self, now: float) -> Iterator[tuple[bytes, Held]]:
         """Read the feed, to its end or for a while."""
@@ -60,9 +63,9 @@ class Upstream:
         for word in words:
             self.feed.send(word)
 
-    def reconnect(self, topics: list[bytes], now: float) -> None:
+    def reconnect(self, topics: list[bytes], reason: str, now: float) -> None:
         """Make both sockets anew. What waited is dropped: it is old by now, and the outboxes have it."""
-        log.warning("nothing heard from %s for %.0f s: connecting anew", self.address, self.pulse.silence(now))
+        log.warning("%s: %s, connecting anew", self.address, reason)
         self._dropped[SILENT] += self.backlog.clear()
         self.close(linger_ms=0)
         self._connect(topics)

@@ -1,5 +1,6 @@
 """A broker between real sockets: frames go up to whom they belong, feeds go down, and nobody can hold up anybody else."""
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from common.address import Address
 from common.errors import ConfigurationError
 from common.messages import Telemetry
 from common.sockets import Socket
+from learner.watch import Unhealthy, watch
 
 PATIENCE_MS = 10_000
 Z = topics.private("p0", "box-1", 7, 1)
@@ -254,6 +256,7 @@ def test_a_chain_is_as_good_as_one(served: Served, broker: Any, dial: Any, event
     assert heard(watcher)[0] == topics.broker("near")
 
 
+@pytest.mark.slow
 def test_a_circle_of_brokers_is_named(broker: Any, context: sockets.Context, dial: Any, eventually: Eventually) -> None:
     """Feeds would go round for ever: the broker that hears itself ends with a sentence."""
     address, *listening = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
@@ -283,3 +286,11 @@ def test_two_learners_of_one_policy_are_named(
     push.send(word("p0"))
     assert first.take(1) == [word("p0")]
     assert not second.pull.poll(0)
+
+
+def test_a_watcher_is_told_when_nobody_is_behind_a_broker(broker: Any, context: sockets.Context) -> None:
+    """The broker's own books are not taken for a learner's."""
+    made = broker(Address("127.0.0.1", 1, 2))
+    made.later = 1.0
+    with pytest.raises(Unhealthy, match=r"a broker answers at .*, but no learner behind it"):
+        watch(context, made.address, io.StringIO(), timeout_s=0.2)

@@ -107,12 +107,25 @@ def test_silence_makes_it_connect_anew_with_growing_patience() -> None:
     """After 8 s, then 16, then 32 and no longer; a word brings the 8 s back."""
     pulse, now = Pulse(0.0), 0.0
     for patience_s in (8, 16, 32, 32):
-        assert not pulse.is_due(now + patience_s - 0.1)
+        pulse.moved(now + patience_s - 0.1)
+        assert not pulse.due(now + patience_s - 0.1)
         now += patience_s
-        assert pulse.is_due(now)
+        assert pulse.due(now).startswith("nothing was heard for")
         pulse.built(now)
     pulse.heard(now + 1)
-    assert not pulse.is_due(now + 8.9)
-    assert pulse.is_due(now + 9)
+    pulse.moved(now + 8)
+    assert not pulse.due(now + 8.9)
+    assert pulse.due(now + 9) == "nothing was heard for 8 s"
     assert pulse.silence(now + 3) == 2
     assert pulse.builds == 5
+
+
+def test_what_speaks_but_takes_nothing_is_connected_anew() -> None:
+    """One of two connections can be dead alone; the clock runs while something waits that does not move."""
+    pulse = Pulse(0.0)
+    pulse.moved(5.0)
+    pulse.heard(13.0)
+    assert not pulse.due(12.9)
+    assert pulse.due(13.0) == "nothing was taken for 8 s"
+    pulse.built(13.0)
+    assert not pulse.due(20.9)
