@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from common.address import Address, parse_address
-from common.errors import UsageError
+from common.address import Address, listening, parse_address
+from common.errors import ConfigurationError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,34 @@ def test_who_listens_everywhere_is_found_under_a_name_elsewhere_and_on_loopback_
     assert Address("::", 7000, 7001).seen_from_here.host == "::1"
     assert str(anywhere.seen_from_elsewhere) == f"{socket.gethostname()}:7000"
     assert Address("10.0.0.1", 7000, 7001).seen_from_elsewhere.host == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("port", "feed_port", "expected"),
+    [(7000, None, (7000, 7001)), (7000, 80, (7000, 80)), (0, None, (0, 0)), (0, 80, (0, 80)), (65535, 80, (65535, 80))],
+)
+def test_the_feed_is_at_the_next_port_unless_another_is_named(port: int, feed_port: int | None, expected: tuple[int, int]) -> None:
+    """0 is any pair that is free."""
+    address = listening("127.0.0.1", port, feed_port, insecure=False)
+    assert (address.port, address.feed_port) == expected
+
+
+@pytest.mark.parametrize(("port", "feed_port"), [(-1, None), (65536, None), (65535, None), (7000, 7000), (7000, 70_000)])
+def test_ports_that_cannot_be_are_refused(port: int, feed_port: int | None) -> None:
+    """In a sentence that names the flag."""
+    with pytest.raises(UsageError, match=r"--(feed-)?port"):
+        listening("127.0.0.1", port, feed_port, insecure=False)
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.1", "gpu-box"])
+def test_beyond_loopback_one_listens_only_on_purpose(bind: str) -> None:
+    """Whoever reaches the ports may send trajectories and take the policy."""
+    with pytest.raises(ConfigurationError, match="--insecure"):
+        listening(bind, 5555, None, insecure=False)
+    assert listening(bind, 5555, None, insecure=True).host == bind
+
+
+@pytest.mark.parametrize("bind", ["localhost", "127.0.0.1", "127.0.1.9", "::1"])
+def test_loopback_needs_no_permission(bind: str) -> None:
+    """Only this machine reaches it."""
+    assert listening(bind, 5555, None, insecure=False).host == bind

@@ -53,3 +53,40 @@ def test_a_policys_topics_are_its_own():
     for topic in (topics.announcement, topics.weights, topics.beacon, topics.telemetry):
         assert not topic("left-2").startswith(topic("left"))
     assert topics.telemetry("left").startswith(topics.telemetry())
+
+
+@pytest.mark.parametrize(
+    ("topic", "policy"),
+    [
+        (topics.announcement("left"), "left"),
+        (topics.weights("left"), "left"),
+        (topics.beacon("left"), "left"),
+        (topics.private("left", "box/a", 1, 2), "left"),
+        (topics.telemetry("left"), None),
+        (topics.broker("left"), None),
+        (b"c/", None),
+        (b"c/left", None),
+        (b"c/a b/", None),
+        (b"c/\xff/", None),
+        (b"", None),
+    ],
+)
+def test_a_learners_topics_name_its_policy(topic, policy):
+    """All but the figures, which are nobody's promise to be there."""
+    assert topics.parse_policy(topic) == policy
+
+
+def test_a_brokers_figures_are_no_policys():
+    """They are among those of all, and no name of a policy makes their topic."""
+    assert topics.broker("relay").startswith(topics.broker())
+    assert topics.broker("relay").startswith(topics.telemetry())
+    assert topics.NAME.fullmatch("broker:relay") is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "allowed"), [(b"", False), (b"z", False), (b"z/", False), (b"z/left/", False), (b"c/", True), (b"t", True)]
+)
+def test_nobody_subscribes_to_everything_or_to_everybodys_snapshots(topic, allowed):
+    """A whole private topic is one's own."""
+    assert topics.is_allowed(topic) == allowed
+    assert topics.is_allowed(topics.private("left", "a", 1, 1))

@@ -392,3 +392,25 @@ def test_the_schema_tells_apart_what_a_receiver_relies_on():
     assert a_spec(run="other", world=World("Other-v0")).schema == spec.schema
     others = [a_spec(horizon=9), a_spec(stack=2), a_spec(action=Space("discrete", "int64", (), (4,)))]
     assert len({spec.schema, *(other.schema for other in others)}) == 4
+
+
+def test_a_relay_reads_kind_and_policy_and_no_more():
+    """Whatever happened to the rest is for the receiver to find."""
+    spec = a_spec()
+    frame = bytearray(ParcelFormat(spec).encode(an_envelope(spec), a_parcel(spec)))
+    frame[-1] ^= 1
+    assert wire.peek(memoryview(frame)) == (wire.Kind.PARCEL, spec.policy)
+
+
+def test_what_a_relay_cannot_pass_on_is_refused_under_its_reason():
+    """Messages of the feed, those without a policy, those cut off, and other bytes."""
+    spec = a_spec()
+    good = bytes(ParcelFormat(spec).encode(an_envelope(spec), a_parcel(spec)))
+    found = [
+        reason(lambda: wire.peek(b"nonsense, and more of it")),
+        reason(lambda: wire.peek(good[:-1])),
+        reason(lambda: wire.peek(wire.encode(Telemetry("r", "p", 1, "{}")))),
+        reason(lambda: wire.peek(wire.assemble(wire.Kind.BYE, {"policy": 3}, ()))),
+        reason(lambda: wire.peek(wire.assemble(wire.Kind.BYE, {}, ()))),
+    ]
+    assert found == ["magic", "truncated", "kind", "header", "header"]
