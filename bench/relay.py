@@ -1,0 +1,135 @@
+"""Parcels of 64 KiB per second through a broker ÷ directly, arms taking turns; and what a broker adds to the way of one message.
+
+`python bench/relay.py [--quick]` prints one JSON line. Throughput: from an actor's outbox in this process to rows in the replay of a
+learner in another, acknowledgements included; the broker is a third. Latency: one message at a time, from PUSH to PULL and from XPUB to
+SUB in this process, directly and around through the broker. On two cores three busy processes share what two have otherwise.
+"""
+
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import _measure
+import zmq
+
+from actor.channel import Channel
+from actor.link import Link
+from bench import data_path
+from common import sockets, topics, wire
+from common.address import Address
+from common.messages import Bye
+from common.sockets import Socket
+from common.telemetry import Spread
+
+SHAPE = data_path.SHAPES["64_KiB"]
+WORD = bytes(wire.encode(Bye("bench", "default", "bench", 1, 1, "x" * 1000)))
+BEACON = topics.beacon("default")
+
+
+def main() -> None:
+    """Measure both."""
+    quick = "--quick" in sys.argv
+    throughput = compare(*((3, 0.1) if quick else (7, 1.0)))
+    _measure.report("relay", {"throughput": throughput, "latency": latency(200 if quick else 3000)})
+
+
+def compare(rounds: int, seconds: float) -> dict[str, object]:
+    """Through a broker ÷ directly."""
+    block = data_path.parcel(SHAPE)
+    with data_path.receiver(SHAPE) as process, sockets.context() as context, ExitStack() as stack:
+        ports = data_path.Ports(*map(int, data_path.answer(process)))
+        learner = Address("127.0.0.1", ports.experience, ports.feed)
+        addresses = {"direct": learner, "relayed": stack.enter_context(broker(learner))}
+        links = {name: joined(context, address, name) for name, address in addresses.items()}
+        arms = {name: partial(data_path.ours, process, link, block) for name, link in links.items()}
+        fitting = {name: data_path.rate(partial(arm, 256), 256) for name, arm in arms.items()}  # also warms up
+        counts = {name: max(64, int(seconds * per_second)) for name, per_second in fitting.items()}
+        timed = {name: partial(data_path.rate, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}
+        rates = _measure.interleave(timed, rounds)
+        for link in links.values():
+            link.close("measured", 1.0)
+    return _measure.ratio(rates["relayed"], rates["direct"]) | {
+        f"{name}_per_second": round(statistics.median(rate)) for name, rate in rates.items()
+    }
+
+
+def latency(count: int) -> dict[str, object]:
+    """Milliseconds that one message takes, directly and through a broker, and the difference."""
+    with sockets.context() as context, ExitStack() as stack:
+        address, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+        around = stack.enter_context(broker(address))
+        opened = [pull, feed]
+        took: dict[str, Spread] = {}
+        for name, where in (("direct", address), ("relayed", around)):
+            push, subscriber = sockets.experience_sender(context, where), sockets.feed_subscriber(context, where, [BEACON])
+            opened += [push, subscriber]
+            settle(feed, subscriber)
+            took[f"experience_{name}"], took[f"feed_{name}"] = Spread(count), Spread(count)
+            for _ in range(count):
+                took[f"experience_{name}"].add(lap(partial(push.send, WORD), pull))
+                took[f"feed_{name}"].add(lap(partial(feed.send_multipart, (BEACON, WORD)), subscriber))
+            subscriber.close()
+        for socket in opened:
+            socket.close(linger=0)
+    return {way: difference(took[f"{way}_direct"], took[f"{way}_relayed"]) for way in ("experience", "feed")}
+
+
+def lap(send: Callable[[], object], receiver: Socket) -> float:
+    """Milliseconds from sending to receiving."""
+    start = time.perf_counter()
+    send()
+    if not receiver.poll(5000):
+        raise RuntimeError("a message was lost on loopback")
+    receiver.recv_multipart()
+    return 1000 * (time.perf_counter() - start)
+
+
+def difference(direct: Spread, relayed: Spread) -> dict[str, float]:
+    """Percentiles of both, and what was added."""
+    percentiles = {f"p{percent}": (direct.percentile(percent) or 0.0, relayed.percentile(percent) or 0.0) for percent in (50, 99)}
+    figures = {
+        name: {"direct_ms": before, "relayed_ms": after, "added_ms": after - before} for name, (before, after) in percentiles.items()
+    }
+    return {f"{name}_{key}": round(value, 3) for name, values in figures.items() for key, value in values.items()}
+
+
+def settle(feed: Socket, subscriber: Socket) -> None:
+    """Agree to subscriptions and speak until somebody hears it."""
+    while not subscriber.poll(20):
+        while int(feed.get(zmq.EVENTS)) & zmq.POLLIN:
+            word = feed.recv()
+            feed.set(zmq.SUBSCRIBE if word[:1] == b"\x01" else zmq.UNSUBSCRIBE, word[1:])
+        feed.send_multipart((BEACON, WORD))
+    while subscriber.poll(100):
+        subscriber.recv_multipart()
+
+
+def joined(context: sockets.Context, address: Address, name: str) -> Link:
+    """An actor's link that has its snapshot and its credit."""
+    link = Link(context, address, Channel("default", name, 1))
+    while link.channel.joined is None:
+        link.pump(0.1)
+    return link
+
+
+@contextmanager
+def broker(learner: Address) -> Iterator[Address]:
+    """A broker in a process of its own."""
+    command = [sys.executable, "-m", "broker.main", str(learner), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found = re.search(r"actor 127.0.0.1:(\d+) \(feed on port (\d+)\)", process.stderr.readline())
+        assert found is not None
+        try:
+            yield Address("127.0.0.1", int(found[1]), int(found[2]))
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    main()
