@@ -19,7 +19,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 run: env  ## solve CartPole-v1 with a learner and two local actors
-	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --steps 1000000
+	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --evaluate-every 2000 --steps 1000000
 
 test: env  ## all tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest

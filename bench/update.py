@@ -52,7 +52,7 @@ def main() -> None:
 
 def bare_update(batch: Batch) -> Callable[[int], None]:
     """The loop that anybody would write."""
-    online, target = (q_network(SPACE, 1, 2, SETTINGS.hidden, SETTINGS.dueling) for _ in range(2))
+    online, target = (q_network(SPACE, 1, 2, SETTINGS.hidden, SETTINGS.dueling, SETTINGS.layer_norm) for _ in range(2))
     target.load_state_dict(online.state_dict())
     optimizer = torch.optim.Adam(online.parameters(), lr=SETTINGS.learning_rate, fused=True)
     columns = (batch.observations[""], batch.actions, batch.returns, batch.discounts, batch.next_observations[""])

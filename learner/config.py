@@ -74,7 +74,7 @@ class LearnerConfig:
     """Share of random actions at the beginning."""
     exploration_end: Annotated[float, COLLECTION] = 0.05
     """Share of random actions in the end."""
-    exploration_steps: Annotated[int, COLLECTION] = 10_000
+    exploration_steps: Annotated[int, COLLECTION] = 5_000
     """Environment steps from one to the other."""
     exploration_ladder: Annotated[int, COLLECTION] = 0
     """Rungs of an Ape-X ladder over all environments, from curious to greedy; 0: all the same."""
@@ -85,7 +85,7 @@ class LearnerConfig:
     """Transitions kept."""
     warmup: Annotated[int, REPLAY] = 1_000
     """Transitions before the first update."""
-    replay_ratio: Annotated[float, REPLAY] = 8.0
+    replay_ratio: Annotated[float, REPLAY] = 32.0
     """How often each transition is sampled on average; inf: train as fast as it can."""
     tolerance: Annotated[float | None, REPLAY] = None
     """Samples by which either side may run ahead; by default as few as can work."""

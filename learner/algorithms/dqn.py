@@ -131,7 +131,8 @@ class DQN:
 
 def build(spec: Spec, settings: DQNSettings) -> nn.Module:
     """The built-in network for a spec."""
-    return q_network(spec.observation, spec.stack, spec.action.sizes[0], settings.hidden, settings.dueling)
+    actions = spec.action.sizes[0]
+    return q_network(spec.observation, spec.stack, actions, settings.hidden, settings.dueling, settings.layer_norm)
 
 
 def chosen(values: Tensor, actions: Tensor) -> Tensor:  # [B, A] float32, [B] int64

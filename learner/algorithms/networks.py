@@ -12,12 +12,14 @@ from common.spec import Space
 SMALLEST_IMAGE = 36  # pixels a side: the convolutions leave one position of it, and none of fewer
 
 
-def q_network(observation: dict[str, Space], stack: int, actions: int, hidden: tuple[int, ...], dueling: bool) -> nn.Module:
+def q_network(
+    observation: dict[str, Space], stack: int, actions: int, hidden: tuple[int, ...], dueling: bool, layer_norm: bool = False
+) -> nn.Module:
     """A network from observations [N, (stack,) *shape] to values [N, actions] float32.
 
     It takes one tensor, or for a dictionary space a dict of tensors by key, each in its space's own dtype.
     """
-    return QNetwork({key: encoder(space, stack) for key, space in observation.items()}, actions, hidden, dueling)
+    return QNetwork({key: encoder(space, stack) for key, space in observation.items()}, actions, hidden, dueling, layer_norm)
 
 
 def encoder(space: Space, stack: int) -> "OneHot | Image | Flat":
@@ -38,12 +40,14 @@ def is_image(space: Space) -> bool:
 class QNetwork(nn.Module):
     """Encoders side by side, a perceptron over their features, and a head."""
 
-    def __init__(self, encoders: "dict[str, OneHot | Image | Flat]", actions: int, hidden: tuple[int, ...], dueling: bool) -> None:
+    def __init__(
+        self, encoders: "dict[str, OneHot | Image | Flat]", actions: int, hidden: tuple[int, ...], dueling: bool, layer_norm: bool
+    ) -> None:
         super().__init__()
         self.keys = tuple(encoders)
         self.encoders = nn.ModuleList(encoders.values())  # not a ModuleDict: a key may hold what a parameter's name may not
         widths = (sum(leaf.width for leaf in encoders.values()), *hidden)
-        self.body = nn.Sequential(*(layer for ins, outs in pairwise(widths) for layer in (nn.Linear(ins, outs), nn.ReLU())))
+        self.body = nn.Sequential(*(layer for ins, outs in pairwise(widths) for layer in hidden_layer(ins, outs, layer_norm)))
         self.head = Dueling(widths[-1], actions) if dueling else nn.Linear(widths[-1], actions)
 
     def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
@@ -52,6 +56,11 @@ class QNetwork(nn.Module):
         features = [encode(leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)]
         values: Tensor = self.head(self.body(torch.cat(features, dim=1)))
         return values
+
+
+def hidden_layer(ins: int, outs: int, layer_norm: bool) -> list[nn.Module]:
+    """A linear map and its nonlinearity. A norm between them bounds the features, so that values cannot run away (Gallici et al., 2025)."""
+    return [nn.Linear(ins, outs), *([nn.LayerNorm(outs)] if layer_norm else []), nn.ReLU()]
 
 
 class Dueling(nn.Module):

@@ -14,7 +14,7 @@ class DQNSettings:
     """Step size of Adam."""
     gamma: float = 0.99
     """What a reward is worth one step later."""
-    n_step: int = 1
+    n_step: int = 3
     """Steps of real rewards before the target network's estimate takes over."""
     double: bool = True
     """Choose the next action by the online network, value it by the target network."""
@@ -22,9 +22,11 @@ class DQNSettings:
     """Split the network's head into a state value and advantages."""
     hidden: tuple[int, ...] = (128, 128)
     """Widths of the hidden layers."""
+    layer_norm: bool = True
+    """Normalise the hidden layers: without it values can run away where the target network follows fast."""
     loss: Literal["huber", "mse"] = "huber"
     """How a temporal-difference error counts."""
-    target_every: int = 200
+    target_every: int = 10
     """Updates between two copies to the target network."""
     polyak: float = 0.0
     """Above 0: move the target network by this share at every update, instead of copying it."""

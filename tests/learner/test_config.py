@@ -94,7 +94,8 @@ def test_impossible_settings_of_dqn_are_refused(changes: dict[str, Any]) -> None
 
 def test_edges_that_work() -> None:
     """A horizon of one with n = 1, a replay ratio without a bound, any free port, a batch as large as the replay."""
-    replace(LearnerConfig(), horizon=1, replay_ratio=float("inf"), port=0, batch_size=1000, capacity=1000, warmup=1000)
+    one_step = {"horizon": 1, "settings": DQNSettings(n_step=1)}
+    replace(LearnerConfig(), replay_ratio=float("inf"), port=0, batch_size=1000, capacity=1000, warmup=1000, **one_step)
 
 
 MINE = """

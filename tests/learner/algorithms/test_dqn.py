@@ -311,7 +311,7 @@ def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
 def test_d9_a_corridor_has_its_analytic_values(terminates: bool, expected: list[list[float]], double: bool) -> None:
     """Learned values of five cells are within 0.03 of the analytic ones, where the last cell ends the world and where only a clock does."""
     observation = {"": Space("discrete", "int64", (), (5,))}
-    algorithm = make(observation, hidden=(), gamma=0.5, learning_rate=0.02, loss="mse", target_every=20, double=double)
+    algorithm = make(observation, hidden=(), n_step=1, gamma=0.5, learning_rate=0.02, loss="mse", target_every=20, double=double)
     replay = algorithm.replay(make_spec(observation), capacity=1997, batch_size=64, seed=0)
     for parcel in corridor(terminates, 2100):
         replay.add(parcel)

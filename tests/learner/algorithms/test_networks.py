@@ -105,6 +105,17 @@ def test_the_layers_are_those_asked_for() -> None:
     assert parameters(q_network({"": VECTOR}, 1, 2, (16, 8), dueling=False)) == 80 + 136 + 18
 
 
+def test_a_norm_bounds_the_values() -> None:
+    """With a norm after each hidden map (two more parameters a unit), an observation a thousand times longer is worth hardly more."""
+    torch.manual_seed(0)
+    plain, normed = (q_network({"": VECTOR}, 1, 2, (16, 8), dueling=False, layer_norm=norm) for norm in (False, True))
+    assert parameters(normed) == parameters(plain) + 2 * 16 + 2 * 8
+    near, far = torch.full((1, 4), 10.0), torch.full((1, 4), 10_000.0)
+    with torch.no_grad():
+        assert plain(far).abs().max() > 100 * plain(near).abs().max()
+        torch.testing.assert_close(normed(far), normed(near), rtol=0, atol=0.1)
+
+
 def test_a_dictionary_is_read_by_key() -> None:
     """Leaves of all kinds, with any key, in any order of the dict that comes."""
     torch.manual_seed(0)
