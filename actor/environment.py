@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -94,23 +93,28 @@ def seats(
     """N environments of a world: in a list, or (`vector`) in the world's own vectorised version.
 
     `key` is their place in the seed tree: role, index and start of the actor. `on_problem(kind, text)` hears what an environment raised,
-    and `wait` pauses for so many seconds before it is built again. `beat` is called before every environment step, for a watchdog.
+    and `wait` pauses for so many seconds before it is built again. `beat` is called before each is made, reset at the beginning, or stepped,
+    for a watchdog.
     With a `spec`, a world whose spaces are others here than where the spec was written is refused.
     """
     failures = Failures(on_problem, wait, clock)
     place = ("environment", *key)
+
+    def another() -> Environment:
+        beat()
+        return make_vector(world, count) if vector else make(world)
+
     if not vector:
-        environments = [make(world) for _ in range(count)]
+        environments = [another() for _ in range(count)]
         translation = translate(world, environments[0].observation_space, environments[0].action_space)
         _require_agreement(spec, translation)
-        return ListSeats(environments, partial(make, world), translation, seed=world.seed, key=place, beat=beat, failures=failures)
-    environment = make_vector(world, count)
+        return ListSeats(environments, another, translation, seed=world.seed, key=place, beat=beat, failures=failures)
+    environment = another()
     translation = translate(world, environment.single_observation_space, environment.single_action_space)
     _require_agreement(spec, translation)
     same_step = environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP
-    again = partial(make_vector, world, count)
     return VectorSeats(
-        environment, count, again, translation, same_step=same_step, seed=world.seed, key=place, beat=beat, failures=failures
+        environment, count, another, translation, same_step=same_step, seed=world.seed, key=place, beat=beat, failures=failures
     )
 
 

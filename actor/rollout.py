@@ -56,7 +56,8 @@ class Rollout:
         return None
 
     def _collect(self, joined: Joined) -> None:
-        collector, seats = worker.collector(joined.spec, Place(joined.index, joined.start), self._means)
+        with self._watchdog:
+            collector, seats = worker.collector(joined.spec, Place(joined.index, joined.start), self._means)
         log.info("collecting %s as actor %d.%d: %d seats", joined.spec.world.environment, joined.index, joined.start, len(seats))
         held: Version | None = None
         with self._seated(seats):
@@ -72,7 +73,8 @@ class Rollout:
 
     def _evaluate(self, joined: Joined) -> None:
         """Play the wanted episodes whenever enough steps were learned from since the last time."""
-        evaluator, seats = worker.evaluator(joined.spec, Place(joined.index, joined.start), self._means)
+        with self._watchdog:
+            evaluator, seats = worker.evaluator(joined.spec, Place(joined.index, joined.start), self._means)
         wanted = joined.spec.evaluation
         due = 0
         with self._seated(seats):

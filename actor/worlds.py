@@ -119,6 +119,8 @@ class ListSeats:
 
     def _begin(self, seat: int, *, fresh: bool = False) -> Any:
         try:
+            if fresh:
+                self._beat()  # with many seats, their first episodes together may take longer than one may
             observation = self._reset(seat, fresh)
         except Exception as error:  # somebody else's code
             return self._rebuild(seat, error)
@@ -203,6 +205,7 @@ class VectorSeats:
     def _begin(self) -> Any:
         seed = number(self._seed, *self._key, self._resets)
         self._resets += 1
+        self._beat()
         try:
             observations = self._environment.reset(seed=seed)[0]
         except Exception as error:  # somebody else's code

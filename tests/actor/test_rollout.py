@@ -34,7 +34,7 @@ class Stage:
         self.turns = 0
         self._each = each
         means = Means(environments, self.channel.problem, clock.wait, clock)
-        watchdog = Watchdog(0.0)
+        watchdog = options.pop("watchdog", None) or Watchdog(0.0)
         self.rollout = Rollout(self.link, means, self.stop, watchdog, self.who, options.pop("allowed", ()), options.pop("once", False))
         try:
             self.rollout.run(evaluates)
@@ -50,6 +50,30 @@ class Stage:
         self.turns = number
         self._each(self)
         assert number < 2000, "it never ends"
+
+
+class Spy(Watchdog):
+    """Knows whether it looks."""
+
+    inside = False
+
+    def __enter__(self) -> Watchdog:
+        self.inside = True
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self.inside = False
+        super().__exit__(*error)
+
+
+def watched(function: Callable[..., Any], name: str, watchdog: Spy, seen: list[tuple[str, bool]]) -> Callable[..., Any]:
+    """The same function, which notes whether the watchdog looks."""
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        seen.append((name, watchdog.inside))
+        return function(*arguments, **options)
+
+    return noting
 
 
 @pytest.fixture
@@ -189,6 +213,26 @@ class TestBeginning:
         with caplog.at_level(logging.INFO):
             play(desk, each)
         assert "waiting for a learner at desk" in caplog.text
+
+    @pytest.mark.parametrize("evaluates", [False, True])
+    def test_a_watchdog_looks_on_while_worlds_are_made_and_reset(
+        self,
+        make_spec: MakeSpec,
+        make_desk: MakeDesk,
+        play: Callable[..., Stage],
+        worlds: ModuleType,
+        monkeypatch: pytest.MonkeyPatch,
+        evaluates: bool,
+    ) -> None:
+        """A simulator that hangs when it starts would else hold the actor for ever. Outside, while it waits for credit, nobody looks."""
+        watchdog, seen = Spy(0.0), []
+        for name in ("__init__", "reset", "step"):
+            monkeypatch.setattr(worlds.Stamp, name, watched(getattr(worlds.Stamp, name), name, watchdog, seen))
+        stage = play(make_desk(make_spec(evaluation=Evaluation(1, 1))), enough(1), evaluates=evaluates, watchdog=watchdog)
+        assert stage.desk.taken
+        assert {"__init__", "reset", "step"} == {name for name, _ in seen}
+        assert all(inside for _, inside in seen)
+        assert not watchdog.inside
 
     def test_only_allowed_worlds_are_made(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
         """--allow-env names them; without it, any registered one is."""

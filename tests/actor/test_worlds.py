@@ -79,10 +79,11 @@ class TestList:
         assert step.rewards.tolist() == [5, 5]
 
     def test_a_watchdog_hears_of_every_environment_step(self, around: Surroundings) -> None:
-        """Not of every vector step: with many slow environments that would look like a hang."""
+        """Not of every vector step: with many slow environments that would look like a hang; so would making or resetting all of them."""
         seats = around.seats(World("toys/Stamp-v0"), 3)
+        assert around.beats == 3
         stamps(seats, 2)
-        assert around.beats == 6
+        assert around.beats == 3 + 3 + 6
 
     def test_an_array_that_is_written_again_is_copied_first(self, around: Surroundings) -> None:
         """An environment may return the same array in each step, its last of an episode included."""
@@ -275,11 +276,11 @@ class TestVector:
         seats.close()
 
     def test_a_watchdog_hears_of_every_step(self, around: Surroundings, mode: str) -> None:
-        """One for all seats."""
+        """One for all seats, and before it one for making them and one for resetting them."""
         seats = around.seats(World(f"toys/Stamp{mode}-v0"), 5, vector=True)
         assert len(seats) == 5
         stamps(seats, 3)
-        assert around.beats == 3
+        assert around.beats == 1 + 1 + 3
 
 
 class Lingering:
