@@ -1,0 +1,45 @@
+"""A user's own package with an environment that gets into trouble where the variable TROUBLE says so. `--import habitats` registers it."""
+
+import ctypes
+import os
+import threading
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control import CartPoleEnv
+
+TROUBLE = os.environ.get("TROUBLE", "")
+EARLY = 44  # steps of this process until its trouble begins, in the middle of a window
+
+
+class Moody(CartPoleEnv):
+    """CartPole until its time has come."""
+
+    steps = 0  # of this process
+
+    def step(self, action: Any) -> Any:
+        Moody.steps += 1
+        observation, *outcome = super().step(action)
+        if Moody.steps == EARLY and TROUBLE == "raise once":
+            raise RuntimeError("the pole has snapped")
+        if Moody.steps >= EARLY and TROUBLE == "raise always":
+            raise RuntimeError("there is no cart")
+        if Moody.steps == EARLY and TROUBLE == "hang":
+            threading.Event().wait()
+        if Moody.steps == EARLY and TROUBLE == "hang with the lock":
+            ctypes.PyDLL(None).sleep(600)
+        if Moody.steps == EARLY and TROUBLE == "nan":
+            observation = np.full_like(observation, np.nan)
+        return observation, *outcome
+
+
+class Wider(CartPoleEnv):
+    """What the world has become on a machine where another version of it is installed."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.observation_space = gymnasium.spaces.Box(-1, 1, (7,), np.float32)
+
+
+gymnasium.register("habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500)

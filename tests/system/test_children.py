@@ -1,0 +1,83 @@
+"""A learner's own actors and evaluator: replaced when they die, gone when it is gone, however it ends."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def collects(status, *names):
+    """Whether these take part."""
+    return {actor.name for actor in status.actors if actor.state in ("running", "waiting") and actor.steps_per_second} >= set(names)
+
+
+def named(processes, name):
+    """The process of a child."""
+    return next((process for process in processes if name in process.cmdline()), None)
+
+
+@pytest.fixture(scope="module")
+def doomed(house):
+    """Two learners with a child each, which will not end well."""
+    lake = house.learner("--env", "FrozenLake-v1", "--evaluate-every", 100, "--evaluate-episodes", 3, "--warmup", 200)
+    acrobat = house.learner("--env", "Acrobot-v1", "--actors", 1, "--warmup", 200)
+    return lake.listens(), acrobat.listens()
+
+
+def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats, eventually):
+    """Children import what the learner imports; one killed is replaced; Ctrl-C saves a checkpoint, exits with 130 and leaves nothing."""
+    shared_before = set(SHARED_MEMORY.glob("*"))
+    flags = ("--env", "habitats/Moody-v0", "--import", "habitats", "--actors", 2, "--warmup", 200)
+    learner = shell.learner(*flags, "--name", "family", **habitats).listens()
+    learner.shows(lambda status: collects(status, "local-0", "local-1"))
+    victim = named(learner.children(), "local-0")
+    victim.kill()
+    learner.shows(lambda status: any("local-0 was ended by SIGKILL" in problem for problem in status.problems))
+    eventually(lambda: (found := named(learner.children(), "local-0")) and found.pid != victim.pid, "another local-0", program=learner)
+    before = learner.learns_on()
+    learner.shows(lambda status: status.steps > before.steps and collects(status, "local-0", "local-1"))
+
+    family = [psutil.Process(learner.pid), *learner.children()]
+    assert len(family) == 3
+    assert not any("/dev/shm" in mapped.path for process in family for mapped in process.memory_maps())
+    os.killpg(learner.pid, signal.SIGINT)  # as a terminal does it
+    assert learner.ended() == 130
+    assert not learner.children()
+    assert (shell.folder / "runs" / "family" / "MANIFEST").read_text().split() == ["000001"]
+    assert set(SHARED_MEMORY.glob("*")) <= shared_before
+
+
+def test_an_evaluator_never_feeds_the_replay(doomed, shell):
+    """With nobody else there, its results count as evaluation, but no step is counted and no row stored. This learner plays FrozenLake."""
+    lake, _ = doomed
+    status = lake.shows(lambda status: status.evaluation and status.actors)
+    assert status.evaluation.episodes == 3
+    assert [(actor.name, actor.state) for actor in status.actors] == [("evaluator", "evaluating")]
+    assert status.received > 0
+    assert (status.steps, status.replay_size, status.episodes, status.return_mean) == (0, 0, 0, None)
+    shell.actor(lake.address)
+    lake.shows(lambda later: later.updates > 0 and later.evaluation.version > status.evaluation.version)
+
+
+def test_children_end_when_their_learner_is_killed(doomed, eventually):
+    """Nobody tells them: their standard input closes."""
+    lake, _ = doomed
+    assert len(lake.children()) == 1
+    lake.process.kill()
+    eventually(lambda: not lake.children(), "its children to end")
+
+
+def test_a_second_signal_ends_a_learner_at_once(doomed, eventually):
+    """The first asks to finish, the second does not ask; its children end all the same. This learner plays Acrobot."""
+    _, acrobat = doomed
+    acrobat.shows(lambda status: status.updates > 0)
+    assert len(acrobat.children()) == 1
+    acrobat.send(signal.SIGINT, signal.SIGTERM)
+    assert acrobat.ended() == 128 + signal.SIGTERM
+    eventually(lambda: not acrobat.children(), "its children to end")

@@ -1,0 +1,167 @@
+"""Whatever arrives on the experience port: each oddity is refused and counted under its own reason, and learning goes on."""
+
+import os
+import socket
+import struct
+
+import numpy as np
+import pytest
+
+from common import sockets, topics, wire
+from common.packing import ParcelFormat
+from common.trajectory import Parcel
+from common.wire import Envelope, Kind
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+EACH = 40
+STEPS = 8
+
+
+@pytest.fixture
+def spec(context, shared):
+    """What anybody who asks is told."""
+    with sockets.feed_subscriber(context, shared.address, [topics.announcement("default")]) as feed:
+        assert feed.poll(10_000)
+        return wire.read(wire.open_frame(feed.recv_multipart()[1])).spec
+
+
+@pytest.fixture
+def attacker(context, shared):
+    """A socket that dials the experience port."""
+    pusher = sockets.experience_sender(context, shared.address)
+    yield pusher
+    pusher.close(linger=0)
+
+
+def honest(spec, number, actor="mallory", **changes):
+    """The frame of a good parcel; each number is of a life of its own, so that none is a duplicate."""
+    columns = {
+        "observations": np.full((STEPS + 1, 4), 0.01, np.float32),
+        "actions": np.zeros(STEPS, np.int64),
+        "rewards": np.ones(STEPS, np.float32),
+    }
+    parcel = Parcel(1, 1, np.array([STEPS], np.int32), np.array([0], np.uint8), columns | changes.pop("columns", {}))
+    fields = {"run": spec.run, "policy": spec.policy, "actor": actor, "schema": spec.schema} | changes
+    return bytes(ParcelFormat(spec).encode(Envelope(**fields, incarnation=number, sequence=1, base=1, epoch=1, version=1), parcel))
+
+
+def rewritten(frame, change):
+    """The frame with another header and a right checksum."""
+    opened = wire.open_frame(frame)
+    change(opened.header)
+    return bytes(wire.assemble(Kind.PARCEL, opened.header, [opened.data]))
+
+
+def described(column, place, value):
+    """Changes one of the six words about a column."""
+    names = ("observations", "actions", "rewards", "lengths")
+
+    def change(header):
+        header["columns"][names.index(column)][place] = value
+
+    return change
+
+
+def patched(frame, offset, data):
+    """The frame with other bytes at one place, and the checksum it had."""
+    return frame[:offset] + data + frame[offset + len(data) :]
+
+
+def nested(depth):
+    """A header of so many lists in each other."""
+    header = b"\x81\xa3run" + b"\x91" * depth + b"\xc0"
+    frame = bytearray(wire.assemble(Kind.PARCEL, {}, ()))[: wire.HEAD] + header
+    wire.PREAMBLE.pack_into(frame, 0, wire.MAGIC, wire.VERSION, Kind.PARCEL, len(header), len(frame))
+    wire.CHECKSUM.pack_into(frame, wire.PREAMBLE.size, wire._checksum(memoryview(frame)))
+    return bytes(frame)
+
+
+def attacks(spec, number):
+    """One message of each kind, and the reason under which it is to be counted."""
+    good = honest(spec, number)
+    nan = np.full((STEPS + 1, 4), np.nan, np.float32)
+    yield "magic", b"\x00" + os.urandom(300)
+    yield "truncated", b""
+    yield "truncated", good[: len(good) // 2]
+    yield "magic", patched(good, 0, b"\xfa\x5e")
+    yield "protocol", patched(good, 2, b"\x02")
+    yield "kind", patched(good, 3, b"\x63")
+    yield "kind", bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000}, ()))  # a header that only a feed may have
+    yield "header", patched(good, 4, struct.pack("<I", 1 << 30))
+    yield "header", nested(60_000)
+    yield "header", rewritten(good, lambda header: header.update(actor="../../etc"))
+    yield "oversized", patched(good, 8, struct.pack("<I", 1 << 31))
+    yield "checksum", patched(good, len(good) - 1, bytes([good[-1] ^ 1]))
+    yield "run", honest(spec, number, run="another-run")
+    yield "policy", honest(spec, number, policy="another")
+    yield "schema", honest(spec, 10**6 + number, schema="0" * 16)
+    yield "dtype", rewritten(honest(spec, 2 * 10**6 + number), described("observations", 1, "float64"))
+    yield "dtype", rewritten(honest(spec, 3 * 10**6 + number), described("actions", 1, "object"))
+    yield "shape", rewritten(honest(spec, 4 * 10**6 + number), described("observations", 2, [STEPS + 1, 5]))
+    yield "shape", rewritten(honest(spec, 5 * 10**6 + number), described("observations", 2, [1 << 40, 4]))
+    yield "columns", rewritten(honest(spec, 6 * 10**6 + number), described("rewards", 3, 1 << 30))
+    yield "columns", rewritten(honest(spec, 7 * 10**6 + number), described("rewards", 0, "reward"))
+    yield "nonfinite", honest(spec, 8 * 10**6 + number, columns={"observations": nan})
+    yield "nonfinite", honest(spec, 9 * 10**6 + number, columns={"rewards": np.full(STEPS, np.inf, np.float32)})
+    yield "range", honest(spec, 10**7 + number, columns={"actions": np.full(STEPS, 2)})
+    yield "malformed", bytes(wire.assemble(Kind.HELLO, {"run": spec.run}, ()))
+
+
+def attack(pusher, spec, rounds):
+    """Send everything for some rounds; gives how often each reason is to be counted."""
+    sent = {}
+    for number in rounds:
+        for reason, frame in attacks(spec, number):
+            pusher.send(frame)
+            sent[reason] = sent.get(reason, 0) + 1
+    return sent
+
+
+def all_refused(learner, count):
+    """What was refused, by reason, once it is so much."""
+    return learner.shows(lambda status: sum(status.refused.values()) >= count).refused
+
+
+def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, house, spec, attacker):
+    """While an honest actor goes on, and the learner takes no more memory after a thousand messages than before."""
+    actor = house.actor(shared.address, "--name", "honest")
+    before = shared.shows(lambda status: any(a.name == "honest" and a.state == "running" for a in status.actors) and status.updates)
+    expected = dict(before.refused)
+
+    memory = []
+    for rounds in (range(1, EACH), range(EACH, 2 * EACH), range(2 * EACH, 3 * EACH)):
+        for reason, count in attack(attacker, spec, rounds).items():
+            expected[reason] = expected.get(reason, 0) + count
+        assert all_refused(shared, sum(expected.values())) == expected
+        memory.append(shared.resident_mb())
+    assert memory[2] - memory[0] < 10, memory
+    assert shared.learns_on().lost == 0
+    actor.kill()
+
+
+def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, house):
+    """Random bytes on both ports, connections that say nothing, endless topics: the learner takes new actors as ever."""
+    silent = []
+    for port in (shared.address.port, shared.address.feed_port):
+        for words in (b"", os.urandom(1 << 16), b"GET / HTTP/1.1\r\n\r\n", b"\xff" + b"\x00" * 8 + b"\x01\x7f" + os.urandom(100)):
+            connection = socket.create_connection(("127.0.0.1", port))
+            silent.append(connection)
+            connection.sendall(words)
+    prying = [sockets.feed_subscriber(context, shared.address, [topic]) for topic in (b"", b"z", b"z/default", b"z/" + b"x" * 9000)]
+    pusher = sockets.experience_sender(context, shared.address)
+    before = shared.shows(lambda status: True)
+    pusher.send_multipart([b"one", b"two"])
+    pusher.send(b"x" * (65 << 20))  # more than a message may have: the connection is cut
+    shared.shows(lambda status: status.refused.get("truncated", 0) > before.refused.get("truncated", 0))
+
+    actor = house.actor(shared.address, "--name", "late")
+    shared.shows(lambda status: any(a.name == "late" and a.state == "running" for a in status.actors), within_s=10)
+    shared.learns_on()
+    assert not any(subscriber.poll(0) and subscriber.recv_multipart()[0].startswith(b"z/") for subscriber in prying)
+    assert not [line for line in shared.said.splitlines() if "Traceback" in line]
+    actor.kill()
+    for connection in silent:
+        connection.close()
+    for opened in (*prying, pusher):
+        opened.close(linger=0)

@@ -1,0 +1,88 @@
+"""Learner and actors come and go in any order: learning goes on, and the books balance."""
+
+import signal
+
+import pytest
+
+from common.messages import Report
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+HORIZON = 32
+TAKES_PART = ("running", "waiting")
+
+
+def counted(*names):
+    """Whether all of these collect."""
+    return lambda status: {actor.name for actor in status.actors if actor.state in TAKES_PART and actor.steps_per_second} >= set(names)
+
+
+def accepted(status):
+    """What a learner took, by its own books."""
+    return status.received - status.duplicates - sum(status.refused.values())
+
+
+def require_balance(report):
+    """An actor's ledger, by its report: all that was collected is somewhere."""
+    for unit in ("parcels", "rows"):
+        figures = {name.removesuffix(f".{unit}"): value for name, value in report.counters.items() if name.endswith(f".{unit}")}
+        collected = figures.pop("collected")
+        assert collected == sum(figures.values()) > 0, figures
+
+
+@pytest.fixture(scope="module")
+def first(house, free_address):
+    """The first learner at this address. It is still on its way."""
+    return house.learner("--replay-ratio", 1, "--warmup", 200, "--name", "first", port=free_address.port)
+
+
+def test_actors_that_were_there_first_are_counted_and_any_may_be_killed(first, shell, tap, free_address):
+    """Both join within ten seconds; one killed with -9 and started again goes on under its name; every row is counted once."""
+    tapped = tap(free_address)
+    direct = shell.actor(free_address, "--name", "direct")
+    doomed = shell.actor(tapped.address, "--name", "doomed")
+    assert "listening" not in first.said
+    first.listens().shows(counted("direct", "doomed"), within_s=10)
+
+    doomed.process.kill()
+    again = shell.actor(tapped.address, "--name", "doomed")
+    before = first.learns_on()
+    first.shows(lambda status: counted("direct", "doomed")(status) and status.steps > before.steps)
+    lives = {word.incarnation for _, word in tapped.messages if word.actor == "doomed"}
+    assert len(lives) == 2
+
+    for actor in (direct, again):
+        actor.send(signal.SIGTERM)
+        assert actor.ended() == 0
+    require_balance(tapped.newest(Report, "doomed"))
+    last = first.shows(lambda status: status.steps == HORIZON * accepted(status) and not {a.state for a in status.actors} & set(TAKES_PART))
+    assert last.lost == 0
+    assert not last.refused
+    assert all(len(checksums) == 1 for checksums in tapped.frames.values())
+
+
+def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join_by_themselves(first, shell, tap, free_address):
+    """Killed with -9, then stopped by SIGTERM (exit code 0, checkpoint saved): both times the actors take part in the next run."""
+    tapped = tap(free_address)
+    flags = ("--replay-ratio", 1, "--warmup", 200)
+    actors = [shell.actor(free_address, "--name", "direct"), shell.actor(tapped.address, "--name", "tapped")]
+    first.listens().shows(counted("direct", "tapped"), within_s=10)
+    first.process.kill()
+
+    second = shell.learner(*flags, "--name", "second", port=free_address.port).listens()
+    second.shows(counted("direct", "tapped"), within_s=10)
+    second.learns_on()
+    second.send(signal.SIGTERM)
+    assert second.ended() == 0
+    assert (shell.folder / "runs" / "second" / "MANIFEST").read_text().split() == ["000001"]
+
+    third = shell.learner(*flags, "--name", "third", port=free_address.port).listens()
+    third.shows(counted("direct", "tapped"), within_s=10)
+    status = third.learns_on()
+    assert status.lost == 0
+    assert set(status.refused) <= {"run"}
+    for actor in actors:
+        assert actor.said.count("another run is at this address") == 2
+        actor.send(signal.SIGINT)
+        assert actor.ended() == 130
+    require_balance(tapped.newest(Report, "tapped"))
