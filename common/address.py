@@ -82,6 +82,6 @@ def listening(bind: str, port: int, feed_port: int | None, insecure: bool) -> Ad
         raise ConfigurationError(
             f"--bind {bind} opens both ports to everybody who can reach them. On a network that you trust add --insecure; "
             f"else keep to loopback, and on the actor's machine run: "
-            f"ssh -N -L {port}:127.0.0.1:{port} -L {port + 1}:127.0.0.1:{port + 1} THIS_HOST"
+            f"ssh -N -L {port}:127.0.0.1:{port} -L {feed_port}:127.0.0.1:{feed_port} THIS_HOST"
         )
     return Address(bind, port, feed_port)

@@ -16,6 +16,7 @@ from common.errors import ConfigurationError, FarflungError
 
 INTERRUPTED = 130
 HUNG = 75
+UNHEARD = 128 + signal.SIGPIPE  # whoever read our output has gone
 UNEXPECTED = FarflungError.exit_code
 
 
@@ -95,7 +96,12 @@ def main_guard(program: str, function: Callable[[], int], stream: TextIO | None 
     """The exit code of `function`; an error of ours becomes one line, any other a traceback."""
     stream = stream or sys.stderr
     try:
-        return function()
+        code = function()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere, in silence
+        return UNHEARD
     except FarflungError as error:
         stream.write(f"{program}: {error}\n")
         return error.exit_code

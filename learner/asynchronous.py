@@ -19,7 +19,7 @@ def train(training: Training, session: Session, link: Link, inlet: Inlet, publis
     while session.goes_on(link.view):
         link.check()
         inserted = insert(training, inlet)
-        inlet.room = 0 if session.enough else training.pacing.room
+        inlet.room = min(training.pacing.room, session.rows_wanted)
         link.outlook = Outlook(inlet.room, training.steps, training.updates)
         learned = training.pacing.may_update
         if learned:
@@ -32,6 +32,12 @@ def train(training: Training, session: Session, link: Link, inlet: Inlet, publis
         if not (learned or inserted):
             inlet.wait(WAIT_S)
     link.publish(training.publish())
+
+
+def settle(training: Training, inlet: Inlet) -> None:
+    """Take what was acknowledged and is still on its way: after the network thread has ended, whatever the pace."""
+    while inlet.first() is not None:
+        training.insert(inlet.take())
 
 
 def insert(training: Training, inlet: Inlet) -> bool:

@@ -1,6 +1,7 @@
 """From a configuration to a learner: the world is described, the algorithm made, the acting graph written and proved."""
 
 import dataclasses
+import logging
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import cast
 import torch
 
 from actor import environment
+from actor.explore import require_head
 from common import plugins, seeds
 from common.delivery import Inbox
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, FarflungError, Refused
 from common.membership import Roster, Snapshots
 from common.spec import Evaluation, Exploration, Graph, Spec, World, column_name
 from learner import checkpoint, graph
@@ -22,6 +24,8 @@ from learner.herald import Herald
 from learner.pacing import Pacing
 from learner.run import Run
 from learner.training import Training
+
+log = logging.getLogger(__name__)
 
 OUTPUTS = {"q": ("q",), "logits": ("logits",), "gaussian": ("mean", "log_std")}
 UNWRITTEN = Graph(b"", (), (), ())
@@ -46,6 +50,7 @@ def learner(config: LearnerConfig, run: Run, device: torch.device) -> Learner:
     acting = graph.export(module, graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head])
     graph.prove(module, acting)
     final = dataclasses.replace(draft, graph=acting)
+    _require_head(final)
     run.file("policy", "graph.onnx").write_bytes(acting.model)
     replay = algorithm.replay(final, capacity=config.capacity, batch_size=config.batch_size, seed=seeds.number(config.seed, "replay"))
     epoch = 1
@@ -99,8 +104,23 @@ def _algorithm_class(config: LearnerConfig) -> type[Algorithm]:
 def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algorithm:
     model = plugins.find(config.model) if config.model else None
     make: type = _algorithm_class(config)
-    made: Algorithm = make(draft, config.settings, device=device, seed=seeds.number(config.seed, "network"), model=model)
+    try:
+        made: Algorithm = make(draft, config.settings, device=device, seed=seeds.number(config.seed, "network"), model=model)
+    except FarflungError:
+        raise
+    except Exception as error:  # somebody else's code
+        log.exception("the algorithm cannot be made")
+        whose = f"--model {config.model}" if config.model else f"--algorithm {config.algorithm}"
+        raise ConfigurationError(f"{whose} cannot be made for {config.environment}: {error!r}") from error
     return made
+
+
+def _require_head(spec: Spec) -> None:
+    """Refuse here what every actor would refuse: a policy that answers in another form than its algorithm says."""
+    try:
+        require_head(spec)
+    except Refused as refusal:
+        raise ConfigurationError(f"the policy cannot act: {refusal.detail}") from refusal
 
 
 def _start_from(folder: str, algorithm: Algorithm) -> None:

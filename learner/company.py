@@ -1,8 +1,10 @@
 """The actors that a learner brings along: child processes beside it, or players that take turns with it."""
 
+import shlex
 import time
 
 from actor.channel import Channel
+from actor.config import ActorConfig
 from actor.worker import Means
 from common.address import Address
 from common.lifecycle import Stop
@@ -12,6 +14,7 @@ from learner.config import LearnerConfig
 from learner.processors import actors_for, usable_processors
 from learner.sequential import LocalCollector, LocalEvaluator, Player
 
+DEFAULT_POLICY = ActorConfig().policy
 EVALUATION_SEATS = 20
 
 
@@ -26,6 +29,15 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)
         command = actor_command(near, "evaluator", environments=seats, policy=config.policy, imports=config.imports, evaluate=True)
         children.add("evaluator", command, now)
+
+
+def line_to_paste(config: LearnerConfig, address: Address) -> str:
+    """The command that starts an actor of this learner, on another machine if it listens beyond this one."""
+    words = ["actor", str(address.seen_from_elsewhere)]
+    words += ["--feed-port", str(address.feed_port)] if address.feed_port != address.port + 1 else []
+    words += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
+    words += [word for package in config.imports for word in ("--import", package)]
+    return shlex.join(words)
 
 
 def local_actors(config: LearnerConfig) -> int:

@@ -36,6 +36,7 @@ class Inlet:
         with self._changed:
             parcel = self._parcels.popleft()
             self._rows -= parcel.rows
+            self.room -= parcel.rows  # at once: until training says anew what room there is, it must not be granted twice
             return parcel
 
     def wait(self, timeout_s: float) -> None:

@@ -16,10 +16,11 @@ PROBLEMS = 10
 class Overview:
     """Makes the status, and remembers what only time can tell: rates, and since when nothing moved."""
 
-    def __init__(self, config: LearnerConfig, run: Run, training: Training, device: str, join: str) -> None:
+    def __init__(self, config: LearnerConfig, run: Run, training: Training, device: str) -> None:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)  # of this process, the newest last
         self._config, self._run, self._training = config, run, training
-        self._device, self._join = device, join
+        self.join = ""  # the line to paste, once it is known where this learner listens
+        self._device = device
         self._steps, self._updates = Rate(), Rate()
         self._moved: tuple[int, int] = (-1, -1)
         self._moved_at = 0.0
@@ -44,7 +45,7 @@ class Overview:
             algorithm=config.algorithm,
             device=self._device,
             folder=str(self._run.folder),
-            join=self._join,
+            join=self.join,
             seconds=seconds,
             idle_seconds=seconds - self._moved_at,
             steps=training.steps,

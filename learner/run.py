@@ -34,11 +34,11 @@ class Run:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """What is refused before the run begins leaves no folder: the next attempt may have its name."""
+        """What is refused, interrupted or fails before the run begins leaves no folder: the next attempt may have its name."""
         try:
             yield
-        except ConfigurationError:
-            shutil.rmtree(self.folder)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
 

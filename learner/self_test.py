@@ -23,6 +23,7 @@ from common.address import Address, parse_address
 from common.config import PREFIX
 from common.errors import FarflungError
 from common.lifecycle import Stop
+from common.log import Who
 from common.messages import Bye
 from common.spec import Space
 from learner import build, checkpoint, device, graph, sequential
@@ -156,10 +157,10 @@ def _trained(seed: int) -> str:
     with tempfile.TemporaryDirectory() as folder, Children(Path(folder)) as nobody:
         run = new_run(folder, "self-test", config.environment, "")
         learner = build.learner(config, run, torch.device("cpu"))
-        overview = Overview(config, run, learner.training, "cpu", "")
+        overview = Overview(config, run, learner.training, "cpu")
         stop = Stop()
         try:
-            session = Session(config, run, learner.training, overview, (), nobody, stop, time.monotonic())
+            session = Session(config, run, learner.training, overview, nobody, stop, Who("learner", run.name), time.monotonic())
             sequential.train(learner.training, session, learner.gate, learner.herald, players(config, learner, stop))
         finally:
             stop.close()

@@ -2,10 +2,13 @@
 
 import logging
 import math
+import sys
 import time
-from collections.abc import Sequence
+
+from safetensors import SafetensorError
 
 from common.lifecycle import Stop
+from common.log import Who
 from common.messages import State
 from learner import checkpoint
 from learner.checkpoint import Checkpoint
@@ -15,11 +18,12 @@ from learner.link import View
 from learner.outlet import Outlet
 from learner.overview import Overview
 from learner.run import Run
+from learner.status import Status
 from learner.training import Training
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.1
+LOOK_S = 0.25
 
 
 class Session:
@@ -31,24 +35,26 @@ class Session:
         run: Run,
         training: Training,
         overview: Overview,
-        outlets: Sequence[Outlet],
         children: Children,
         stop: Stop,
+        who: Who,
         started_at: float,
     ) -> None:
         self.verdict = ""  # why it ended, once it has
+        self.saved = ""  # the newest checkpoint
+        self.outlets: list[Outlet] = []
         self._config, self._run, self._training = config, run, training
-        self._overview, self._outlets, self._children = overview, outlets, children
-        self._stop, self._started_at = stop, started_at
+        self._overview, self._children = overview, children
+        self._stop, self._who, self._started_at = stop, who, started_at
         self._condition = config.condition
         self._view = View()  # the newest
         self._looked_at = 0.0
         self._saved_at = time.monotonic()
 
     @property
-    def enough(self) -> bool:
-        """Whether no more experience is wanted."""
-        return bool(self._config.steps) and self._training.steps >= self._config.steps
+    def rows_wanted(self) -> int:
+        """How many more environment steps are wanted."""
+        return max(0, self._config.steps - self._training.steps) if self._config.steps else sys.maxsize
 
     def goes_on(self, view: View) -> bool:
         """Whether there is more to do; to be asked between two updates. Now and then it looks after everything else."""
@@ -59,29 +65,45 @@ class Session:
         self.verdict = self._over(now)
         return not self.verdict
 
+    def status(self, state: State = State.RUN) -> Status:
+        """Everything that is known now."""
+        return self._overview.status(self._view, time.monotonic() - self._started_at, state)
+
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""
-        status = self._overview.status(self._view, time.monotonic() - self._started_at, State.STOP)
-        for outlet in self._outlets:
+        status = self.status(State.STOP)
+        for outlet in self.outlets:
             outlet.close(status)
 
-    def save(self) -> str:
-        """Write a checkpoint; gives its path."""
+    def save(self) -> None:
+        """Write a checkpoint."""
         training = self._training
         facts = {"steps": training.steps, "updates": training.updates, "episodes": training.progress.episodes, "run": self._run.identity}
-        folder = checkpoint.save(self._run.folder, Checkpoint(training.algorithm.state(), facts))
+        self.saved = str(checkpoint.save(self._run.folder, Checkpoint(training.algorithm.state(), facts)))
         self._saved_at = time.monotonic()
-        return str(folder)
+        log.info("checkpoint: %s", self.saved)
 
     def _look(self, now: float) -> None:
+        self._who.version = str(self._training.version)
         for death in self._children.tick(now):
-            log.warning(death)
-            self._overview.problems.append(death)
+            self._tell(death)
         if self._config.checkpoint_every and now - self._saved_at >= self._config.checkpoint_every:
-            log.info("checkpoint: %s", self.save())
-        status = self._overview.status(self._view, now - self._started_at)
-        for outlet in self._outlets:
+            self._try_to_save(now)
+        status = self.status()
+        for outlet in self.outlets:
             outlet.show(status)
+
+    def _try_to_save(self, now: float) -> None:
+        """A full disk is no reason to end a training: it is named, and the next checkpoint is tried in its time."""
+        try:
+            self.save()
+        except (OSError, SafetensorError) as error:
+            self._saved_at = now
+            self._tell(f"no checkpoint could be written, the one before it stands: {error}")
+
+    def _tell(self, problem: str) -> None:
+        log.warning(problem)
+        self._overview.problems.append(problem)
 
     def _over(self, now: float) -> str:
         training = self._training
@@ -99,6 +121,7 @@ class Session:
             }
             if self._condition.met(figures):
                 return f"solved: {self._config.until}"
-        if self.enough and (math.isinf(self._config.replay_ratio) or not training.pacing.may_update):
-            return f"all {training.steps} steps are collected and learned from"
+        if not self.rows_wanted and (math.isinf(self._config.replay_ratio) or not training.pacing.may_update):
+            learned = "and learned from" if training.updates else f"but the warm-up of {self._config.warmup} was never over"
+            return f"all {training.steps} steps are collected {learned}"
         return ""

@@ -10,11 +10,12 @@ from common import log as logs
 from common import sockets
 from common.config import Loaded, resolved_toml
 from common.lifecycle import Stop, signals
+from common.messages import State
 from common.plugins import import_packages
 from learner import asynchronous, build, device, sequential
 from learner.build import Learner
 from learner.children import Children
-from learner.company import players, start_local_actors
+from learner.company import line_to_paste, players, start_local_actors
 from learner.config import LearnerConfig
 from learner.inlet import Inlet
 from learner.link import Link
@@ -25,6 +26,7 @@ from learner.run import Run, new_run
 from learner.screen import screen
 from learner.session import Session
 from learner.status import to_document
+from learner.training import Training
 
 log = logging.getLogger(__name__)
 
@@ -46,60 +48,65 @@ def train(loaded: Loaded[LearnerConfig]) -> int:
         learner = build.learner(config, run, where)
     log.info("memory: %s", learner.training.replay.memory)
     stop = Stop()
+    overview = Overview(config, run, learner.training, str(where))
     with signals(stop), Children(run.folder / "logs") as children:
-        drive = in_turns if config.mode == "sequential" else side_by_side
-        session = drive(config, run, learner, children, stop, started_at, str(where))
-        log.info("%s; checkpoint: %s", session.verdict, session.save())
-    sys.stdout.write(last_words(config, run, learner, session))
+        session = Session(config, run, learner.training, overview, children, stop, logger.who, started_at)
+        try:
+            if config.mode == "sequential":
+                in_turns(config, run, learner, session, stop)
+            else:
+                side_by_side(config, run, learner, session, overview, children)
+        finally:
+            session.finish()
+    log.info(session.verdict)
+    stream = sys.stderr if config.ui == "json" else sys.stdout
+    stream.write(last_words(run, learner.training, session))
     logger.stop()
     return stop.exit_code
 
 
-def side_by_side(
-    config: LearnerConfig, run: Run, learner: Learner, children: Children, stop: Stop, started_at: float, where: str
-) -> Session:
+def side_by_side(config: LearnerConfig, run: Run, learner: Learner, session: Session, overview: Overview, children: Children) -> None:
     """The async mode: a network thread, actors in their own processes, training here."""
-    inlet = Inlet()
-    message_bytes = sum(tensor.size for tensor in learner.training.spec.graph.weights)
+    inlet, training = Inlet(), learner.training
+    message_bytes = sum(tensor.size for tensor in training.spec.graph.weights)
     with sockets.context() as context:
         with run.attempt():
             link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
-        join = f"actor {link.address.seen_from_elsewhere}"
-        log.info("listening: %s (feed on port %d)", join, link.address.feed_port)
-        overview = Overview(config, run, learner.training, where, join)
+        overview.join = line_to_paste(config, link.address)
+        log.info("listening: %s (feed on port %d)", overview.join, link.address.feed_port)
         telemetry = Outlet("telemetry", lambda status: link.tell(to_document(status)), 1.0)
-        outlets = (screen(config.ui, sys.stdout), metrics(run.folder), telemetry)
-        session = Session(config, run, learner.training, overview, outlets, children, stop, started_at)
+        session.outlets += [screen(config.ui, sys.stdout), metrics(run.folder), telemetry]
         link.start()
         try:
             start_local_actors(config, link.address, children)
-            asynchronous.train(learner.training, session, link, inlet, config.publish_every)
+            asynchronous.train(training, session, link, inlet, config.publish_every)
+            link.tell(to_document(session.status(State.STOP)))
+            link.close()
+            asynchronous.settle(training, inlet)
+            session.save()  # before the actors end, which may take longer than a supervisor waits
         finally:
-            session.finish()
             link.close()
             children.stop(GRACE_S)
-    return session
 
 
-def in_turns(config: LearnerConfig, run: Run, learner: Learner, children: Children, stop: Stop, started_at: float, where: str) -> Session:
+def in_turns(config: LearnerConfig, run: Run, learner: Learner, session: Session, stop: Stop) -> None:
     """The sequential mode: everything here, one after the other."""
-    overview = Overview(config, run, learner.training, where, "")
-    outlets = (screen(config.ui, sys.stdout), metrics(run.folder))
-    session = Session(config, run, learner.training, overview, outlets, children, stop, started_at)
-    try:
-        sequential.train(learner.training, session, learner.gate, learner.herald, players(config, learner, stop))
-    finally:
-        session.finish()
-    return session
+    session.outlets += [screen(config.ui, sys.stdout), metrics(run.folder)]
+    sequential.train(learner.training, session, learner.gate, learner.herald, players(config, learner, stop))
+    session.save()
 
 
-def last_words(config: LearnerConfig, run: Run, learner: Learner, session: Session) -> str:
+def last_words(run: Run, training: Training, session: Session) -> str:
     """What happened, and what to do next."""
-    training = learner.training
-    lines = [session.verdict, f"{training.steps} steps, {training.updates} updates, {training.progress.episodes} episodes"]
+    facts = f"{training.steps} steps, {training.updates} updates, {training.progress.episodes} episodes"
     if training.progress.evaluation:
-        lines[-1] += f", evaluation {training.progress.evaluation.mean:.1f}"
-    lines += [f"parameters: {training.fingerprint}", f"everything is in {run.folder}. To go on:"]
-    lines += [f"  learner --env {config.environment} --init {run.folder}   start from these weights"]
-    lines += [f"  tensorboard --logdir {config.run_dir}   look at the curves"]
-    return "\n".join(lines) + "\n"
+        facts += f", evaluation {training.progress.evaluation.mean:.1f}"
+    return f"""\
+{session.verdict}
+{facts}
+parameters: {training.fingerprint}
+checkpoint: {session.saved}
+To go on:
+  learner --config {run.folder}/config.toml --name NEW --init {run.folder}   train on from here, under a new name
+  tensorboard --logdir {run.folder.parent}   look at the curves
+"""

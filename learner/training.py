@@ -52,6 +52,8 @@ class Training:
         batch = self.replay.sample(self.updates)
         gradients = self.algorithm.gradients(batch)
         self.algorithm.apply(gradients)
+        if gradients.priorities is not None:
+            self.replay.prioritise(batch.indices, gradients.priorities.detach().cpu().numpy())
         self.metrics = gradients.metrics
         self.updates += 1
         self.pacing.sampled(len(batch.actions))

@@ -37,6 +37,10 @@ class Replay(Protocol):
         """The batch of this update: the same content, seed and update number give the same batch."""
         ...
 
+    def prioritise(self, indices: np.ndarray, priorities: np.ndarray) -> None:
+        """Sample these transitions [B] in proportion to these [B] from now on; a replay that samples uniformly passes over it."""
+        ...
+
     @property
     def size(self) -> int:
         """How many transitions can be sampled now."""

@@ -40,6 +40,9 @@ class UniformReplay:
         self._n_step, self._gamma = n_step, gamma
         self._draws = Draws(seed, batch_size)
 
+    def prioritise(self, indices: np.ndarray, priorities: np.ndarray) -> None:
+        """All are as likely as any other."""
+
     @property
     def size(self) -> int:
         """How many transitions can be sampled now."""

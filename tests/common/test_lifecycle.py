@@ -131,6 +131,17 @@ def test_without_an_error_the_exit_code_is_the_function_s() -> None:
     assert main_guard("learner", lambda: 3) == 3
 
 
+def test_a_reader_that_went_away_is_no_error() -> None:
+    """`learner --ui json | head -3` ends without a traceback."""
+    script = "import sys\nfrom common.lifecycle import main_guard\n"
+    script += "sys.exit(main_guard('learner', lambda: [print('x' * 9999) for _ in range(99)] and 0))"
+    readable, writable = os.pipe()
+    os.close(readable)
+    ended = subprocess.run([sys.executable, "-c", script], stdout=writable, stderr=subprocess.PIPE, check=False, timeout=20)
+    os.close(writable)
+    assert (ended.returncode, ended.stderr) == (lifecycle.UNHEARD, b"")
+
+
 def test_a_step_that_hangs_ends_the_process(exits: Exits, capfd: pytest.CaptureFixture[str]) -> None:
     """Without a beat for longer than the timeout: a sentence, all stacks, exit code 75."""
     watchdog = Watchdog(0.04)

@@ -17,7 +17,7 @@ class Counting:
 
     def __init__(self, updates=0, rounds=0, room=1000):
         self.left, self.rounds, self.room = updates, rounds, room
-        self.enough, self.view, self.outlook = False, View(), None
+        self.rows_wanted, self.view, self.outlook = 1000, View(), None
         self.now = 0.0
         self.updates = self.published_updates = 0
         self.parcels, self.published, self.waits = [], [], 0
@@ -127,8 +127,26 @@ def test_training_tells_the_network_how_it_stands(run):
 def test_enough_is_enough(run):
     """Once all steps are there nobody gets credit for more."""
     counting = Counting(rounds=1)
-    counting.enough = True
+    counting.rows_wanted = 0
     assert run(counting).inlet.free == 0
+
+
+def test_nobody_is_asked_for_more_rows_than_are_wanted(run):
+    """The last rows of --steps bound the credit, so that little is collected in vain."""
+    counting = Counting(rounds=1)
+    counting.rows_wanted = 3
+    assert run(counting).inlet.free == 3
+
+
+def test_what_was_acknowledged_is_kept_to_the_last(stand_ins):
+    """What still waits when the network thread has ended enters the replay, whatever the pace."""
+    counting = Counting()
+    counting.room = 0
+    for _ in range(3):
+        counting.inlet.put(stand_ins.a_parcel((4,)))
+    asynchronous.settle(counting, counting.inlet)
+    assert counting.steps == 12
+    assert counting.inlet.first() is None
 
 
 def test_a_dead_network_ends_training(run):

@@ -130,6 +130,26 @@ def test_an_algorithm_without_a_head_is_refused(quick: ModuleType, tmp_path, own
 
 
 @pytest.mark.slow
+def test_a_network_with_another_number_of_answers_is_refused(quick: ModuleType, tmp_path, own):
+    """Every actor would refuse it: so the learner does, before anybody joins."""
+    own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    with pytest.raises(ConfigurationError, match=r"the policy cannot act: q over a discrete space wants q \(2,\), the graph has q \(3,\)"):
+        quick.a_learner(quick.a_config(model="own:network"), tmp_path)
+
+
+def test_a_network_that_cannot_be_made_is_named(quick: ModuleType, tmp_path, own, caplog):
+    """The fault is in the user's module: its name is in the sentence, its traceback in the log."""
+
+    def network(spec):
+        raise KeyError("widths")
+
+    own.network = network
+    with pytest.raises(ConfigurationError, match=r"--model own:network cannot be made for CartPole-v1: KeyError\('widths'\)"):
+        quick.a_learner(quick.a_config(model="own:network"), tmp_path)
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.slow
 def test_a_network_of_ones_own(quick: ModuleType, tmp_path, own):
     """A function of the spec, in place of the built-in one."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))

@@ -37,3 +37,16 @@ def test_in_turns_there_is_always_an_actor(quick, tmp_path):
         made = company.players(quick.a_config(evaluate_every=10, actors=0), learner, stop)
         stop.close()
     assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "address", "expected"),
+    [
+        ({}, Address("10.0.0.1", 5555, 5556), "actor 10.0.0.1:5555"),
+        ({"policy": "blue"}, Address("10.0.0.1", 80, 90), "actor 10.0.0.1:80 --feed-port 90 --policy blue"),
+        ({"imports": ("worlds",)}, Address("10.0.0.1", 5555, 5556), "actor 10.0.0.1:5555 --import worlds"),
+    ],
+)
+def test_the_line_to_paste_names_whatever_an_actor_cannot_guess(quick, changes, address, expected):
+    """Ports that do not follow each other, a policy of another name, packages that register the environment."""
+    assert company.line_to_paste(quick.a_config(**changes), address) == expected

@@ -23,7 +23,7 @@ def training(quick: ModuleType, tmp_path):
 @pytest.fixture
 def overview(quick: ModuleType, tmp_path, training):
     """Of the same run."""
-    return Overview(quick.a_config(steps=100, until="steps > 5"), quick.somewhere(tmp_path), training, "cpu", "actor box:5555")
+    return Overview(quick.a_config(steps=100, until="steps > 5"), quick.somewhere(tmp_path), training, "cpu")
 
 
 def evaluated(mean, version):
@@ -32,6 +32,7 @@ def evaluated(mean, version):
 
 def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
     """What was asked for is there; what is not known yet is None, not 0."""
+    overview.join = "actor box:5555"
     status = overview.status(View(), 0.0)
     assert (status.run, status.policy, status.mode, status.environment, status.algorithm) == (
         "one-1",

@@ -43,6 +43,15 @@ def test_a_run_that_is_refused_leaves_its_name_free(tmp_path):
     assert new_run(str(tmp_path), "one", "CartPole-v1", "").folder.exists()
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, KeyError])
+def test_a_start_that_is_interrupted_or_fails_leaves_its_name_free(tmp_path, failure):
+    """Ctrl-C while a network is built, or a fault in a user's package."""
+    run = new_run(str(tmp_path), "one", "CartPole-v1", "")
+    with pytest.raises(failure), run.attempt():
+        raise failure
+    assert not run.folder.exists()
+
+
 def test_an_empty_folder_is_taken(tmp_path):
     """Somebody may have made it beforehand."""
     (tmp_path / "one").mkdir()

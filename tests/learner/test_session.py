@@ -1,12 +1,14 @@
 """What goes on around training: the end is decided, checkpoints are written, figures shown."""
 
 import dataclasses
+import errno
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from common.lifecycle import Stop
+from common.log import Who
 from common.messages import State
 from common.trajectory import Results
 from common.weights import Version
@@ -40,11 +42,11 @@ def make(quick: ModuleType, tmp_path, clock):
         run = new_run(str(tmp_path), "one", "CartPole-v1", "")
         shown, stop = [], Stop()
         stops.append(stop)
-        outlets = [Outlet("list", shown.append, 0.0, lambda: shown.append("left"))]
-        overview = Overview(config, run, learner.training, "cpu", "")
-        children = Children(tmp_path / "logs")
-        made = Session(config, run, learner.training, overview, outlets, children, stop, clock.now)
-        parts = {"training": learner.training, "stop": stop, "shown": shown, "children": children, "run": run}
+        overview = Overview(config, run, learner.training, "cpu")
+        children, who = Children(tmp_path / "logs"), Who("learner", "one")
+        made = Session(config, run, learner.training, overview, children, stop, who, clock.now)
+        made.outlets.append(Outlet("list", shown.append, 0.0, lambda: shown.append("left")))
+        parts = {"training": learner.training, "stop": stop, "shown": shown, "children": children, "run": run, "who": who}
         return SimpleNamespace(session=made, goes_on=lambda: made.goes_on(View()), **parts)
 
     yield make
@@ -70,11 +72,19 @@ def test_the_steps_end_it(make):
     one = make(steps=16)
     one.training.progress.steps = 15
     assert one.goes_on()
-    assert not one.session.enough
-    one.training.progress.steps = 16
-    assert one.session.enough
+    assert one.session.rows_wanted == 1
+    one.training.progress.steps, one.training.updates = 17, 1
+    assert one.session.rows_wanted == 0
     assert not one.goes_on()
-    assert one.session.verdict == "all 16 steps are collected and learned from"
+    assert one.session.verdict == "all 17 steps are collected and learned from"
+
+
+def test_steps_within_the_warm_up_teach_nothing_and_that_is_said(make):
+    """Without a single update nothing was learned from."""
+    one = make(steps=8, warmup=16)
+    one.training.progress.steps = 8
+    assert not one.goes_on()
+    assert "the warm-up of 16 was never over" in one.session.verdict
 
 
 def test_the_last_steps_are_learned_from(make):
@@ -118,8 +128,8 @@ def test_every_figure_may_be_a_goal(make, clock, condition):
     assert not one.goes_on()
 
 
-def test_it_looks_around_ten_times_a_second(make, clock):
-    """Between two updates it costs nothing; every tenth of a second figures are shown."""
+def test_it_looks_around_now_and_then(make, clock):
+    """Between two updates it costs nothing; four times a second figures are shown."""
     one = make()
     for _ in range(5):
         one.goes_on()
@@ -146,11 +156,39 @@ def test_without_an_interval_no_checkpoint_is_written_on_the_way(make, clock):
     assert not (one.run.folder / "checkpoints").exists()
 
 
+def test_a_full_disk_does_not_end_the_training(make, clock, monkeypatch):
+    """A checkpoint on the way that fails is named on the screen and tried again in its time; only the last one may raise."""
+    one = make(checkpoint_every=60.0)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", full)
+        clock.now += 60.0
+        assert one.goes_on()
+        assert "No space left" in one.shown[-1].problems[-1]
+        with pytest.raises(OSError, match="No space"):
+            one.session.save()
+    clock.now += 60.0
+    assert one.goes_on()
+    assert one.session.saved
+
+
+def test_log_lines_carry_the_version(make, clock):
+    """Whoever reads the log knows which weights were the newest."""
+    one = make()
+    one.training.publish()
+    one.goes_on()
+    assert one.who.version == "1.1"
+
+
 def test_a_checkpoint_holds_the_counters(make):
     """Steps, updates and episodes go with the weights, and the run's id."""
     one = make()
     one.training.progress.steps, one.training.updates, one.training.progress.episodes = 30, 4, 2
-    assert one.session.save() == str(one.run.folder / "checkpoints" / "000001")
+    one.session.save()
+    assert one.session.saved == str(one.run.folder / "checkpoints" / "000001")
     found = checkpoint.load(one.run.folder)
     assert found.facts == {"steps": 30, "updates": 4, "episodes": 2, "run": one.run.identity}
     assert found.tensors.keys() == one.training.algorithm.state().keys()

@@ -37,25 +37,25 @@ def run(quick: ModuleType, tmp_path, monkeypatch, capsys):
 
 
 def parameters(found):
-    return next(line for line in found.out.splitlines() if line.startswith("parameters: "))
+    return next(line for line in found.err.splitlines() if line.startswith("parameters: "))
 
 
 def test_the_steps_end_a_run_in_turns(run):
     """--steps 40: that many are collected and learned from, a checkpoint is written, the exit code is 0."""
     found = run(steps=40)
     assert found.code == 0
-    assert "all 40 steps are collected and learned from" in found.out
+    assert "all 40 steps are collected and learned from" in found.err
     assert checkpoint.load(found.folder).facts["steps"] == 40
     assert checkpoint.load(found.folder).facts["updates"] == 3
 
 
 def test_the_last_words_say_how_to_go_on(run):
     """What happened, the parameters' hash, the folder, and the commands for what is next."""
-    found = run(steps=40)
+    found = run(steps=40, ui="lines")
     assert "40 steps, 3 updates, " in found.out
-    assert f"everything is in {found.folder}. To go on:" in found.out
-    assert f"learner --env CartPole-v1 --init {found.folder}" in found.out
-    assert "tensorboard --logdir" in found.out
+    assert f"checkpoint: {found.folder}/checkpoints/000001" in found.out
+    assert f"learner --config {found.folder}/config.toml --name NEW --init {found.folder}" in found.out
+    assert f"tensorboard --logdir {found.folder.parent}" in found.out
 
 
 def test_two_runs_with_one_seed_end_alike(run):
@@ -66,7 +66,8 @@ def test_two_runs_with_one_seed_end_alike(run):
 
 def test_statuses_come_as_json(run):
     """The last line of the screen is the state in which the run ended."""
-    lines = [line for line in run(steps=40).out.splitlines() if line.startswith("{")]
+    lines = run(steps=40).out.splitlines()
+    assert all(line.startswith("{") for line in lines)  # nothing else comes between a machine and its JSON
     status = from_document(lines[-1])
     assert (status.state, status.steps, [actor.name for actor in status.actors]) == ("stop", 40, ["local-0"])
 
@@ -81,7 +82,7 @@ def test_the_log_is_kept_in_the_folder(run):
 
 def test_evaluations_are_said_at_the_end(run):
     """The mean of the newest one."""
-    assert ", evaluation " in run(steps=40, evaluate_every=16, evaluate_episodes=2).out
+    assert ", evaluation " in run(steps=40, evaluate_every=16, evaluate_episodes=2).err
 
 
 def test_a_folder_with_a_run_is_refused(run):
@@ -162,7 +163,7 @@ def test_a_whole_run_over_sockets(run):
     """An ordinary actor joins, collects what is asked for, and ends with the run; everything it sent is accounted for."""
     found = run(mode="async", port=0, steps=200, environments=2)
     assert found.code == 0
-    assert "steps are collected and learned from" in found.out
+    assert "steps are collected and learned from" in found.err
     facts = checkpoint.load(found.folder).facts
     assert facts["steps"] >= 200
     assert facts["updates"] >= (200 - 16) // 8 - 1

@@ -1,7 +1,7 @@
 """What is learned from which rows, how far it has got, and what is odd about it."""
 
 import math
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 from common.spec import OBSERVATIONS
 from common.trajectory import Ending
 from common.weights import Version
+from learner.algorithms.protocol import Gradients
 from learner.training import Progress, Suspicion, Training
 
 NEWEST = Version(1, 5)
@@ -169,3 +170,17 @@ def test_a_single_difference_ends_the_suspicion(stand_ins):
     suspicion.look(constant(stand_ins, 10, 1.0))
     suspicion.look(constant(stand_ins, 2000, 0.0))
     assert suspicion.verdict == ""
+
+
+def test_priorities_reach_the_replay(stand_ins: ModuleType):
+    """A replay that samples by them hears which transitions mattered how much."""
+    graph = stand_ins.Graph(b"", (), (), (stand_ins.Tensor("weight", "float32", (2, 2)),))
+    counts, algorithm = Ledger(), Idle()
+    batch = SimpleNamespace(indices=np.array([4, 7]), actions=np.zeros(2))
+    heard = []
+    counts.sample, counts.sampled = lambda update: batch, lambda samples: None
+    counts.prioritise = lambda indices, priorities: heard.append((indices.tolist(), priorities.tolist()))
+    algorithm.gradients = lambda batch: Gradients({}, {}, torch.tensor([0.5, 2.0], requires_grad=True))
+    algorithm.apply = lambda gradients: None
+    Training(stand_ins.a_spec(graph=graph), algorithm, counts, counts, 1).update()
+    assert heard == [([4, 7], [0.5, 2.0])]
