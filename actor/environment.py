@@ -93,8 +93,8 @@ def seats(
     """N environments of a world: in a list, or (`vector`) in the world's own vectorised version.
 
     `key` is their place in the seed tree: role, index and start of the actor. `on_problem(kind, text)` hears what an environment raised,
-    and `wait` pauses for so many seconds before it is built again. `beat` is called before each is made, reset at the beginning, or stepped,
-    for a watchdog.
+    and `wait` pauses for so many seconds before it is built again. `beat` is called before each is made, first
+    reset, or stepped, for a watchdog.
     With a `spec`, a world whose spaces are others here than where the spec was written is refused.
     """
     failures = Failures(on_problem, wait, clock)
