@@ -17,6 +17,7 @@ import cyclopts.config
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnusedCliTokensError
 
 from common.errors import UsageError
+from common.roles import KEYS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -201,8 +202,12 @@ def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
 
 
 def _take_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill what no flag gave from `FARFLUNG_*`. cyclopts would pass over a misspelt variable, so they are checked here."""
+    """Fill what no flag gave from `FARFLUNG_*`. cyclopts would pass over a misspelt variable, so they are checked here.
+
+    All roles may be told in one environment, as a file of services has it: what another one knows is not for this one, and no mistake.
+    """
     known = {_variable(key) for key, is_section in _keys(arguments).items() if not is_section}
+    known.update(_variable(key) for keys in KEYS.values() for key in keys)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known:
             raise UsageError(f"unknown variable {name} in the environment.{suggestion(name, known)}")

@@ -5,8 +5,12 @@ from typing import Annotated, Literal
 import pytest
 from cyclopts import Parameter
 
+from actor.config import ActorConfig
+from broker.config import BrokerConfig
 from common.config import Command, Loaded, Origin, load, peek, resolved_toml, run, suggestion
 from common.errors import UsageError
+from common.roles import KEYS
+from learner.config import LearnerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,31 @@ def test_a_variable_that_cannot_be_understood_is_refused_in_a_sentence(name: str
     """A misspelt FARFLUNG_ variable is not passed over."""
     monkeypatch.setenv(name, "x")
     assert says in refusal()
+
+
+@pytest.mark.parametrize("name", ["FARFLUNG_REPLAY_RATIO", "FARFLUNG_DQN_GAMMA", "FARFLUNG_STEP_TIMEOUT", "FARFLUNG_QUEUE"])
+def test_another_roles_variable_is_passed_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One environment may hold what learner, actors and brokers are told; its value is not this program's business."""
+    monkeypatch.setenv(name, "what only its own role understands")
+    assert load("car", Car, []).config == Car()
+
+
+def test_another_roles_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no role knows is a mistake, whoever it was meant for."""
+    monkeypatch.setenv("FARFLUNG_REPLAY_RATION", "4")
+    assert "Did you mean FARFLUNG_REPLAY_RATIO?" in refusal()
+
+
+@pytest.mark.parametrize("defaults", [ActorConfig(), BrokerConfig(), LearnerConfig()], ids=["actor", "broker", "learner"])
+def test_the_table_of_roles_has_every_key(defaults: ActorConfig | BrokerConfig | LearnerConfig, request: pytest.FixtureRequest) -> None:
+    """Whoever adds, renames or removes a setting does so in `common/roles.py` too."""
+    keys, section = set(), ""
+    for line in resolved_toml(defaults, {}).splitlines():
+        if line.startswith("["):
+            section = line.strip("[]") + "."
+        elif line:
+            keys.add(section + line.removeprefix("# ").partition(" ")[0])
+    assert KEYS[request.node.callspec.id] == keys
 
 
 @pytest.mark.parametrize(
