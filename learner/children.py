@@ -15,6 +15,8 @@ from common.config import PREFIX
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0  # also: who lived this long begins again with the first delay
+# A learner's file has keys that an actor refuses; who evaluates and who ends with a run is the learner's choice here.
+NOT_INHERITED = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "EVALUATE", "ONCE"))
 
 
 @dataclass(slots=True)
@@ -138,8 +140,11 @@ def last_line(path: Path, most_bytes: int = 4096) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without the learner's own settings, which an actor would refuse; one thread where a numerical library asks."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    """Ours, so that what only an actor can be told (FARFLUNG_STEP_TIMEOUT) can be told to a learner's own; one thread where a library asks.
+
+    Of the names that both know, the command says the value as a flag, which goes first. What it cannot say is left out.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     return {"OMP_NUM_THREADS": "1"} | inherited
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from common.address import parse_address
 from common.config import load
-from learner.children import Child, Children, actor_command, last_line
+from common.roles import KEYS
+from learner.children import NOT_INHERITED, Child, Children, actor_command, last_line
 
 UNTIL_CLOSED = "import sys; print('ready', flush=True); sys.stdin.read()"
 STUBBORN = """
@@ -132,13 +133,22 @@ threading.Event().wait(60)
     until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in pids))
 
 
-def test_a_child_inherits_nothing_that_it_would_refuse(children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The learner's own variables are not the actor's."""
-    monkeypatch.setenv("FARFLUNG_STEPS", "3")
-    monkeypatch.setenv("SOMETHING_ELSE", "kept")
-    program = "import os; print([name for name in ('FARFLUNG_STEPS', 'SOMETHING_ELSE', 'OMP_NUM_THREADS') if name in os.environ])"
+def test_a_child_inherits_what_is_meant_for_actors(children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FARFLUNG_STEP_TIMEOUT reaches a learner's own actors. The learner's file does not: an actor would refuse its keys."""
+    kept = ("FARFLUNG_STEP_TIMEOUT", "SOMETHING_ELSE", "OMP_NUM_THREADS")
+    for name in (*kept[:2], "FARFLUNG_CONFIG", "FARFLUNG_EVALUATE", "FARFLUNG_ONCE"):
+        monkeypatch.setenv(name, "3")
+    program = "import os; print(*(name for name in sorted(os.environ) if name.startswith(('FARFLUNG_', 'SOMETHING_', 'OMP_NUM_'))))"
     child = children.add("local-0", python(program), now=0.0)
-    assert says(tmp_path, child) == "['SOMETHING_ELSE', 'OMP_NUM_THREADS']"
+    assert says(tmp_path, child).split() == sorted(kept)
+
+
+def test_a_learners_own_actor_takes_nothing_that_was_meant_for_the_learner() -> None:
+    """What both know by one name is a flag of its command, or not inherited; a common log level and imports are right for both."""
+    command = actor_command(parse_address("127.0.0.1:7000", 80), "local-0", environments=4, policy="p")
+    flags = {word.removeprefix("--") for word in command if word.startswith("--")}
+    left_out = {name.removeprefix("FARFLUNG_").lower() for name in NOT_INHERITED}
+    assert KEYS["actor"] & KEYS["learner"] <= flags | left_out | {"log-level", "import"}
 
 
 def test_the_command_of_an_actor_is_understood_by_an_actor() -> None:
