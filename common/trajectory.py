@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Trajectory:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parcel:
     """Trajectories of one actor for one policy under one version, columns concatenated: one message, one insert."""
 
@@ -65,7 +66,7 @@ class Parcel:
     results: Results = field(default_factory=Results)
     evaluation: bool = False  # greedy episodes on their own start states: results without rows
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """How many environment steps it carries."""
         return int(self.lengths.sum())

@@ -117,10 +117,10 @@ class Link:
     def _hear_experience(self, now: float) -> int:
         for count in range(DRAIN_MESSAGES):
             try:
-                frames = self._pull.recv_multipart(zmq.NOBLOCK)
+                frames = self._pull.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return count
-            accepted = self._gate.receive(frames[0] if len(frames) == 1 else b"", now)
+            accepted = self._gate.receive(_whole(frames), now)
             if accepted is not None:
                 self._inlet.put(accepted.parcel)
                 self._gate.keep(accepted)
@@ -144,6 +144,14 @@ class Link:
         self._take_orders()
         self._herald.hurry()
         self._say(now)
+
+
+def _whole(frames: list[zmq.Frame]) -> bytes | memoryview:
+    """A message of one frame, as all of ours are; a large one is read where it lies, until its rows are copied into the replay."""
+    if len(frames) != 1:
+        return b""
+    held = sockets.hold(frames[0])
+    return held if isinstance(held, bytes) else held.buffer
 
 
 def look(gate: Gate, now: float) -> View:
