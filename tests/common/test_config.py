@@ -130,6 +130,16 @@ def test_another_roles_variable_is_passed_over(name: str, monkeypatch: pytest.Mo
     assert load("car", Car, []).config == Car()
 
 
+@pytest.mark.parametrize("role", [ActorConfig, BrokerConfig, LearnerConfig])
+def test_all_variables_of_the_other_roles_change_nothing(role: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where a name goes on with a name of one's own: FARFLUNG_EVALUATE_EVERY is no FARFLUNG_EVALUATE."""
+    own = KEYS[role.__name__.removesuffix("Config").lower()]
+    for key in frozenset().union(*KEYS.values()) - own:
+        monkeypatch.setenv("FARFLUNG_" + key.upper().replace("-", "_").replace(".", "_"), "not for everybody")
+    loaded = load("role", role, [])
+    assert (loaded.config, loaded.origins) == (role(), {})
+
+
 def test_another_roles_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no role knows is a mistake, whoever it was meant for."""
     monkeypatch.setenv("FARFLUNG_REPLAY_RATION", "4")
