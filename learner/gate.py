@@ -22,6 +22,8 @@ from learner.figures import printable
 log = logging.getLogger(__name__)
 
 PROBLEMS = 50  # of all actors, the latest
+LIVES = 4096  # remembered: those heard last
+RETURNS = 2  # of a life after another of its name: one may be a late word of an actor that was started again
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Seen:
         self.counters: dict[str, float] = {}
         self.rate = Rate()
         self.problem = 0  # the highest number that was shown
+        self.returns = 0  # how often it spoke again after another life of its name had spoken
+        self.clashes = False  # whether it was named that two lives use this name
 
 
 class Gate:
@@ -51,7 +55,8 @@ class Gate:
 
     def __init__(self, spec: Spec, inbox: Inbox, roster: Roster, snapshots: Snapshots) -> None:
         self.inbox, self.roster = inbox, roster
-        self.seen: dict[str, Seen] = {}  # by actor
+        self.seen: dict[str, Seen] = {}  # by actor, the life that spoke last
+        self._lives: dict[tuple[str, int], Seen] = {}  # all of them, the one that spoke last at the end
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.usual_rows = float(spec.horizon)  # of a parcel
         self._spec, self._snapshots = spec, snapshots
@@ -120,11 +125,31 @@ class Gate:
         self._snapshots.confirm(topics.private(message.policy, *life, message.nonce).decode())
 
     def _seen(self, actor: str, incarnation: int) -> Seen:
-        seen = self.seen.get(actor)
-        if seen is None or seen.incarnation != incarnation:
+        """What this life said, from now on the one that is shown for its name."""
+        seen, former = self._lives.pop((actor, incarnation), None), self.seen.get(actor)
+        if seen is None:
             log.info("%s joined", actor)
-            seen = self.seen[actor] = Seen(incarnation)
+            seen = Seen(incarnation)
+        elif former is not seen:
+            seen.returns += 1
+        self._lives[actor, incarnation] = self.seen[actor] = seen
+        if former is not None and former is not seen:
+            self._notice_clash(actor, seen, former)
+        if len(self._lives) > LIVES:
+            self._forget(next(iter(self._lives)))
         return seen
+
+    def _notice_clash(self, actor: str, seen: Seen, former: Seen) -> None:
+        """Two that speak in turns under one name, as with one --name for a whole fleet: each takes the other's place on the roster."""
+        seen.clashes |= former.clashes
+        if seen.returns >= RETURNS and not seen.clashes:
+            seen.clashes = True
+            self.problems.append(f"two actors call themselves {actor}: give each its own --name")
+            log.warning("two actors call themselves %s: give each its own --name", actor)
+
+    def _forget(self, life: tuple[str, int]) -> None:
+        if self.seen.get(life[0]) is self._lives.pop(life):
+            del self.seen[life[0]]
 
     def _take_report(self, report: Report, seen: Seen, now: float) -> None:
         seen.counters = report.counters

@@ -211,6 +211,43 @@ def test_problems_are_shown_once(side):
     assert list(side.gate.problems) == [f"box-1: environment: ValueError: {n}" for n in (1, 2, 3)]
 
 
+def test_two_actors_of_one_name_are_named_once(side, caplog):
+    """They speak in turns for ever: each joins once, its problems are shown once, and so is what to do about it."""
+    with caplog.at_level(logging.INFO):
+        for second in range(20):
+            for life in (7, 8):
+                side.gate.receive(hello(incarnation=life), second)
+                side.gate.receive(report(incarnation=life, problems=(Problem(1, "environment", f"of {life}"),)), second)
+    assert [record.message for record in caplog.records].count("box-1 joined") == 2
+    clash = "two actors call themselves box-1: give each its own --name"
+    assert list(side.gate.problems) == ["box-1: environment: of 7", "box-1: environment: of 8", clash]
+    side.gate.receive(hello(incarnation=9), 30.0)
+    for second in range(5):
+        side.gate.receive(hello(incarnation=8), 31.0 + second)
+        side.gate.receive(hello(incarnation=9), 31.5 + second)
+    assert list(side.gate.problems).count(clash) == 1
+
+
+def test_a_late_word_of_the_life_before_is_no_clash(side):
+    """An actor was started again, and a report of its life before was still on its way."""
+    for life in (7, 8, 7, 8, 8):
+        side.gate.receive(report(incarnation=life), 0.0)
+    assert list(side.gate.problems) == []
+    assert side.gate.seen["box-1"].incarnation == 8
+
+
+def test_what_was_seen_is_bounded(side, monkeypatch):
+    """Whoever speaks under ever new names or lives takes no more memory; the lives that spoke last are remembered."""
+    monkeypatch.setattr("learner.gate.LIVES", 3)
+    for life in range(10):
+        side.gate.receive(hello(incarnation=life), 0.0)
+    assert set(side.gate._lives) == {("box-1", life) for life in (7, 8, 9)}
+    for name in range(10):
+        side.gate.receive(hello(actor=f"box-{name}"), 0.0)
+        side.gate.receive(hello(actor="box-0"), 0.0)
+    assert set(side.gate.seen) == {"box-0", "box-8", "box-9"}
+
+
 def test_a_problem_cannot_steer_the_terminal(side, caplog):
     """Control characters from the network are blanked before anything is written."""
     with caplog.at_level(logging.INFO):
