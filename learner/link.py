@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 NAP_S = 0.005  # after emptying the PULL: bursts cost training least
 POLL_MS = 20
-DRAIN_MESSAGES = 1024  # in one go, so that beacons are never late
+DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
 VIEW_S = 0.25
 
 
@@ -105,7 +105,9 @@ class Link:
         return heard
 
     def _hear_subscriptions(self) -> None:
-        while int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
+        for _ in range(DRAIN_MESSAGES):
+            if not int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
+                return
             word = self._feed.recv()
             topic = word[1:]
             if word[:1] == b"\x01" and self._herald.subscribed(topic):

@@ -208,6 +208,40 @@ def test_a_link_that_never_started_can_be_closed(context, side, inlet):
     context.term()
 
 
+class Flood:
+    """A feed on which subscriptions never end."""
+
+    def __init__(self) -> None:
+        self.heard = self.said = 0
+
+    def get(self, option: int) -> int:
+        return zmq.POLLIN
+
+    def recv(self) -> bytes:
+        self.heard += 1
+        return b"\x01" + C
+
+    def set(self, option: int, value: bytes) -> None:
+        """A subscription is granted."""
+
+    def send_multipart(self, *message: object, **options: object) -> None:
+        self.said += 1
+
+
+def test_a_flood_of_subscriptions_holds_nothing_up(context, side, inlet, monkeypatch):
+    """A round takes a bounded number of them, then the experience, and says what is due."""
+    link = Link(context, Address("127.0.0.1", 0, 0), side.gate, side.herald, inlet, 16)
+    feed = link._feed
+    link._feed = flood = Flood()
+    try:
+        link._round(0.0)
+    finally:
+        link._feed = feed
+        link.close()
+    assert flood.heard == 1024
+    assert flood.said >= 1
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_fault_in_the_thread_reaches_training(link, side, monkeypatch, caplog):
     """A thread whose death nobody notices would look like a quiet network."""
