@@ -74,7 +74,7 @@ class LearnerConfig:
     """Share of random actions at the beginning."""
     exploration_end: Annotated[float, COLLECTION] = 0.05
     """Share of random actions in the end."""
-    exploration_steps: Annotated[int, COLLECTION] = 5_000
+    exploration_steps: Annotated[int, COLLECTION] = 10_000
     """Environment steps from one to the other."""
     exploration_ladder: Annotated[int, COLLECTION] = 0
     """Rungs of an Ape-X ladder over all environments, from curious to greedy; 0: all the same."""

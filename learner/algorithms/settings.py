@@ -26,7 +26,7 @@ class DQNSettings:
     """Normalise the hidden layers: without it values can run away where the target network follows fast."""
     loss: Literal["huber", "mse"] = "huber"
     """How a temporal-difference error counts."""
-    target_every: int = 10
+    target_every: int = 25
     """Updates between two copies to the target network."""
     polyak: float = 0.0
     """Above 0: move the target network by this share at every update, instead of copying it."""
