@@ -1,17 +1,23 @@
 """The documents are true: what they name exists, and their command lines parse."""
 
 import dataclasses
+import hashlib
 import re
 import shlex
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 from cyclopts import Parameter
 
+from actor import explore, graph, record
 from actor.config import ActorConfig
 from common import config, wire
 from common.names import NAME
+from common.spec import Exploration, Graph, Space, Spec, World
+from common.weights import ALIGNMENT
+from learner import tracing
 from learner.algorithms.settings import DQNSettings
 from learner.config import LearnerConfig, load
 
@@ -100,3 +106,48 @@ def test_names_in_the_protocol_page_are_the_code_s():
     assert f"magic `{wire.MAGIC.hex(' ')}`" in page
     assert f"version of the protocol, {wire.VERSION}" in page
     assert NAME.fullmatch("default")
+
+
+def dataclasses_of(cls, found):
+    """A message's dataclass and those that it holds."""
+    found[cls.__name__] = cls
+    for hint in get_type_hints(cls).values():
+        for part in (hint, *get_args(hint), *(inner for outer in get_args(hint) for inner in get_args(outer))):
+            if dataclasses.is_dataclass(part) and part.__name__ not in found:
+                dataclasses_of(part, found)
+    return found
+
+
+def test_the_protocol_page_lists_every_field():
+    """A message of another actor must have all of them, and no other."""
+    page = (ROOT / "docs/protocol.md").read_text().partition("### Fields")[2]
+    rows = {name: re.findall(r"`(\w+)`", cell) for name, cell in re.findall(r"^\| ([A-Z]\w+) \| (.*) \|$", page, re.MULTILINE)}
+    declared = {}
+    for message in wire.KINDS.values():
+        dataclasses_of(message, declared)
+    assert rows == {name: [field.name for field in dataclasses.fields(cls)] for name, cls in declared.items()}
+
+
+def test_the_schema_of_the_protocol_page_is_the_code_s():
+    """The text that is hashed, and its hash."""
+    page = (ROOT / "docs/protocol.md").read_text()
+    world, empty = World("CartPole-v1"), Graph(b"", (), (), ())
+    observation, action = {"": Space("box", "float32", (4,))}, Space("discrete", "int64", (), (2,))
+    spec = Spec("r", "p", "async", world, observation, action, "q", 32, 1, empty)
+    [text] = re.findall(r"```text\n(\[\[.*)\n```", page)
+    assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == spec.schema
+    assert f"For CartPole it is `{spec.schema}`" in page
+
+
+def test_acting_in_the_protocol_page_is_the_code_s():
+    """Opset, limits, names and formulas, as the page has them."""
+    page = (ROOT / "docs/protocol.md").read_text()
+    assert f"opset {tracing.OPSET}, at most {graph.MAX_MODEL_BYTES >> 20} MiB" in page
+    assert f"called `{graph.initializer('<name>')}` whose external data has location `{graph.LOCATION}`" in page
+    assert f"the next multiple of {ALIGNMENT}" in page
+    index, seats, ladder = 1, 3, 4
+    expected = [1 + 7 * ((index * seats + seat) % ladder) / (ladder - 1) for seat in range(seats)]
+    assert explore.rungs(Exploration(ladder=ladder), seats, index).tolist() == expected
+    assert Exploration(1.0, 0.2, 100).epsilon(50) == pytest.approx(1.0 + (0.2 - 1.0) * 0.5)
+    frames = record.Frames({"observations": np.array([[7.0]])}, 3)
+    assert frames.stacks["observations"].tolist() == [[[7.0], [7.0], [7.0]]]
