@@ -113,7 +113,7 @@ class Learner(Program):
 
     def listens(self) -> "Learner":
         """Wait until its ports are open."""
-        found = self.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
+        found = self.says(r"listening: actor (\S+).* \(feed on port (\d+)\)")
         self.address = parse_address(found[1], int(found[2]))
         return self
 
@@ -285,7 +285,7 @@ def tap(context: sockets.Context) -> Iterator[Callable[[Address], Tap]]:
 @pytest.fixture(scope="session")
 def habitats() -> dict[str, str]:
     """Variables with which `--import habitats` works."""
-    return {"PYTHONPATH": str(Path(__file__).parent)}
+    return {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
 
 
 @pytest.fixture(scope="module")

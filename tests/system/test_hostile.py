@@ -1,6 +1,7 @@
 """Whatever arrives on the experience port: each oddity is refused and counted under its own reason, and learning goes on."""
 
 import os
+import signal
 import socket
 import struct
 
@@ -137,7 +138,8 @@ def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, house, spec
         memory.append(shared.resident_mb())
     assert memory[2] - memory[0] < 10, memory
     assert shared.learns_on().lost == 0
-    actor.kill()
+    actor.send(signal.SIGTERM)
+    assert actor.ended() == 0
 
 
 def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, house):
@@ -160,7 +162,8 @@ def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, house):
     shared.learns_on()
     assert not any(subscriber.poll(0) and subscriber.recv_multipart()[0].startswith(b"z/") for subscriber in prying)
     assert not [line for line in shared.said.splitlines() if "Traceback" in line]
-    actor.kill()
+    actor.send(signal.SIGTERM)
+    assert actor.ended() == 0
     for connection in silent:
         connection.close()
     for opened in (*prying, pusher):

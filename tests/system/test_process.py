@@ -19,7 +19,7 @@ IDLE_PERCENT = 5.0
 @pytest.fixture
 def alone(shared):
     """The shared learner with nobody else there, and nothing left to learn."""
-    shared.shows(lambda status: not status.updates_per_second and not {actor.state for actor in status.actors} & {"running", "waiting"})
+    shared.shows(lambda status: not status.updates_per_second and not status.steps_per_second)
     return shared
 
 
