@@ -1,6 +1,7 @@
 """Parcels as bytes and back: everything that arrives is checked against the receiver's own spec."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble
 COUNTS = (Column("lengths", "int32", (), "trajectory"), Column("endings", "uint8", (), "trajectory"))
 RESULTS = (Column("result_returns", "float64", (), "trajectory"), Column("result_lengths", "int32", (), "trajectory"))
 
+PLANS = 1024  # sizes of parcels that are remembered: an actor's recur
+
 UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
@@ -28,6 +31,8 @@ class ParcelFormat:
         self._results = [_Expected(column, "") for column in RESULTS]
         spaces = [*zip((column.name for column in spec.observations), spec.observation.values(), strict=True), (ACTIONS, spec.action)]
         self._choices = [(name, space) for name, space in spaces if space.sizes]
+        self._step_column = next(index for index, column in enumerate(spec.columns) if column.per == "step")
+        self._plan = lru_cache(PLANS)(self._planned)
 
     def encode(self, envelope: Envelope, parcel: Parcel) -> bytearray:
         """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
@@ -60,27 +65,55 @@ class ParcelFormat:
         if envelope.schema != self._schema:
             raise Refused("schema", f"{envelope.schema}, and this learner's is {self._schema}")
         evaluation = opened.header.get("evaluation") is True
-        columns = [] if evaluation else self._columns
-        table, data = opened.header.get("columns"), opened.data
-        if not isinstance(table, list) or len(table) != len(columns) + 4:
+        table = opened.header.get("columns")
+        if not isinstance(table, list) or len(table) != len(self._counts) + len(self._results) + (0 if evaluation else len(self._columns)):
             raise Refused("columns", "not the columns of the spec")
-        counts, scores = table[len(columns) : -2], table[-2:]
-        count, finished = _claimed(counts[0]), _claimed(scores[0])
-        lengths, endings = (expected.take(row, data, count) for expected, row in zip(self._counts, counts, strict=True))
-        returns, episodes = (expected.take(row, data, finished) for expected, row in zip(self._results, scores, strict=True))
-        if evaluation != (count == 0):
+        steps = 0 if evaluation else _claimed(table[self._step_column])
+        trajectories, finished = _claimed(table[-4]), _claimed(table[-2])
+        if steps > self._horizon * trajectories or trajectories > len(opened.data):
+            raise Refused("lengths", f"{steps} steps in {trajectories} trajectories of at most {self._horizon}")
+        plan = self._plan(evaluation, steps, trajectories, finished)
+        arrays = plan.cut(table, opened.data)
+        lengths, endings, returns, episodes = (arrays.pop(expected.name) for expected in (*self._counts, *self._results))
+        if evaluation != (len(lengths) == 0):
             raise Refused("lengths", "rows in an evaluation, or none in a parcel")
-        if count and not (_below(lengths - 1, self._horizon) and _below(endings, len(Ending))):
-            raise Refused("lengths", f"a trajectory of no step or more than {self._horizon}, or an unknown ending")
-        steps = int(lengths.sum())
-        arrays = {
-            expected.name: expected.take(row, data, expected.column.count(steps, count, self._stack))
-            for expected, row in zip(columns, table, strict=False)
-        }
+        if not (_below(lengths - 1, self._horizon) and _below(endings, len(Ending)) and lengths.sum() == steps):
+            raise Refused(
+                "lengths", f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending"
+            )
         for name, space in () if evaluation else self._choices:
             if not _below(arrays[name], space.sizes[0] if space.kind == "discrete" else np.reshape(space.sizes, space.shape)):
                 raise Refused("range", f"{name} outside {list(space.sizes)}")
         return Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episodes), evaluation)
+
+    def _planned(self, evaluation: bool, steps: int, trajectories: int, episodes: int) -> "_Plan":
+        columns = [] if evaluation else self._columns
+        counts = [expected.column.count(steps, trajectories, self._stack) for expected in columns]
+        return _Plan([*columns, *self._counts, *self._results], [*counts, trajectories, trajectories, episodes, episodes])
+
+
+class _Plan:
+    """How a parcel of such sizes looks. What is not compressed lies where the sizes say: one comparison of the whole table is enough."""
+
+    def __init__(self, columns: list["_Expected"], counts: list[int]) -> None:
+        self._columns, self._counts = columns, counts
+        offsets, self._end = layout(column.element * count for column, count in zip(columns, counts, strict=True))
+        self._places = [(column, (count, *column.shape), offset) for column, count, offset in zip(columns, counts, offsets, strict=True)]
+        self._table = [
+            [column.name, column.column.dtype, [*shape], offset, column.element * shape[0], ""] for column, shape, offset in self._places
+        ]
+
+    def cut(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
+        """The columns by name, as views into the data. What differs from the plan is looked at one by one: it is compressed, or refused."""
+        if table == self._table and len(data) >= self._end:
+            arrays = {column.name: np.ndarray(shape, column.dtype, data, offset) for column, shape, offset in self._places}
+        else:
+            taken = zip(self._columns, table, self._counts, strict=True)
+            arrays = {column.name: column.take(row, data, count) for column, row, count in taken}
+        for column in self._columns:
+            if column.dtype.kind == "f" and not _finite(arrays[column.name]):
+                raise Refused("nonfinite", f"{column.name} holds NaN or infinity")
+        return arrays
 
 
 class _Expected:
@@ -88,12 +121,12 @@ class _Expected:
 
     def __init__(self, column: Column, encoding: str) -> None:
         self.column, self.name, self.encoding = column, column.name, encoding
-        self._dtype, self._shape = np.dtype(column.dtype), list(column.shape)
-        self._element = self._dtype.itemsize * math.prod(column.shape)
+        self.dtype, self.shape = np.dtype(column.dtype), column.shape
+        self.element = self.dtype.itemsize * math.prod(column.shape)
 
     def block(self, array: np.ndarray) -> bytes | memoryview:
         """The bytes of an array that is to be sent as this column."""
-        return np.ascontiguousarray(array, self._dtype).data.cast("B") if array.size else b""
+        return np.ascontiguousarray(array, self.dtype).data.cast("B") if array.size else b""
 
     def take(self, row: Any, data: memoryview, count: int) -> np.ndarray:
         """The column of `count` elements that a row of the table describes, as a view into the data."""
@@ -104,28 +137,29 @@ class _Expected:
             raise Refused("columns", f"{name!r} where {self.name} belongs")
         if dtype != self.column.dtype:
             raise Refused("dtype", f"{name} is {dtype!r}, not {self.column.dtype}")
-        if shape != [count, *self._shape]:
-            raise Refused("shape", f"{name} is {shape!r}, not {[count, *self._shape]}")
+        if shape != [count, *self.shape]:
+            raise Refused("shape", f"{name} is {shape!r}, not {[count, *self.shape]}")
         if type(offset) is not int or type(length) is not int or offset % ALIGNMENT or not 0 <= offset <= offset + length <= len(data):
             raise Refused("columns", f"{name} does not lie in its message")
         if encoding not in ("", self.encoding):
             raise Refused("encoding", f"{name} comes as {encoding!r}")
-        size = self._element * count
+        size = self.element * count
         block = DECODE[encoding](data[offset : offset + length], size)
         if len(block) != size:
             raise Refused("columns", f"{name} has {len(block)} bytes, not {size}")
-        array: np.ndarray = np.ndarray((count, *self._shape), self._dtype, block)  # our numbers: 2.0 equals 2 and is no size
-        if self._dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
-            raise Refused("nonfinite", f"{name} holds NaN or infinity")
-        return array
+        return np.ndarray((count, *self.shape), self.dtype, block)  # our numbers: 2.0 equals 2 and is no size
 
 
 def _claimed(row: Any) -> int:
     """How many elements a column says it has; its bytes must agree."""
     shape = row[2] if isinstance(row, list) and len(row) == 6 else None
-    if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int or not 0 <= shape[0] <= MAX_MESSAGE_BYTES:
+    if not isinstance(shape, list) or not shape or type(shape[0]) is not int or not 0 <= shape[0] <= MAX_MESSAGE_BYTES:
         raise Refused("columns", "a column does not say how long it is")
     return shape[0]
+
+
+def _finite(array: np.ndarray) -> bool:
+    return bool(np.count_nonzero(np.isfinite(array)) == array.size)
 
 
 def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:

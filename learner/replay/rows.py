@@ -1,5 +1,7 @@
 """What a row means: rewards, gamma and endings become returns, discounts and the distance to the bootstrap observation, once and here."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from common.trajectory import Ending
@@ -25,12 +27,19 @@ def rows(
         return rewards, *_one_step(lengths, endings, gamma)
     remaining = np.repeat(lengths.cumsum(), lengths) - np.arange(len(rewards))  # [R] steps to the end of the trajectory, itself included
     spans = np.minimum(remaining, n).astype(np.int32)
-    powers = (gamma ** np.arange(n + 1)).astype(np.float32)  # [n + 1] float32
+    powers = _powers(gamma, n)
     returns = rewards.copy()
     for ahead in range(1, n):
         returns[:-ahead] += powers[ahead] * rewards[ahead:] * (spans[:-ahead] > ahead)
     final = np.repeat(endings == TERMINATED, lengths) & (remaining <= n)
     return returns, np.where(final, np.float32(0), powers[spans]), spans
+
+
+@lru_cache(8)
+def _powers(gamma: float, n: int) -> np.ndarray:
+    """What a reward or value is worth so many steps ahead, `[n + 1] float32`."""
+    powers: np.ndarray = (gamma ** np.arange(n + 1)).astype(np.float32)
+    return powers
 
 
 def _one_step(lengths: np.ndarray, endings: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:

@@ -56,12 +56,12 @@ def test_received_columns_are_views(spec, stand_ins):
         (0, 3, 1, "columns"),
         (0, 3, -64, "columns"),
         (0, 3, 1 << 40, "columns"),
-        (0, 3, 0.0, "columns"),
         (0, 4, 31, "columns"),
         (0, 4, -1, "columns"),
         (0, 5, "lz4", "encoding"),
         (0, 5, [], "encoding"),
-        (3, 2, [1, 1], "columns"),
+        (3, 2, [1, 1], "shape"),
+        (3, 2, [], "columns"),
         (3, 2, [-1], "columns"),
         (3, 2, [True], "columns"),
         (3, 2, [1 << 62], "columns"),
@@ -134,7 +134,14 @@ def test_images_are_compressed_where_the_spec_says_so(stand_ins):
     assert len(frame) < 5100
     np.testing.assert_array_equal(read(spec, frame).columns["observations"], parcel.columns["observations"])
     parcel.lengths[:] = 1 << 20
-    claimed = altered(spec, stand_ins, 0, 2, [(1 << 20) + 1, 10, 10], parcel)
-    with pytest.raises(Refused) as refused:
-        read(spec, claimed)
-    assert refused.value.reason == "encoding"
+    for rows, reason in (([(1 << 20) + 1, 10, 10], "encoding"), ([(1 << 20) + 2, 10, 10], "lengths")):
+        opened = wire.open_frame(stand_ins.a_frame(spec, parcel))
+        opened.header["columns"][0][2], opened.header["columns"][1][2] = rows, [rows[0] - 1]
+        with pytest.raises(Refused) as refused:
+            read(spec, wire.assemble(opened.kind, opened.header, (opened.data,)))
+        assert refused.value.reason == reason
+
+
+def test_a_number_of_another_type_that_equals_ours_is_ours(spec, stand_ins):
+    """0.0 for the offset 0 is what msgpack may make of it elsewhere: the receiver goes by its own numbers."""
+    assert read(spec, altered(spec, stand_ins, 0, 3, 0.0)).rows == 3
