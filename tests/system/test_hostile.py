@@ -35,16 +35,16 @@ def attacker(context, shared):
     pusher.close(linger=0)
 
 
-def honest(spec, number, actor="mallory", **changes):
-    """The frame of a good parcel; each number is of a life of its own, so that none is a duplicate."""
+def honest(spec, number, life=1, **changes):
+    """The frame of a good parcel; whoever wants it to be no duplicate gives it a life of its own."""
     columns = {
         "observations": np.full((STEPS + 1, 4), 0.01, np.float32),
         "actions": np.zeros(STEPS, np.int64),
         "rewards": np.ones(STEPS, np.float32),
     }
     parcel = Parcel(1, 1, np.array([STEPS], np.int32), np.array([0], np.uint8), columns | changes.pop("columns", {}))
-    fields = {"run": spec.run, "policy": spec.policy, "actor": actor, "schema": spec.schema} | changes
-    return bytes(ParcelFormat(spec).encode(Envelope(**fields, incarnation=number, sequence=1, base=1, epoch=1, version=1), parcel))
+    fields = {"run": spec.run, "policy": spec.policy, "actor": "mallory", "schema": spec.schema} | changes
+    return bytes(ParcelFormat(spec).encode(Envelope(**fields, incarnation=life, sequence=number, base=1, epoch=1, version=1), parcel))
 
 
 def rewritten(frame, change):
@@ -96,16 +96,16 @@ def attacks(spec, number):
     yield "checksum", patched(good, len(good) - 1, bytes([good[-1] ^ 1]))
     yield "run", honest(spec, number, run="another-run")
     yield "policy", honest(spec, number, policy="another")
-    yield "schema", honest(spec, 10**6 + number, schema="0" * 16)
-    yield "dtype", rewritten(honest(spec, 2 * 10**6 + number), described("observations", 1, "float64"))
-    yield "dtype", rewritten(honest(spec, 3 * 10**6 + number), described("actions", 1, "object"))
-    yield "shape", rewritten(honest(spec, 4 * 10**6 + number), described("observations", 2, [STEPS + 1, 5]))
-    yield "shape", rewritten(honest(spec, 5 * 10**6 + number), described("observations", 2, [1 << 40, 4]))
-    yield "columns", rewritten(honest(spec, 6 * 10**6 + number), described("rewards", 3, 1 << 30))
-    yield "columns", rewritten(honest(spec, 7 * 10**6 + number), described("rewards", 0, "reward"))
-    yield "nonfinite", honest(spec, 8 * 10**6 + number, columns={"observations": nan})
-    yield "nonfinite", honest(spec, 9 * 10**6 + number, columns={"rewards": np.full(STEPS, np.inf, np.float32)})
-    yield "range", honest(spec, 10**7 + number, columns={"actions": np.full(STEPS, 2)})
+    yield "schema", honest(spec, number, life=2, schema="0" * 16)
+    yield "dtype", rewritten(honest(spec, number, life=4), described("observations", 1, "float64"))
+    yield "dtype", rewritten(honest(spec, number, life=5), described("actions", 1, "object"))
+    yield "shape", rewritten(honest(spec, number, life=6), described("observations", 2, [STEPS + 1, 5]))
+    yield "shape", rewritten(honest(spec, number, life=7), described("observations", 2, [1 << 40, 4]))
+    yield "columns", rewritten(honest(spec, number, life=8), described("rewards", 3, 1 << 30))
+    yield "columns", rewritten(honest(spec, number, life=9), described("rewards", 0, "reward"))
+    yield "nonfinite", honest(spec, number, life=10, columns={"observations": nan})
+    yield "nonfinite", honest(spec, number, life=11, columns={"rewards": np.full(STEPS, np.inf, np.float32)})
+    yield "range", honest(spec, number, life=3, columns={"actions": np.full(STEPS, 2)})
     yield "malformed", bytes(wire.assemble(Kind.HELLO, {"run": spec.run}, ()))
 
 
@@ -124,9 +124,9 @@ def all_refused(learner, count):
     return learner.shows(lambda status: sum(status.refused.values()) >= count).refused
 
 
-def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, house, spec, attacker):
+def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, shell, spec, attacker):
     """While an honest actor goes on, and the learner takes no more memory after a thousand messages than before."""
-    actor = house.actor(shared.address, "--name", "honest")
+    actor = shell.actor(shared.address, "--name", "honest")
     before = shared.shows(lambda status: any(a.name == "honest" and a.state == "running" for a in status.actors) and status.updates)
     expected = dict(before.refused)
 
@@ -142,7 +142,7 @@ def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, house, spec
     assert actor.ended() == 0
 
 
-def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, house):
+def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, shell):
     """Random bytes on both ports, connections that say nothing, endless topics: the learner takes new actors as ever."""
     silent = []
     for port in (shared.address.port, shared.address.feed_port):
@@ -157,7 +157,7 @@ def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, house):
     pusher.send(b"x" * (65 << 20))  # more than a message may have: the connection is cut
     shared.shows(lambda status: status.refused.get("truncated", 0) > before.refused.get("truncated", 0))
 
-    actor = house.actor(shared.address, "--name", "late")
+    actor = shell.actor(shared.address, "--name", "late")
     shared.shows(lambda status: any(a.name == "late" and a.state == "running" for a in status.actors), within_s=10)
     shared.learns_on()
     assert not any(subscriber.poll(0) and subscriber.recv_multipart()[0].startswith(b"z/") for subscriber in prying)

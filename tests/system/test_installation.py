@@ -30,19 +30,19 @@ def environment(tmp_path_factory):
     return folder / "bin"
 
 
-def test_the_actor_extra_installs_without_torch_and_trains(environment, shared, house):
+def test_the_actor_extra_installs_without_torch_and_trains(environment, shared, shell):
     """A learner counts its steps and learns from them."""
     without = subprocess.run([environment / "python", "-c", "import torch"], capture_output=True, check=False)
     assert without.returncode == 1
-    actor = house.start(environment / "actor", shared.address, "--name", "lean", "--envs", 4)
+    actor = shell.start(environment / "actor", shared.address, "--name", "lean", "--envs", 4)
     shared.shows(lambda status: any(a.name == "lean" and a.acknowledged > 5 for a in status.actors))
     shared.learns_on()
     actor.send(signal.SIGTERM)
     assert actor.ended() == 0
 
 
-def test_a_learner_without_torch_says_what_to_install(environment, house):
+def test_a_learner_without_torch_says_what_to_install(environment, shell):
     """One sentence, exit code 78."""
-    learner = house.start(environment / "learner", "--steps", 1)
+    learner = shell.start(environment / "learner", "--steps", 1)
     assert learner.ended() == 78
     assert learner.said.splitlines()[-1] == "learner: the package torch is not installed here: pip install 'farflung[learner]'"
