@@ -4,13 +4,13 @@ magic 2 · version 1 · kind 1 · header length 4 · total length 4 · CRC-32 of
 """
 
 import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import msgpack
+from zlib_ng.zlib_ng import crc32  # as zlib's, and ten times as fast: it is most of what a large message costs
 
 from common.errors import Refused
 from common.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
@@ -144,7 +144,7 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
 
 
 def _checksum(frame: memoryview) -> int:
-    return zlib.crc32(frame[HEAD:], zlib.crc32(frame[: PREAMBLE.size]))
+    return crc32(frame[HEAD:], crc32(frame[: PREAMBLE.size]))
 
 
 def _aligned(offset: int) -> int:
