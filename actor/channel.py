@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from common import topics, wire
-from common.delivery import Outbox, WhenFull
+from common.delivery import Frame, Outbox, WhenFull
 from common.errors import Refused
 from common.log import once_every
 from common.membership import Action, Membership, Verdict
 from common.messages import Announcement, Beacon, Bye, Hello, Problem, Report, State
 from common.packing import ParcelFormat
+from common.receipts import Receipt, Receipts
 from common.spec import Spec, Tensor
 from common.trajectory import Parcel
 from common.weights import Version, Weights, layout
@@ -193,6 +194,15 @@ class Channel:
             self._words.popleft()
         else:
             self.outbox.sent(now)
+
+    def write_receipts(self, receipts: Receipts) -> None:
+        """From now on whatever is acknowledged is written down before it is released."""
+
+        def write(number: int, frame: Frame) -> None:
+            life = self._actor, self.outbox.incarnation
+            receipts.add(Receipt(self.membership.run, self._policy, *life, number, wire.checksum(frame)))
+
+        self.outbox.before_release = write
 
     def problem(self, kind: str, text: str) -> None:
         """Something for the learner's screen."""

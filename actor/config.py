@@ -39,6 +39,8 @@ class ActorConfig:
     """Play the learner's greedy evaluation episodes instead of collecting."""
     once: Annotated[bool, PROCESS, Parameter(negative=(), show_default=False)] = False
     """End when the learner's run is over, instead of waiting for the next one."""
+    acknowledged: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
+    """File to append a line to for each parcel that the learner acknowledged, for `learner audit --against`."""
     step_timeout: Annotated[float, PROCESS] = 60.0
     """Seconds after which an environment step counts as hung and the process ends; 0: never."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"

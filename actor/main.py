@@ -4,6 +4,7 @@ import secrets
 import socket
 import sys
 import time
+from pathlib import Path
 
 from actor.config import ActorConfig
 from common import config, lifecycle
@@ -29,6 +30,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     from actor.worker import Means
     from common import sockets
     from common.plugins import import_packages
+    from common.receipts import Receipts
 
     asked = loaded.config
     name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
@@ -39,6 +41,8 @@ def act(loaded: Loaded[ActorConfig]) -> int:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
     channel = Channel(asked.policy, name, asked.environments, asked.evaluate)
+    if asked.acknowledged:
+        channel.write_receipts(Receipts(Path(asked.acknowledged)))
     means = Means(asked.environments, channel.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat)
     with lifecycle.signals(stop), sockets.context() as context:
         link = Link(context, asked.learner, channel)

@@ -25,6 +25,7 @@ from learner.config import LearnerConfig
 from learner.gate import Gate
 from learner.herald import Herald, Outlook
 from learner.inlet import Inlet
+from learner.journal.writer import Journal
 from learner.link import Link
 from learner.pacing import Pacing
 from learner.run import new_run
@@ -64,17 +65,19 @@ def learner_of(spec: Spec, capacity: int) -> Learner:
 
 
 @contextmanager
-def listening(learner: Learner) -> Iterator[tuple[Link, Inlet]]:
+def listening(learner: Learner, journal: Callable[[Inlet], Journal | None] = lambda inlet: None) -> Iterator[tuple[Link, Inlet]]:
     """Its network thread at work, on free ports of loopback."""
     inlet = Inlet()
     with sockets.context() as context:
         link = Link(context, Address("127.0.0.1", 0, 0), learner.gate, learner.herald, inlet, message_bytes=1 << 16)
-        link.start()
+        link.start(keeper := journal(inlet))
         link.publish(learner.training.publish())
         try:
             yield link, inlet
         finally:
             link.close()
+            if keeper is not None:
+                keeper.close()
 
 
 def drain(training: Training, link: Link, inlet: Inlet, insert: Callable[[Training, Inlet], bool] = asynchronous.insert) -> None:

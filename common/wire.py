@@ -107,7 +107,7 @@ def open_frame(frame: bytes | bytearray | memoryview, kinds: frozenset[Kind] = K
     kind, header_end = _preamble(view)
     if kind not in kinds:
         raise Refused("kind", f"{kind.name} is not expected here")
-    if CHECKSUM.unpack_from(view, PREAMBLE.size)[0] != _checksum(view):
+    if not intact(view):
         raise Refused("checksum", "the bytes were changed on the way")
     return Opened(kind, _unpack(view[HEAD:header_end]), view[min(len(view), _aligned(header_end)) :])
 
@@ -141,6 +141,16 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
     if total != len(view) or HEAD + header_length > total:
         raise Refused("truncated", f"{len(view)} of {total} bytes")
     return Kind(kind), HEAD + header_length
+
+
+def intact(frame: memoryview) -> bool:
+    """Whether the bytes of a frame are those under its checksum."""
+    return len(frame) >= HEAD and checksum(frame) == _checksum(frame)
+
+
+def checksum(frame: bytes | bytearray | memoryview) -> int:
+    """The checksum that a frame carries: it names these bytes."""
+    return int(CHECKSUM.unpack_from(frame, PREAMBLE.size)[0])
 
 
 def _checksum(frame: memoryview) -> int:

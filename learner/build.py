@@ -28,6 +28,8 @@ from learner.training import Training
 log = logging.getLogger(__name__)
 
 OUTPUTS = {"q": ("q",), "logits": ("logits",), "gaussian": ("mean", "log_std")}
+FIRST_EPOCH = 1
+STARTS = 1 << 20  # in one life of the learner: places in the seed tree need not be remembered from one to the next
 UNWRITTEN = Graph(b"", (), (), ())
 
 
@@ -40,8 +42,8 @@ class Learner:
     herald: Herald
 
 
-def learner(config: LearnerConfig, run: Run, device: torch.device) -> Learner:
-    """Everything but sockets, threads and the clock."""
+def learner(config: LearnerConfig, run: Run, device: torch.device, inbox: Inbox | None = None) -> Learner:
+    """Everything but sockets, threads and the clock; with the inbox of a life before this one, if there was one."""
     draft = spec(config, run, head=_algorithm_class(config).head)
     algorithm = _algorithm(config, draft, device)
     if config.init:
@@ -53,10 +55,11 @@ def learner(config: LearnerConfig, run: Run, device: torch.device) -> Learner:
     _require_head(final)
     run.file("policy", "graph.onnx").write_bytes(acting.model)
     replay = algorithm.replay(final, capacity=config.capacity, batch_size=config.batch_size, seed=seeds.number(config.seed, "replay"))
-    epoch = 1
+    inbox = inbox or Inbox(FIRST_EPOCH)
+    epoch = inbox.epoch
     training = Training(final, algorithm, replay, pacing(config), epoch)
     snapshots = Snapshots()
-    gate = Gate(final, Inbox(epoch), Roster(), snapshots)
+    gate = Gate(final, inbox, Roster((epoch - FIRST_EPOCH) * STARTS), snapshots)
     return Learner(training, gate, Herald(final, secrets.randbits(63), epoch, gate, snapshots))
 
 

@@ -1,5 +1,6 @@
 """Checkpoints: tensors as safetensors, everything else as msgpack, and one file name that says which is the newest."""
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -13,10 +14,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import ConfigurationError
+from learner.manifest import FACTS, FOLDER, MANIFEST, TENSORS, facts
+from learner.manifest import kept as _manifest
+
+log = logging.getLogger(__name__)
 
 KEPT = 3
-MANIFEST = "MANIFEST"
-TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint that is either there whole or not there at all; the last few are kept."""
     kept = _manifest(run_folder)
     number = 1 + max((int(name) for name in kept), default=0)
-    folder = run_folder / "checkpoints" / f"{number:06}"
+    folder = run_folder / FOLDER / f"{number:06}"
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
     folder.mkdir(parents=True)
     save_file({name: _alone(tensor) for name, tensor in checkpoint.tensors.items()}, folder / TENSORS)
@@ -51,23 +54,24 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(run_folder: Path) -> Checkpoint:
-    """The newest checkpoint of a run."""
+    """The newest checkpoint of a run; where that cannot be read, loudly the one before it."""
     kept = _manifest(run_folder)
     if not kept:
         raise ConfigurationError(f"{run_folder} has no checkpoint")
-    folder = run_folder / "checkpoints" / kept[-1]
+    for name in reversed(kept[1:]):
+        try:
+            return _read(run_folder, name)
+        except ConfigurationError as error:
+            log.error("%s; taking the one before it", error)  # noqa: TRY400  # the sentence says all
+    return _read(run_folder, kept[0])
+
+
+def _read(run_folder: Path, name: str) -> Checkpoint:
+    folder = run_folder / FOLDER / name
     try:
-        return Checkpoint(load_file(folder / TENSORS), msgpack.unpackb((folder / FACTS).read_bytes(), max_ext_len=0))
-    except (OSError, SafetensorError, ValueError, msgpack.UnpackException) as error:
+        return Checkpoint(load_file(folder / TENSORS), facts(run_folder, name))
+    except (OSError, SafetensorError, ValueError) as error:
         raise ConfigurationError(f"the checkpoint {folder} cannot be read: {error}") from error
-
-
-def _manifest(run_folder: Path) -> list[str]:
-    """The names of the complete checkpoints, the newest last."""
-    try:
-        return [name for name in (run_folder / MANIFEST).read_text().split() if name.isdecimal()]
-    except FileNotFoundError:
-        return []
 
 
 def _alone(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,12 @@
 """The subcommands of `learner`: each is a function whose parameters are its flags."""
 
 import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 
 def status(address: str = "127.0.0.1", /, *, feed_port: int | None = None, json: bool = False) -> int:
@@ -22,6 +28,23 @@ def status(address: str = "127.0.0.1", /, *, feed_port: int | None = None, json:
     with sockets.context() as context:
         watch(context, parse_address(address, feed_port), sys.stdout, as_json=json)
     return 0
+
+
+def audit(run: Path, /, *, against: Files = (), actor: str = "") -> int:
+    """Check offline that what a run left on disk adds up: journal, checkpoints, ledger. Exit code 0 only if all of it does.
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    against
+        Files that actors wrote with --acknowledged: everything in them must be in the journal once, byte for byte.
+    actor
+        List everything that this actor sent.
+    """
+    from learner.audit import audit as run_audit
+
+    return run_audit(run, against, actor, sys.stdout)
 
 
 def self_test() -> int:

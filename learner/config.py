@@ -27,6 +27,7 @@ EVALUATION = Parameter(group=Group("Evaluation", sort_key=6))
 NETWORK = Parameter(group=Group("Network", sort_key=7))
 ALGORITHM = Group("Algorithm", sort_key=8)
 
+SETTINGS = "config.toml"  # in the folder of a run
 BUILT_IN = {"dqn": DQNSettings}
 
 
@@ -63,6 +64,12 @@ class LearnerConfig:
     """Name of this run and its folder; by default made of environment and time."""
     init: Annotated[str, RUN, Parameter(show_default=False)] = ""
     """Folder of another run, to start from its weights."""
+    resume: Annotated[str, RUN, Parameter(show_default=False)] = ""
+    """Folder of a run to go on with, under its own settings; auto: the newest unfinished run of this environment, else a new one."""
+    durability: Annotated[Literal["fsync", "process", "none"], RUN] = "fsync"
+    """The fault that what is acknowledged survives: fsync a power cut, process a killed learner, none neither; async mode only."""
+    keep_journal: Annotated[bool, RUN, Parameter(negative=())] = False
+    """Keep all of the journal, also what neither replay nor checkpoints need any more."""
     ui: Annotated[Literal["auto", "panel", "lines", "json"], RUN] = "auto"
     """How progress is shown; auto: the panel on a terminal, else lines."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], RUN] = "info"
@@ -232,6 +239,8 @@ def _check_combinations(config: LearnerConfig) -> None:
         config.mode != "sequential" or config.replay_ratio < math.inf,
         "--replay-ratio inf has no end where actors wait for their turn: give a number with --mode sequential",
     )
+    require(not (config.resume and config.mode == "sequential"), "--resume goes on from a journal, and --mode sequential writes none")
+    require(not (config.resume and config.durability == "none"), "--resume goes on from a journal, and --durability none writes none")
     evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
     require(evaluates, "--until names the evaluation, but there is none: add --evaluate-every")
     _ = config.arguments, config.wrappers, config.address

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from common import topics, wire
@@ -62,6 +63,7 @@ class Gate:
         self._spec, self._snapshots = spec, snapshots
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._format = ParcelFormat(spec)
+        self.declined: Callable[[Envelope, str], None] = lambda envelope, reason: self.settle(envelope)  # a journal keeps it first
 
     def receive(self, frame: bytes | bytearray | memoryview, now: float) -> Accepted | None:
         """The parcel in a frame, if it is one and is new. Nothing that arrives raises."""
@@ -80,7 +82,10 @@ class Gate:
 
     def keep(self, accepted: Accepted) -> None:
         """It is kept as safely as was asked for: its actor may be told."""
-        envelope = accepted.envelope
+        self.settle(accepted.envelope)
+
+    def settle(self, envelope: Envelope) -> None:
+        """What became of this number is kept, be it taken or refused."""
         self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
 
     def _admit(self, opened: Opened, envelope: Envelope, frame: bytes | bytearray | memoryview, now: float) -> Accepted | None:
@@ -92,7 +97,7 @@ class Gate:
             parcel = self._format.decode(opened, envelope)
         except Refused as refusal:
             self.inbox.refuse(*number, refusal.reason)
-            self.inbox.commit(*number)
+            self.declined(envelope, refusal.reason)
             self._note(refusal, envelope.actor)
             return None
         if not parcel.evaluation:

@@ -4,6 +4,8 @@ import threading
 from collections import deque
 
 from common.trajectory import Parcel
+from learner.journal.coverage import Coverage
+from learner.journal.folder import START, Position
 
 
 class Inlet:
@@ -11,7 +13,8 @@ class Inlet:
 
     def __init__(self) -> None:
         self.room = 0  # rows that pacing can take in, as training last saw it; 0 pauses collection
-        self._parcels: deque[Parcel] = deque()
+        self.coverage = Coverage()
+        self._parcels: deque[tuple[Parcel, Position]] = deque()
         self._rows = 0
         self._changed = threading.Condition()
 
@@ -20,23 +23,24 @@ class Inlet:
         """Rows that actors may still send."""
         return max(0, self.room - self._rows)
 
-    def put(self, parcel: Parcel) -> None:
-        """Take a parcel over from the network."""
+    def put(self, parcel: Parcel, end: Position = START) -> None:
+        """Take over a parcel, with the place in the journal where it ends."""
         with self._changed:
-            self._parcels.append(parcel)
+            self._parcels.append((parcel, end))
             self._rows += parcel.rows
             self._changed.notify()
 
     def first(self) -> Parcel | None:
         """The parcel whose turn it is, still in the queue."""
-        return self._parcels[0] if self._parcels else None
+        return self._parcels[0][0] if self._parcels else None
 
     def take(self) -> Parcel:
         """The first parcel, for good."""
         with self._changed:
-            parcel = self._parcels.popleft()
+            parcel, end = self._parcels.popleft()
             self._rows -= parcel.rows
             self.room -= parcel.rows  # at once: until training says anew what room there is, it must not be granted twice
+            self.coverage.inserted(parcel.rows, end)
             return parcel
 
     def wait(self, timeout_s: float) -> None:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import zmq
 
@@ -17,6 +17,7 @@ from common.weights import Weights
 from learner.gate import Gate
 from learner.herald import Herald, Outlook
 from learner.inlet import Inlet
+from learner.journal.writer import Journal
 from learner.status import ActorState, ActorStatus
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ NAP_S = 0.005  # after emptying the PULL: bursts cost training least
 POLL_MS = 20
 DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
 VIEW_S = 0.25
+DRAIN_S = 3.0  # for the journal, at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Link:
         self.view = View()
         self.outlook = Outlook(0, 0, 0)
         self._gate, self._herald, self._inlet = gate, herald, inlet
+        self._journal: Journal | None = None
         self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
         self._figures: deque[str] = deque(maxlen=1)
         self._view_at = 0.0
@@ -54,12 +57,16 @@ class Link:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="network", daemon=True)
 
-    def start(self) -> None:
-        """From now on the thread owns the sockets."""
+    def start(self, journal: Journal | None = None) -> None:
+        """From now on the thread owns the sockets. With a journal, nothing is acknowledged before it is kept there."""
+        if journal is not None:
+            self._journal, self._gate.declined = journal, journal.refuse
         self._thread.start()
 
     def publish(self, weights: Weights) -> None:
         """Send these weights; of several at once only the newest."""
+        if self._journal is not None:
+            self._journal.mark(weights)
         self._weights.append(weights)
 
     def tell(self, document: str) -> None:
@@ -67,7 +74,9 @@ class Link:
         self._figures.append(document)
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise what ended the thread, or the journal's, if anything did."""
+        if self._journal is not None:
+            self._journal.check()
         if self._failure is not None:
             raise RuntimeError("the network thread ended") from self._failure
 
@@ -85,6 +94,8 @@ class Link:
             poller = zmq.Poller()
             poller.register(self._pull, zmq.POLLIN)
             poller.register(self._feed, zmq.POLLIN)
+            if self._journal is not None:
+                poller.register(self._journal.fileno(), zmq.POLLIN)
             while not self._closing.is_set():
                 poller.poll(POLL_MS)
                 if self._round(time.monotonic()):
@@ -98,10 +109,11 @@ class Link:
         """Hear and say what there is; gives how many experience messages came."""
         self._hear_subscriptions()
         heard = self._hear_experience(now)
+        self._settle()
         self._take_orders()
         self._say(now)
         if now - self._view_at >= VIEW_S:
-            self._view_at, self.view = now, look(self._gate, now)
+            self._view_at, self.view = now, self._look(now)
         return heard
 
     def _hear_subscriptions(self) -> None:
@@ -123,10 +135,22 @@ class Link:
             except zmq.Again:
                 return count
             accepted = self._gate.receive(_whole(frames), now)
-            if accepted is not None:
+            if accepted is not None and self._journal is not None:
+                self._journal.take(accepted)
+            elif accepted is not None:
                 self._inlet.put(accepted.parcel)
                 self._gate.keep(accepted)
         return DRAIN_MESSAGES
+
+    def _settle(self) -> None:
+        """What the journal has on disk may be acknowledged. The books are this thread's alone."""
+        for envelope in self._journal.settled() if self._journal is not None else ():
+            self._gate.settle(envelope)
+
+    def _look(self, now: float) -> View:
+        view = look(self._gate, now)
+        problem = self._journal.problem if self._journal is not None else ""
+        return replace(view, problems=(*view.problems, problem)) if problem else view
 
     def _take_orders(self) -> None:
         while self._weights:
@@ -136,13 +160,17 @@ class Link:
 
     def _say(self, now: float) -> None:
         steps, updates = self.outlook.steps, self.outlook.updates
-        for topic, frame in self._herald.due(Outlook(self._inlet.free, steps, updates), now):
+        free = self._inlet.free - (self._journal.waiting_rows if self._journal is not None else 0)
+        for topic, frame in self._herald.due(Outlook(max(0, free), steps, updates), now):
             self._feed.get(zmq.EVENTS)  # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
             self._feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
 
     def _farewell(self, now: float) -> None:
         """Take what is here already, and say in what state this learner is now, to all."""
         self._hear_experience(now)
+        if self._journal is not None:
+            self._journal.drain(DRAIN_S)
+        self._settle()
         self._take_orders()
         self._herald.hurry()
         self._say(now)

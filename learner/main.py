@@ -1,14 +1,16 @@
 """The `learner` command: train, or one of the subcommands. What needs torch is imported only where it is needed."""
 
 import sys
+from pathlib import Path
 
 from common import config, lifecycle
 from common.config import Command, Loaded
-from learner.config import LearnerConfig, config_class
+from learner.config import SETTINGS, LearnerConfig, config_class
 
 ABOUT = "Train a policy from the trajectories that actors send. Without a command: train."
 COMMANDS = (
     Command("status", "learner.commands:status", "Show how a running learner is doing."),
+    Command("audit", "learner.commands:audit", "Check offline that what a run left on disk adds up."),
     Command("self-test", "learner.commands:self_test", "Say in half a minute whether this installation works."),
 )
 
@@ -20,7 +22,17 @@ def main() -> None:
 
 def command(argv: list[str]) -> int:
     """Run what these words ask for; gives the exit code."""
+    argv = with_own_settings(argv)
     return config.run("learner", config_class(argv), train, argv, description=ABOUT, commands=COMMANDS)
+
+
+def with_own_settings(argv: list[str]) -> list[str]:
+    """A run that is resumed by its folder goes on under the settings in it; flags still come first."""
+    asks = not argv or argv[0].startswith("-")
+    resumed = config.peek("resume", argv) if asks else None
+    if resumed in (None, "", "auto") or config.peek("config", argv) is not None:
+        return argv
+    return [*argv, "--config", str(Path(str(resumed)) / SETTINGS)]
 
 
 def train(loaded: Loaded[LearnerConfig]) -> int:

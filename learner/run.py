@@ -1,5 +1,6 @@
 """The folder of a run: what was asked for, who wrote it, and where everything goes."""
 
+import fcntl
 import json
 import os
 import platform
@@ -15,6 +16,7 @@ from pathlib import Path
 from common.errors import ConfigurationError
 from common.spec import NAME
 
+FACTS, LOCK, FINISHED = "run.json", "LOCK", "FINISHED"
 ENDURING = 9  # characters of a run id that make it unlike every other run of that name
 
 
@@ -25,6 +27,7 @@ class Run:
     name: str
     identity: str
     folder: Path
+    resumed: bool = False
 
     def file(self, *parts: str) -> Path:
         """A path in the folder, its parents made."""
@@ -38,8 +41,24 @@ class Run:
         try:
             yield
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            if not self.resumed:
+                shutil.rmtree(self.folder, ignore_errors=True)
             raise
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No other process works in the folder meanwhile; the lock goes with the process, however that ends."""
+        with self.file(LOCK).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ConfigurationError(f"another learner is at work in {self.folder}") from error
+            (self.folder / FINISHED).unlink(missing_ok=True)
+            yield
+
+    def finish(self, verdict: str) -> None:
+        """The run reached its goal: `--resume auto` passes over it from now on."""
+        self.file(FINISHED).write_text(verdict + "\n")
 
 
 def new_run(run_dir: str, name: str, environment: str, configuration: str) -> Run:
@@ -49,12 +68,43 @@ def new_run(run_dir: str, name: str, environment: str, configuration: str) -> Ru
     run = Run(name, f"{name[: 64 - ENDURING]}-{secrets.token_hex(4)}", folder)
     try:
         if folder.exists() and any(folder.iterdir()):
-            raise ConfigurationError(f"{folder} holds a run already: choose another --name, or --init {folder} to start from its weights")
+            raise ConfigurationError(
+                f"{folder} holds a run already: choose another --name, --resume {folder} to go on with it, "
+                f"or --init {folder} to start from its weights"
+            )
         run.file("config.toml").write_text(configuration)
-        run.file("run.json").write_text(json.dumps(_facts(run), indent=2) + "\n")
+        run.file(FACTS).write_text(json.dumps(_facts(run) | {"environment": environment}, indent=2) + "\n")
     except OSError as error:
         raise ConfigurationError(f"cannot write to {folder}: {error.strerror}. --run-dir names another place.") from error
     return run
+
+
+def open_run(folder: Path) -> Run:
+    """The run in a folder, to go on with it."""
+    try:
+        facts = json.loads((folder / FACTS).read_text())
+        run = Run(folder.resolve().name, str(facts["run"]), folder, resumed=True)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(f"{folder} is not the folder of a run: {error}") from error
+    if not NAME.fullmatch(run.identity):
+        raise ConfigurationError(f"{folder / FACTS} names no run")
+    return run
+
+
+def unfinished_run(run_dir: str, name: str, environment: str) -> Run | None:
+    """The newest run of this name, or by default of this environment, that has not reached its goal; None if there is none."""
+    found = [path.parent for path in Path(run_dir).glob(f"{name or '*'}/{FACTS}") if not (path.parent / FINISHED).exists()]
+    found = [folder for folder in found if any((folder / "journal").glob("*.log"))]  # else nothing was ever acknowledged
+    ours = [folder for folder in found if name or _environment(folder) == environment]
+    newest = max(ours, key=lambda folder: (folder / FACTS).stat().st_mtime, default=None)
+    return None if newest is None else open_run(newest)
+
+
+def _environment(folder: Path) -> object:
+    try:
+        return json.loads((folder / FACTS).read_text()).get("environment")
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def default_name(environment: str) -> str:

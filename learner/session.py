@@ -14,6 +14,7 @@ from learner import checkpoint
 from learner.checkpoint import Checkpoint
 from learner.children import Children
 from learner.config import LearnerConfig
+from learner.journal.archive import Archive
 from learner.link import View
 from learner.outlet import Outlet
 from learner.overview import Overview
@@ -43,6 +44,7 @@ class Session:
         self.verdict = ""  # why it ended, once it has
         self.saved = ""  # the newest checkpoint
         self.outlets: list[Outlet] = []
+        self.archive: Archive | None = None  # the journal, where there is one
         self._config, self._run, self._training = config, run, training
         self._overview, self._children = overview, children
         self._stop, self._who, self._started_at = stop, who, started_at
@@ -79,7 +81,10 @@ class Session:
         """Write a checkpoint."""
         training = self._training
         facts = {"steps": training.steps, "updates": training.updates, "episodes": training.progress.episodes, "run": self._run.identity}
-        self.saved = str(checkpoint.save(self._run.folder, Checkpoint(training.algorithm.state(), facts)))
+        place = self.archive.place(training.replay.size) if self.archive is not None else {}
+        self.saved = str(checkpoint.save(self._run.folder, Checkpoint(training.algorithm.state(), facts | place)))
+        if self.archive is not None:
+            self.archive.prune()
         self._saved_at = time.monotonic()
         log.info("checkpoint: %s", self.saved)
 

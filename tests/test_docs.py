@@ -24,8 +24,16 @@ from learner.config import LearnerConfig, load
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 OURS = ("common", "actor", "learner", "broker", "tests", "bench", "docs", "examples")
-OTHERS = {"--help", "--version", "--config", "--json", "--logdir"}  # of the parser, of subcommands, of other programs
-FREE_OF_CHARGE = {"learner status", "learner self-test"}
+OTHERS = {
+    "--help",
+    "--version",
+    "--config",
+    "--json",
+    "--logdir",
+    "--against",
+    "--actor",
+}  # of the parser, of subcommands, of other programs
+FREE_OF_CHARGE = {"learner status", "learner audit", "learner self-test"}
 
 
 def flags(cls):

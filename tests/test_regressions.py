@@ -561,10 +561,10 @@ def test_nothing_is_imported_by_a_name_from_the_network():
 
 
 def test_headers_hold_plain_data():
-    """msgpack is read in two places, and its extension types in neither."""
-    assert importers("msgpack") == {"common/wire.py", "learner/checkpoint.py"}
+    """msgpack is read in three places, and its extension types in none."""
+    assert importers("msgpack") == {"common/wire.py", "learner/checkpoint.py", "learner/journal/content.py", "learner/manifest.py"}
     limits = [
         {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords} for _, call, called in calls() if called == "msgpack.unpackb"
     ]
-    assert len(limits) == 2
+    assert len(limits) == 3
     assert all(limit["max_ext_len"] == "0" for limit in limits)

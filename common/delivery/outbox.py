@@ -58,6 +58,7 @@ class Outbox(Generic[Item]):
         self.base = 1
         self.unacknowledged_bytes = 0
         self.ledger = Ledger()
+        self.before_release: Callable[[int, Frame], None] = lambda number, frame: None  # an acknowledged number is about to be forgotten
         self.given_up: deque[tuple[int, str]] = deque(maxlen=50)  # for the screen: whoever shows them takes them out
         self._encode = encode
         self._capacity = capacity
@@ -195,6 +196,7 @@ class Outbox(Generic[Item]):
         self.ledger.sent.add(rows)
 
     def _acknowledged(self, number: int, now: float) -> None:
+        self.before_release(number, self._sent[number].frame)
         entry = self._release(number, now)
         self.ledger.acknowledged.add(entry.rows)
         if not entry.resent:  # else nobody knows which sending was answered

@@ -58,7 +58,8 @@ class Member:
 class Roster:
     """The members of a run by name. A member keeps its index while it is there, and until another needs it."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_start: int = 0) -> None:
+        self._first_start = first_start  # above every start that an earlier life of the learner may have given out
         self._members: dict[str, Member] = {}
         self._starts: list[int] = []  # how often each index was given out
 
@@ -116,5 +117,5 @@ class Roster:
         there = (Presence.ACTIVE, Presence.JOINING)
         taken = {member.index for member in self._members.values() if member.presence(now) in there}
         index = next(number for number in range(len(taken) + 1) if number not in taken)
-        self._starts += [0] * (index + 1 - len(self._starts))
+        self._starts += [self._first_start] * (index + 1 - len(self._starts))
         return index

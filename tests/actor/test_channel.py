@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from actor.channel import PROBLEM_BYTES, PROBLEMS, Channel
 from common import topics, wire
 from common.membership import Action
 from common.messages import Announcement, Bye, Report, State
+from common.receipts import Receipt, Receipts
+from common.receipts import read as read_receipts
 from common.spec import Spec
 from common.trajectory import Parcel
 from common.weights import Version, Weights
@@ -411,3 +414,23 @@ def test_lines_at_info_say_what_happens(channel: Channel, spec: Spec, make_desk:
     with caplog.at_level(logging.INFO):
         make_desk(spec, epoch=2, life=8).speak(channel, 1.0)
     assert "the learner was started again" in caplog.text
+
+
+def test_receipts_are_written_before_a_parcel_is_released(channel: Channel, desk: Any, make_parcel: MakeParcel, tmp_path: Path) -> None:
+    """One line for each acknowledged parcel, with the checksum of its bytes; none for what is refused or on its way."""
+    held: list[int] = []
+
+    class Watched(Receipts):
+        def add(self, receipt: Receipt) -> None:
+            held.append(channel.outbox.unacknowledged)
+            super().add(receipt)
+
+    channel.write_receipts(Watched(tmp_path / "receipts"))
+    offer(channel, make_parcel())
+    (frame,) = [frame for frame in desk.listen(channel, 0.1) if wire.open_frame(frame).kind is wire.Kind.PARCEL]
+    assert list(read_receipts(tmp_path / "receipts")) == []
+    desk.speak(channel, 0.2)
+    (receipt,) = read_receipts(tmp_path / "receipts")
+    assert (receipt.actor, receipt.incarnation, receipt.sequence) == ("a", channel.outbox.incarnation, 1)
+    assert receipt.checksum == wire.checksum(frame)
+    assert held == [1]

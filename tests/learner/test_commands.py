@@ -36,3 +36,27 @@ def test_self_test_gives_its_exit_code(monkeypatch):
     module.self_test = lambda stream: 4 if stream is sys.stdout else 5
     monkeypatch.setitem(sys.modules, "learner.self_test", module)
     assert commands.self_test() == 4
+
+
+def test_audit_hands_on_what_is_asked(monkeypatch, tmp_path):
+    """The run, the files and the actor; its exit code is the command's."""
+    module = ModuleType("learner.audit")
+    module.audit = lambda run, against, actor, stream: (run, against, actor, stream is sys.stdout)
+    monkeypatch.setitem(sys.modules, "learner.audit", module)
+    assert commands.audit(tmp_path, against=(tmp_path / "a",), actor="box-1") == (tmp_path, (tmp_path / "a",), "box-1", True)
+
+
+def test_a_run_resumed_by_its_folder_brings_its_settings():
+    """Unless a file is named; `auto`, a subcommand and a fresh start bring none."""
+    from learner.main import with_own_settings
+
+    assert with_own_settings(["--resume", "runs/one", "--port", "0"]) == [
+        "--resume",
+        "runs/one",
+        "--port",
+        "0",
+        "--config",
+        "runs/one/config.toml",
+    ]
+    for words in ([], ["--resume", "auto"], ["status"], ["--resume", "runs/one", "--config", "mine.toml"]):
+        assert with_own_settings(words) == words

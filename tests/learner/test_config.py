@@ -177,3 +177,10 @@ def test_listening_beyond_this_machine_is_refused_unless_asked_for(bind):
         LearnerConfig(bind=bind)
     assert LearnerConfig(bind=bind, insecure=True).bind == bind
     assert LearnerConfig(bind="127.0.0.1").bind == "127.0.0.1"
+
+
+@pytest.mark.parametrize("words", [["--mode", "sequential"], ["--durability", "none"]])
+def test_without_a_journal_there_is_nothing_to_resume(words: list[str]) -> None:
+    """Refused as early as the command line."""
+    with pytest.raises(UsageError, match="goes on from a journal"):
+        load(["--resume", "auto", *words])

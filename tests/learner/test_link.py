@@ -1,5 +1,6 @@
 """The network thread on real sockets: what is asked is answered, what is sent arrives, and it ends when it is told to."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,6 +17,10 @@ from common.messages import Beacon, Bye, Hello, Report, State, Telemetry
 from common.weights import Version
 from learner.herald import Outlook
 from learner.inlet import Inlet
+from learner.journal import folder
+from learner.journal.content import Table
+from learner.journal.format import Kind, Record
+from learner.journal.writer import Journal, JournalFailure
 from learner.link import Link, actor_status, look
 from learner.status import ActorState
 
@@ -323,3 +328,71 @@ def test_a_view_holds_the_books(side, stand_ins):
     view = look(side.gate, 0.0)
     assert (view.received, view.duplicates, view.lost, view.refused) == (3, 1, 2, (("truncated", 1),))
     assert view.problems == ("refused from somebody: truncated: 0 bytes",)
+
+
+@pytest.fixture
+def journal(tmp_path, inlet) -> Iterator[Journal]:
+    """On a disk of its own, feeding the inlet."""
+    journal = Journal(tmp_path, Table("run-1"), 1, inlet.put, durable=True)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def keeping(context, side, inlet, journal) -> Iterator[Link]:
+    """A running link with a journal."""
+    link = Link(context, Address("127.0.0.1", 0, 0), side.gate, side.herald, inlet, 16)
+    link.start(journal)
+    yield link
+    link.close()
+
+
+def kept(tmp_path, kind):
+    return [bytes(found.payload) for _, found in folder.read(tmp_path / folder.NAME) if isinstance(found, Record) and found.kind is kind]
+
+
+def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(context, keeping, side, inlet, stand_ins, tmp_path):
+    """Taken and refused numbers alike; the parcel reaches the inlet with its place."""
+    frame, odd = stand_ins.a_frame(side.spec), stand_ins.a_frame(side.spec, sequence=2, schema="0" * 16)
+    with (
+        sockets.feed_subscriber(context, keeping.address, [C]) as feed,
+        sockets.experience_sender(context, keeping.address) as push,
+    ):
+        heard(feed, C)
+        push.send(frame)
+        push.send(odd)
+        line = next(line for beacon in beacons(feed) for line in beacon.lines if line.highest == 2)
+    assert line.refused == ((2, "schema"),)
+    assert kept(tmp_path, Kind.MESSAGE) == [frame]
+    assert len(kept(tmp_path, Kind.REFUSAL)) == 1
+    assert inlet.take().rows == 3
+    assert inlet.coverage.position.segment == 1
+
+
+def test_until_the_disk_has_it_nothing_is_acknowledged(keeping, context, side, journal, stand_ins, monkeypatch):
+    """While a sync lasts, beacons go on and say nothing of the number; what waits counts against the room."""
+    go = threading.Event()
+    sync = journal._disk.sync
+    monkeypatch.setattr(journal._disk, "sync", lambda descriptor: (go.wait(10), sync(descriptor)))
+    with (
+        sockets.feed_subscriber(context, keeping.address, [C]) as feed,
+        sockets.experience_sender(context, keeping.address) as push,
+    ):
+        heard(feed, C)
+        push.send(stand_ins.a_frame(side.spec))
+        assert eventually(lambda: journal.waiting_rows == 3)
+        lines = [line for _, beacon in zip(range(2), beacons(feed), strict=False) for line in beacon.lines]
+        assert all(line.highest == 0 for line in lines)
+        go.set()
+        assert next(line for beacon in beacons(feed) for line in beacon.lines if line.highest).highest == 1
+
+
+def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(keeping, journal, monkeypatch, stand_ins, side):
+    """The view names it; `check` raises it. Published versions leave a mark."""
+    journal.problem = "no room"
+    assert eventually(lambda: "no room" in keeping.view.problems)
+    keeping.publish(stand_ins.some_weights(side.spec))
+    assert journal.drain(10)
+    journal._failure = OSError("broken")
+    with pytest.raises(JournalFailure, match="cannot be written: broken"):
+        keeping.check()

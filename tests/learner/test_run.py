@@ -1,13 +1,14 @@
 """The folder of a run: made once, never mixed with another."""
 
 import json
+import os
 import re
 
 import pytest
 
 from common.errors import ConfigurationError
 from common.names import NAME
-from learner.run import default_name, new_run
+from learner.run import default_name, new_run, open_run, unfinished_run
 
 
 def test_a_run_writes_down_what_was_asked_for(tmp_path):
@@ -30,7 +31,7 @@ def test_two_runs_of_one_name_are_told_apart(tmp_path):
 def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     """It is never written over; the sentence says what to do."""
     new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
-    with pytest.raises(ConfigurationError, match="holds a run already: choose another --name, or --init"):
+    with pytest.raises(ConfigurationError, match=r"holds a run already: choose another --name, --resume .*, or --init"):
         new_run(str(tmp_path), "one", "CartPole-v1", "seed = 4\n")
     assert (tmp_path / "one" / "config.toml").read_text() == "seed = 3\n"
 
@@ -84,3 +85,57 @@ def test_a_file_in_the_folder_has_its_parents(tmp_path):
     run = new_run(str(tmp_path), "one", "CartPole-v1", "")
     run.file("logs", "deep", "learner.log").write_text("")
     assert (tmp_path / "one" / "logs" / "deep" / "learner.log").exists()
+
+
+def begun(tmp_path, name, environment="CartPole-v1"):
+    """A run whose journal has begun."""
+    run = new_run(str(tmp_path), name, environment, "")
+    run.file("journal", "00000001.log").touch()
+    return run
+
+
+def test_a_run_is_opened_again_under_its_own_id(tmp_path):
+    """By its folder; refusing it leaves the folder as it is."""
+    run = begun(tmp_path, "one")
+    again = open_run(run.folder)
+    assert (again.name, again.identity, again.resumed) == ("one", run.identity, True)
+    with pytest.raises(ConfigurationError, match="no such world"), again.attempt():
+        raise ConfigurationError("no such world")
+    assert run.folder.exists()
+
+
+@pytest.mark.parametrize("facts", [None, "no json", "[]", "{}", '{"run": "no name"}'])
+def test_a_folder_that_is_no_run_s_is_not_opened(tmp_path, facts):
+    """In a sentence."""
+    if facts is not None:
+        (tmp_path / "run.json").write_text(facts)
+    with pytest.raises(ConfigurationError, match=r"is not the folder of a run|names no run"):
+        open_run(tmp_path)
+
+
+def test_the_newest_unfinished_run_of_a_world_is_found(tmp_path):
+    """Not one that reached its goal, one of another world, or one that never began; by name if one is given."""
+    for number, name in enumerate(("old", "new", "finished", "never", "other")):
+        run = begun(tmp_path, name, "Acrobot-v1" if name == "other" else "CartPole-v1")
+        os.utime(run.folder / "run.json", (number, number))
+    (tmp_path / "never" / "journal" / "00000001.log").unlink()
+    open_run(tmp_path / "finished").finish("solved")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("no json")
+    found = unfinished_run(str(tmp_path), "", "CartPole-v1")
+    assert found is not None
+    assert found.name == "new"
+    assert unfinished_run(str(tmp_path), "finished", "CartPole-v1") is None
+    named = unfinished_run(str(tmp_path), "old", "CartPole-v1")
+    assert named is not None
+    assert named.name == "old"
+
+
+def test_one_process_works_in_a_folder(tmp_path):
+    """A second one is refused; when the first has left, it may."""
+    run = begun(tmp_path, "one")
+    with run.locked(), pytest.raises(ConfigurationError, match="another learner is at work"), open_run(run.folder).locked():
+        pass
+    run.finish("solved")
+    with open_run(run.folder).locked():
+        assert unfinished_run(str(tmp_path), "one", "") is not None  # whoever works in it has not finished

@@ -1,0 +1,132 @@
+"""Parcels of 64 KiB per second from an outbox into a replay under `--durability` fsync and process ÷ none, arms taking turns.
+
+`python bench/durability.py [--quick]` prints one JSON line. The sender is this process; each arm is a receiving process of its own: PULL,
+gate, journal (in a folder beside where this is started, so on that disk), inlet, acknowledgement and `replay.add`. The journal's own rate
+is that of plain writes of the same bytes with an fdatasync after every 8 MiB. Then one parcel at a time: what each durability adds to the
+time from a parcel's sending to its acknowledgement.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import _measure
+import numpy as np
+
+from actor.link import Link
+from bench import data_path
+from bench.data_path import Ports, answer, ask, joined, ours, parcel, rate, spec_of
+from common import sockets
+
+SHAPE = data_path.SHAPES["64_KiB"]
+ARMS = ("none", "process", "fsync")
+MOST_BYTES = 1_000_000_000  # of an arm, all rounds together
+GROUP_BYTES = 8 << 20
+
+
+def main() -> None:
+    """Measure, or be a receiving process."""
+    if "--receive" in sys.argv:
+        receive(sys.argv[-2], Path(sys.argv[-1]))
+        return
+    quick = "--quick" in sys.argv
+    rounds, seconds, single = (2, 0.05, 20) if quick else (7, 0.5, 400)
+    block = parcel(SHAPE)
+    most = MOST_BYTES // (block.size * rounds)
+    with ExitStack() as stack:
+        context = stack.enter_context(sockets.context())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
+        processes = {arm: stack.enter_context(receiver(arm, folder / arm)) for arm in ARMS}
+        links = {arm: joined(context, Ports(*map(int, answer(process)), 0)) for arm, process in processes.items()}
+        arms = {arm: partial(ours, processes[arm], links[arm], block) for arm in ARMS}
+        fitting = {arm: rate(partial(run, 64), 64) for arm, run in arms.items()}  # also warms up
+        counts = {arm: min(most, max(64, int(seconds * per_second))) for arm, per_second in fitting.items()}
+        timed = {arm: partial(rate, partial(arms[arm], counts[arm]), counts[arm]) for arm in ARMS}
+        timed["disk"] = partial(plain, folder / "plain", block.size, counts["none"])
+        rates = _measure.interleave(timed, rounds)
+        latencies = {arm: acknowledgements(processes[arm], links[arm], single) for arm in ARMS}
+        for link in links.values():
+            link.close("measured", 1.0)
+    figures = {f"{arm}_to_none": _measure.ratio(rates[arm], rates["none"]) for arm in ("process", "fsync")}
+    figures["fsync_to_disk"] = _measure.ratio(rates["fsync"], rates["disk"])
+    per_second: dict[str, object] = {f"{arm}_per_second": round(float(np.median(values))) for arm, values in rates.items()}
+    usual = np.percentile(latencies["none"], (50, 99))
+    added = {arm: np.percentile(latencies[arm], (50, 99)) - usual for arm in ("process", "fsync")}
+    waits: dict[str, object] = {f"{arm}_adds_ms_p50_p99": [round(1000 * value, 2) for value in more] for arm, more in added.items()}
+    none: dict[str, object] = {"none_ms_p50_p99": [round(1000 * value, 2) for value in usual]}
+    _measure.report("durability", {"bytes": block.size} | figures | per_second | none | waits)
+
+
+def acknowledgements(process: "subprocess.Popen[str]", link: Link, count: int) -> list[float]:
+    """Seconds from a parcel's sending to its acknowledgement, one after the other."""
+    ask(process, "ours", count)
+    block, taken = parcel(SHAPE), []
+    for _ in range(count):
+        while not link.channel.outbox.idle:
+            link.pump(0.1)
+        start = time.perf_counter()
+        link.channel.outbox.offer(block, block.rows, block.size)
+        link.pump()
+        while not link.channel.outbox.idle:
+            link.pump(0.1)
+        taken.append(time.perf_counter() - start)
+    answer(process)
+    return taken
+
+
+def plain(path: Path, size: int, count: int) -> float:
+    """Parcels per second that the disk takes as they are: written one by one, synced after every group."""
+    data, group = os.urandom(size), max(1, GROUP_BYTES // size)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    start = time.monotonic()
+    for number in range(1, count + 1):
+        os.write(descriptor, data)
+        if number % group == 0 or number == count:
+            os.fdatasync(descriptor)
+    taken = time.monotonic() - start
+    os.close(descriptor)
+    return count / taken
+
+
+@contextmanager
+def receiver(durability: str, folder: Path) -> "Iterator[subprocess.Popen[str]]":
+    """A receiving process."""
+    command = [sys.executable, __file__, "--receive", durability, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        try:
+            yield process
+        finally:
+            process.stdin.close()
+
+
+def receive(durability: str, folder: Path) -> None:
+    """A learner. Each line asks for so many parcels; the answer is when the last of them was in the replay."""
+    from bench import _learner  # with torch, which the sender need not wait for
+    from learner.inlet import Inlet
+    from learner.journal.content import Table
+    from learner.journal.writer import Journal
+
+    def journal(inlet: Inlet) -> Journal | None:
+        return None if durability == "none" else Journal(folder, Table("bench"), 1, inlet.put, durable=durability == "fsync")
+
+    learner = _learner.learner_of(spec_of(SHAPE), data_path.CAPACITY)
+    with _learner.listening(learner, journal) as (link, inlet):
+        print(link.address.port, link.address.feed_port, flush=True)
+        inlet.room = learner.training.pacing.room
+        goal = 0
+        for line in sys.stdin:
+            goal += int(line.split()[1]) * parcel(SHAPE).rows
+            while learner.training.steps < goal:
+                _learner.drain(learner.training, link, inlet)
+            print(time.monotonic(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

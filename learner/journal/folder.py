@@ -1,0 +1,93 @@
+"""The folder of a journal: segments by number, read in order."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import ConfigurationError
+from learner.journal import format as form
+from learner.journal.format import Damage, Record, Torn
+
+NAME = "journal"  # within the folder of a run
+SUFFIX = ".log"
+QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a journal: everything before it counts."""
+
+    segment: int
+    offset: int
+
+
+START = Position(0, 0)  # before everything
+
+
+def path_of(folder: Path, number: int) -> Path:
+    """Where a segment is."""
+    return folder / f"{number:08}{SUFFIX}"
+
+
+def numbers(folder: Path) -> list[int]:
+    """The segments that are there, in order."""
+    try:
+        return sorted(int(path.stem) for path in folder.iterdir() if path.suffix == SUFFIX and path.stem.isdecimal())
+    except FileNotFoundError:
+        return []
+
+
+def read(folder: Path, first: int = 0) -> Iterator[tuple[int, Record | Damage | Torn]]:
+    """Everything in the segments from a number on, each with the number of its segment."""
+    for number in numbers(folder):
+        if number >= first:
+            for found in form.scan(number, memoryview(content(folder, number))):
+                yield number, found
+
+
+def content(folder: Path, number: int) -> bytes:
+    """The bytes of a segment."""
+    path = path_of(folder, number)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def repair(folder: Path) -> list[str]:
+    """Make a journal whole after a crash; gives what was done, in sentences.
+
+    The torn tail of the last segment is cut: nobody was told of what is in it. Any other bytes that are no record are copied to
+    `quarantine/` and named: they lie before good ones, so something was lost there.
+    """
+    sentences: list[str] = []
+    known = numbers(folder)
+    for number in known:
+        data = content(folder, number)
+        for found in form.scan(number, memoryview(data)):
+            if isinstance(found, Torn) and number == known[-1]:
+                _cut(path_of(folder, number), found.start)
+                sentences.append(f"{path_of(folder, number)}: {found.end - found.start} bytes of a torn tail from {found.start} on are cut")
+            elif not isinstance(found, Record):
+                kept = _quarantine(folder, number, data[found.start : found.end].rstrip(b"\0"), found.start)
+                sentences.append(
+                    f"{path_of(folder, number)}: bytes {found.start} to {found.end} are damaged although good records follow; see {kept}"
+                )
+    return sentences
+
+
+def _cut(path: Path, size: int) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _quarantine(folder: Path, number: int, data: bytes, start: int) -> Path:
+    path = folder / QUARANTINE / f"{number:08}-{start}.bin"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    return path

@@ -1,0 +1,297 @@
+"""The journal thread: what the network took in is written and synced in groups; only then is it handed on and acknowledged."""
+
+import errno
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from common.errors import ConfigurationError, FarflungError
+from common.trajectory import Parcel
+from common.weights import Weights
+from common.wire import Envelope
+from learner.gate import Accepted
+from learner.journal import content, folder
+from learner.journal import format as form
+from learner.journal.content import Marker, Refusal, Start, Table
+from learner.journal.disk import Disk
+from learner.journal.folder import Position
+from learner.journal.format import Kind, Payload
+from learner.journal.segment import Segment
+
+log = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 64 << 20
+GROUP_BYTES = 8 << 20  # of one commit
+FULL_S = 1.0  # between two tries to find room on a full disk
+IDLE_S = 0.5
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class JournalFailure(FarflungError):
+    """The disk did not do what it was asked for: nothing can be promised any more."""
+
+    exit_code = 74
+
+
+class Entry(NamedTuple):
+    """Something to write, and whom it concerns."""
+
+    kind: Kind
+    payload: Payload
+    envelope: Envelope | None = None  # whose number is settled once this is durable
+    parcel: Parcel | None = None  # what is handed on then
+    rows: int = 0  # of it
+    content: Refusal | Marker | None = None  # what the payload of a short record says
+
+
+class Journal:
+    """Everything that counts, on disk before anybody is told. Every method may be called from any thread.
+
+    The queue in front of the disk needs no bound of its own: what is in it is unacknowledged, and credit bounds that.
+    """
+
+    def __init__(
+        self,
+        run: Path,  # the folder of the run
+        table: Table,
+        epoch: int,
+        deliver: Callable[[Parcel, Position], None],
+        *,
+        durable: bool,  # whether it outlives a power cut (fsync), or only this process
+        disk: Disk | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.problem = ""  # what is wrong now, for the screen
+        self.waiting_rows = 0  # rows that are taken in and not handed on yet
+        self._folder = run / folder.NAME
+        self._table, self._deliver, self._durable = table, deliver, durable
+        self._disk, self._segment_bytes = disk or Disk(), segment_bytes
+        self._entries: deque[Entry] = deque()
+        self._settled: deque[Envelope] = deque()
+        self._keep_from = self._removed = 0  # segments below are not needed, and are gone
+        self._changed = threading.Condition()
+        self._closing = self._busy = False
+        self._failure: Exception | None = None
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
+        self._segment = self._begin(Start(table.run, epoch))
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    # ---- for the network thread
+
+    def take(self, accepted: Accepted) -> None:
+        """A parcel that counts: it is handed on and settled when it is durable."""
+        self._put(Entry(Kind.MESSAGE, accepted.frame, accepted.envelope, accepted.parcel, accepted.parcel.rows))
+
+    def refuse(self, envelope: Envelope, reason: str) -> None:
+        """A number that is not taken: it is settled when that is durable."""
+        refusal = Refusal(envelope.actor, envelope.incarnation, envelope.sequence, envelope.base, reason)
+        self._put(Entry(Kind.REFUSAL, content.pack(refusal), envelope, content=refusal))
+
+    def mark(self, weights: Weights) -> None:
+        """A version goes out."""
+        marker = Marker(weights.version.epoch, weights.version.number, weights.steps, weights.updates)
+        self._put(Entry(Kind.MARKER, content.pack(marker), content=marker))
+
+    def fileno(self) -> int:
+        """A descriptor that becomes readable when something is settled."""
+        return self._readable
+
+    def settled(self) -> list[Envelope]:
+        """Whose numbers became durable since the last call: those may be acknowledged."""
+        with suppress(BlockingIOError):
+            os.read(self._readable, 4096)
+        return [self._settled.popleft() for _ in range(len(self._settled))]
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything is written, or so long; gives whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._entries or self._busy) or self._failure is not None, timeout_s)
+
+    # ---- for training
+
+    def check(self) -> None:
+        """Raise what ended the thread, if anything did."""
+        if self._failure is not None:
+            raise JournalFailure(
+                f"the journal in {self._folder} cannot be written: {self._failure}. What is not acknowledged is still with the actors; "
+                f"look after the disk, then start again"
+            ) from self._failure
+
+    def forget_before(self, segment: int) -> None:
+        """Segments below this number are needed by nothing any more."""
+        with self._changed:
+            self._keep_from = max(self._keep_from, segment)
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Write what waits, and end the thread. On a full disk what waits stays with its actors."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            os.close(self._readable)
+            os.close(self._writable)
+
+    # ---- the thread
+
+    def _put(self, entry: Entry) -> None:
+        with self._changed:
+            self._entries.append(entry)
+            self.waiting_rows += entry.rows
+            if not self._busy:  # else it looks again by itself, and waking it would only take time from this thread
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._commit()
+                self._remove()
+            self._remove()
+            self._segment.seal()
+        except Exception as error:  # the top of a thread: training hears of it and ends; a sync that failed is never tried again
+            log.critical("the journal ended: %s", error)
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False when it is time to end."""
+        with self._changed:
+            self._busy = False
+            self._changed.notify_all()
+            while not (self._entries or self._closing or self._removable > self._removed):
+                self._changed.wait(IDLE_S)
+            self._busy = True
+            return not self._closing or (bool(self._entries) and not self.problem)
+
+    def _commit(self) -> None:
+        """One group: as much as waits and fits, written and synced together. The next one begins when this one has ended."""
+        try:
+            group = self._group()
+            if not group:
+                return
+            before = self._segment.end
+            self._segment.append([(entry.kind, entry.payload) for entry in group])
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._full(error)
+            return
+        self._segment.sync()
+        self._say_room()
+        self._settle(group, before)
+
+    def _group(self) -> list[Entry]:
+        """What is written next, in order; it stays in the queue until it is durable."""
+        group: list[Entry] = []
+        used, room = 0, self._segment.room
+        for index in range(len(self._entries)):
+            entry = self._entries[index]
+            needed = form.size(len(entry.payload))
+            if used + needed > room or (used and used + needed > GROUP_BYTES):
+                break
+            group.append(entry)
+            used += needed
+        if self._entries and not group:
+            self._roll(form.size(len(self._entries[0].payload)))
+            return self._group()
+        return group
+
+    def _settle(self, group: list[Entry], end: int) -> None:
+        """What was written is durable: count it, hand it on, and let the network thread say so."""
+        for entry in group:
+            end += form.size(len(entry.payload))
+            self._count(entry)
+            if entry.parcel is not None:
+                self._deliver(entry.parcel, Position(self._segment.number, end))
+        with self._changed:
+            for entry in group:
+                self._entries.popleft()
+                self.waiting_rows -= entry.rows
+        self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)
+        with suppress(BlockingIOError):  # a pipe that is full wakes as well
+            os.write(self._writable, b"!")
+
+    def _count(self, entry: Entry) -> None:
+        if isinstance(entry.content, Marker):
+            self._table.marker = entry.content
+        elif isinstance(entry.content, Refusal):
+            self._table.refusal(entry.content)
+        elif entry.envelope is not None and entry.parcel is not None:
+            episodes = 0 if entry.parcel.evaluation else len(entry.parcel.results.returns)
+            self._table.message(entry.envelope, entry.rows, episodes)
+
+    def _begin(self, start: Start) -> Segment:
+        """The first segment of this life, and in it that this life began."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if self._durable:
+                self._disk.sync_folder(self._folder.parent)
+            segment = self._open(1 + max(folder.numbers(self._folder), default=0), 0)
+            self._table.inbox.epoch = start.epoch
+            segment.append([(Kind.START, content.pack(start))])
+            segment.sync()
+        except OSError as error:
+            free = f"{self._disk.free(self._folder):,} bytes are free" if self._folder.exists() else "there is no such folder"
+            raise ConfigurationError(
+                f"the journal in {self._folder} cannot be begun: {error.strerror}; {free}. --run-dir names another place"
+            ) from error
+        return segment
+
+    def _roll(self, needed: int) -> None:
+        """The next segment, with room for what comes; the one before gives back what it did not use."""
+        following = self._open(self._segment.number + 1, needed)
+        self._segment.seal()
+        self._segment = following
+
+    def _open(self, number: int, needed: int) -> Segment:
+        """A segment that begins with what came before it, so that it can be understood alone."""
+        table = content.pack_table(self._table)
+        reserved = max(self._segment_bytes, form.HEADER_BYTES + form.size(len(table)) + max(needed, 256))
+        return Segment(self._disk, self._folder, number, reserved, (Kind.TABLE, table), durable=self._durable)
+
+    def _full(self, error: OSError) -> None:
+        """There is no room: say so, and try again in a moment. Until then nothing is acknowledged, so actors pause."""
+        if not self.problem:
+            free = self._disk.free(self._folder)
+            self.problem = (
+                f"no room for the journal in {self._folder} ({error.strerror}): {free:,} bytes are free and {self._segment_bytes:,} are "
+                f"needed. Nothing is acknowledged until there is room; then it goes on by itself"
+            )
+            log.error(self.problem)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing, FULL_S)
+
+    def _say_room(self) -> None:
+        if self.problem:
+            self.problem = ""
+            log.warning("there is room for the journal in %s again", self._folder)
+
+    @property
+    def _removable(self) -> int:
+        """Segments below this number may go; the one that is being written stays."""
+        return min(self._keep_from, self._segment.number)
+
+    def _remove(self) -> None:
+        """Let go of what nothing needs any more. What cannot be removed is named, and costs nothing but room."""
+        below = self._removable
+        if below <= self._removed:
+            return
+        for number in folder.numbers(self._folder):
+            if number < below:
+                try:
+                    self._disk.remove(folder.path_of(self._folder, number))
+                except OSError as error:
+                    log.warning("a segment that is not needed cannot be removed: %s", error)
+        self._removed = below
