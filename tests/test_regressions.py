@@ -325,7 +325,8 @@ def through_bytes(spec, parcel):
 
 def test_l1_terminal_and_truncated_steps_are_right(quick, tmp_path):
     """The winning step is stored with its reward and nothing after it; a truncated one keeps the value of what follows."""
-    replay = quick.a_learner(quick.a_config(), tmp_path).training.algorithm.replay
+    one_step = quick.a_config(settings=quick.DQNSettings(hidden=(4,), n_step=1))
+    replay = quick.a_learner(one_step, tmp_path).training.algorithm.replay
     spec = quick.a_spec()
     replay = replay(spec, capacity=100, batch_size=64, seed=0)
     parcel = quick.a_parcel((2, 2, 2), (Ending.TERMINATED, Ending.TRUNCATED, Ending.OPEN))
@@ -376,7 +377,7 @@ def test_l4_no_two_random_streams_are_the_same(stamp_spec):
 def test_l5_constant_observations_are_reported(quick, tmp_path, value):
     """A thousand rows that never differ are a problem on the screen, not a silent failure to learn."""
     learner = quick.a_learner(quick.a_config(), tmp_path)
-    overview = Overview(quick.a_config(), quick.somewhere(tmp_path), learner.training, "cpu", "")
+    overview = Overview(quick.a_config(), quick.somewhere(tmp_path), learner.training, "cpu")
     learner.training.insert(cartpole_parcel(1000, value))
     assert "nothing can be learned from them" in overview.status(View(), 0.0).problems[0]
 
@@ -447,7 +448,7 @@ def test_l10_nothing_is_dropped_silently(side, stand_ins, quick, tmp_path):
     side.gate.receive(b"odd", 0.0)
     view = look(side.gate, 0.0)
     assert view.refused == (("truncated", 1),)
-    overview = Overview(quick.a_config(), quick.somewhere(tmp_path), quick.a_learner(quick.a_config(), tmp_path).training, "cpu", "")
+    overview = Overview(quick.a_config(), quick.somewhere(tmp_path), quick.a_learner(quick.a_config(), tmp_path).training, "cpu")
     assert "refused or lost 1" in screen.line(overview.status(view, 0.0))
 
 
