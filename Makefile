@@ -15,17 +15,18 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (torch included: a few minutes the first time)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[learner]' \
-	  pytest pytest-cov pytest-timeout hypothesis ruff mypy
+	  pytest pytest-cov pytest-timeout pytest-xdist hypothesis ruff mypy
 	@touch $@
 
 run: env  ## solve CartPole-v1 with a learner and two local actors
 	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --evaluate-every 2000 --steps 1000000
 
 test: env  ## all tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m system
 
 fast: env  ## the tests that take no time, with coverage
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' --cov --cov-report=term
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term --cov-fail-under=90
 
 check: env  ## formatting, lint, types, imports
 	@$(BIN)/ruff format --check .

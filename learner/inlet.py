@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 
 from common.trajectory import Parcel
 from learner.journal.coverage import Coverage
@@ -25,9 +26,13 @@ class Inlet:
 
     def put(self, parcel: Parcel, end: Position = START) -> None:
         """Take over a parcel, with the place in the journal where it ends."""
+        self.put_all([(parcel, end)])
+
+    def put_all(self, parcels: Sequence[tuple[Parcel, Position]]) -> None:
+        """Take over several and wake training once: woken for each, it and the giver would take turns at the interpreter's lock."""
         with self._changed:
-            self._parcels.append((parcel, end))
-            self._rows += parcel.rows
+            self._parcels.extend(parcels)
+            self._rows += sum(parcel.rows for parcel, _ in parcels)
             self._changed.notify()
 
     def first(self) -> Parcel | None:

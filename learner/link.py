@@ -17,6 +17,7 @@ from common.weights import Weights
 from learner.gate import Gate
 from learner.herald import Herald, Outlook
 from learner.inlet import Inlet
+from learner.journal.folder import START
 from learner.journal.writer import Journal
 from learner.status import ActorState, ActorStatus
 
@@ -129,18 +130,23 @@ class Link:
                 self._herald.unsubscribed(topic)
 
     def _hear_experience(self, now: float) -> int:
-        for count in range(DRAIN_MESSAGES):
+        heard, taken = 0, []
+        while heard < DRAIN_MESSAGES:
             try:
                 frames = self._pull.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
-                return count
+                break
+            heard += 1
             accepted = self._gate.receive(_whole(frames), now)
             if accepted is not None and self._journal is not None:
                 self._journal.take(accepted)
             elif accepted is not None:
-                self._inlet.put(accepted.parcel)
-                self._gate.keep(accepted)
-        return DRAIN_MESSAGES
+                taken.append(accepted)
+        if taken:
+            self._inlet.put_all([(accepted.parcel, START) for accepted in taken])
+        for accepted in taken:
+            self._gate.keep(accepted)
+        return heard
 
     def _settle(self) -> None:
         """What the journal has on disk may be acknowledged. The books are this thread's alone."""
@@ -174,6 +180,7 @@ class Link:
         self._take_orders()
         self._herald.hurry()
         self._say(now)
+        self.view = self._look(now)
 
 
 def _whole(frames: list[zmq.Frame]) -> bytes | memoryview:

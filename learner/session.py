@@ -49,7 +49,7 @@ class Session:
         self._overview, self._children = overview, children
         self._stop, self._who, self._started_at = stop, who, started_at
         self._condition = config.condition
-        self._view = View()  # the newest
+        self.view = View()  # the newest
         self._looked_at = 0.0
         self._saved_at = time.monotonic()
 
@@ -60,7 +60,7 @@ class Session:
 
     def goes_on(self, view: View) -> bool:
         """Whether there is more to do; to be asked between two updates. Now and then it looks after everything else."""
-        now, self._view = time.monotonic(), view
+        now, self.view = time.monotonic(), view
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
             self._look(now)
@@ -69,7 +69,7 @@ class Session:
 
     def status(self, state: State = State.RUN) -> Status:
         """Everything that is known now."""
-        return self._overview.status(self._view, time.monotonic() - self._started_at, state)
+        return self._overview.status(self.view, time.monotonic() - self._started_at, state)
 
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""

@@ -96,7 +96,11 @@ def side_by_side(
     with sockets.context() as context:
         with run.attempt():
             link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
-            journal = open_journal(config, run, learner, inlet, past)
+            try:
+                journal = open_journal(config, run, learner, inlet, past)
+            except BaseException:
+                link.close()  # an open socket would keep the context from ending
+                raise
         overview.join = line_to_paste(config, link.address)
         log.info("listening: %s (feed on port %d)", overview.join, link.address.feed_port)
         telemetry = Outlet("telemetry", lambda status: link.tell(to_document(status)), 1.0)
@@ -113,6 +117,7 @@ def side_by_side(
             asynchronous.train(training, session, link, inlet, config.publish_every)
             link.tell(to_document(session.status(State.STOP)))
             link.close()
+            session.view = link.view
             asynchronous.settle(training, inlet)
             session.save()  # before the actors end, which may take longer than a supervisor waits
         finally:

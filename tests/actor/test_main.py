@@ -34,16 +34,17 @@ def tidy() -> Iterator[None]:
 
 def ends_after(served: Any, parcels: int) -> None:
     """Let the learner's run be over when so many have come."""
-    put = served.inlet.put
-    left = iter(range(parcels - 1))
+    put_all, left = served.inlet.put_all, parcels
 
-    def count(parcel: Any) -> None:
-        put(parcel)
-        if next(left, None) is None:
+    def count(taken: Any) -> None:
+        nonlocal left
+        put_all(taken)
+        left -= len(taken)
+        if left <= 0:
             served.desk.herald.state = State.STOP
             served.desk.herald.hurry()
 
-    served.inlet.put = count
+    served.inlet.put_all = count
 
 
 def act(served: Any, **options: Any) -> int:
@@ -95,16 +96,16 @@ def test_it_ends_when_its_standard_input_closes(
     """So no local actor outlives its learner; here the learner's end of the pipe closes when the first window has come."""
     served = serve(make_desk(make_spec()))
     reading, writing = os.pipe()
-    put = served.inlet.put
+    put_all = served.inlet.put_all
     closed: list[int] = []
 
-    def close(parcel: Any) -> None:
-        put(parcel)
+    def close(parcels: Any) -> None:
+        put_all(parcels)
         if not closed:
             closed.append(writing)
             os.close(writing)
 
-    served.inlet.put = close
+    served.inlet.put_all = close
     watch = main.lifecycle.stop_when_closed
     # The thread that would end a process which does not end by itself outlives this test.
     monkeypatch.setattr(main.lifecycle, "stop_when_closed", lambda stop, descriptor: watch(stop, descriptor, grace_s=1e6))
