@@ -118,7 +118,7 @@ def test_evaluations_come_when_they_are_due(play):
 @pytest.mark.slow
 def test_what_an_environment_raises_is_shown(play, worlds: ModuleType, quick: ModuleType):
     """The problem takes the way of all problems: a report, the gate, the view."""
-    worlds.Faulty.made = 0
+    worlds.Faulty.counts.clear()
     _, rounds, _ = play(steps=60, environment="toys/Faulty-v0", environment_arguments=('{"steps": [5]}',))
     assert any("environment: RuntimeError" in problem for problem in rounds.views[-1].problems)
 
