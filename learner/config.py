@@ -95,7 +95,7 @@ class LearnerConfig:
     replay_ratio: Annotated[float, REPLAY] = 32.0
     """How often each transition is sampled on average; inf: train as fast as it can."""
     tolerance: Annotated[float | None, REPLAY] = None
-    """Samples by which either side may run ahead; by default as few as can work."""
+    """Samples by which collection may run ahead; by default as many as the warm-up's rows are worth, or the fewest that work."""
 
     batch_size: Annotated[int, TRAINING] = 128
     """Transitions in an update."""
