@@ -135,7 +135,7 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
         raise Refused("kind", f"kind {kind} is unknown")
     experience = kind in EXPERIENCE
     if header_length > (MAX_HEADER_BYTES if experience else MAX_FEED_HEADER_BYTES):
-        raise Refused("header", f"a header of {header_length} bytes")
+        raise Refused("header size", f"a header of {header_length} bytes")
     if total > (MAX_MESSAGE_BYTES if experience else MAX_FEED_MESSAGE_BYTES):
         raise Refused("oversized", f"{total} bytes")
     if total != len(view) or HEAD + header_length > total:
@@ -167,6 +167,8 @@ def _unpack(header: memoryview) -> dict[str, Any]:
         fields = msgpack.unpackb(
             header, strict_map_key=True, max_ext_len=0, max_str_len=most, max_bin_len=most, max_array_len=most, max_map_len=most
         )
+    except msgpack.exceptions.StackError as error:
+        raise Refused("header depth", "it is nested more than a thousand levels deep") from error
     except Exception as error:  # msgpack raises a dozen kinds, and each means the same here
         raise Refused("header", f"it cannot be read: {type(error).__name__}") from error
     if not isinstance(fields, dict):

@@ -89,8 +89,9 @@ def attacks(spec, number):
     yield "protocol", patched(good, 2, b"\x02")
     yield "kind", patched(good, 3, b"\x63")
     yield "kind", bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000}, ()))  # a header that only a feed may have
-    yield "header", patched(good, 4, struct.pack("<I", 1 << 30))
-    yield "header", nested(60_000)
+    yield "header size", patched(good, 4, struct.pack("<I", 1 << 30))
+    yield "header depth", nested(60_000)
+    yield "header", bytes(wire.assemble(Kind.PARCEL, {}, ()))
     yield "header", rewritten(good, lambda header: header.update(actor="../../etc"))
     yield "oversized", patched(good, 8, struct.pack("<I", 1 << 31))
     yield "checksum", patched(good, len(good) - 1, bytes([good[-1] ^ 1]))
