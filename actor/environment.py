@@ -230,6 +230,11 @@ def _require_agreement(spec: Spec | None, translation: Translation) -> None:
 
 
 def _not_made(world: World, error: Exception) -> ConfigurationError:
+    if isinstance(error, gymnasium.error.DependencyNotInstalled):
+        advice = (
+            "pip install 'farflung[box2d]'" if "box2d" in str(error).lower() else _sentence(error)
+        )  # of what is ours, our own pinned extra
+        return ConfigurationError(f"{world.environment} needs a package that is not installed here: {advice}")
     return ConfigurationError(f"{world.environment} cannot be made with {world.arguments or 'no arguments'}: {_sentence(error)}")
 
 

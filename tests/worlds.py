@@ -70,6 +70,19 @@ class Parts(Stamp):
         return {"stamp": super()._stamp(), "room": 5 + self._step % 3, "dials": dials, "picture": np.full((2, 2), self._step, np.uint8)}
 
 
+class Picture(Stamp):
+    """A screen as games have it, 84 by 84 bytes: every pixel tells the step, but for a half that is noise and cannot be compressed."""
+
+    def __init__(self, longest: int = 100) -> None:
+        super().__init__(longest)
+        self.observation_space = spaces.Box(0, 255, (84, 84), np.uint8)
+
+    def _stamp(self) -> Any:
+        picture = np.full((84, 84), self._step, np.uint8)
+        picture[:42] = self.np_random.integers(256, size=(42, 84), dtype=np.uint8)
+        return picture
+
+
 class Faulty(Stamp):
     """Raises where it is told to: `makes`, `resets`, `steps` and `closes` are numbers of calls in this process, counted from 0."""
 
@@ -158,8 +171,8 @@ class Odd(gymnasium.Env):
 class Homeless(gymnasium.Env):
     """Needs a package that is not there."""
 
-    def __init__(self) -> None:
-        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed,\n run `pip install swig`")
+    def __init__(self, lacks: str = "Box2D") -> None:
+        raise gymnasium.error.DependencyNotInstalled(f"{lacks} is not installed,\n run `pip install swig`")
 
 
 def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
@@ -167,7 +180,7 @@ def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
     return lambda num_envs, **arguments: SyncVectorEnv([lambda: environment(**arguments)] * num_envs, autoreset_mode=mode)
 
 
-for _environment in (Stamp, Parts, Faulty, Stuck, Corridor, Echo, Odd, Homeless):
+for _environment in (Stamp, Parts, Picture, Faulty, Stuck, Corridor, Echo, Odd, Homeless):
     gymnasium.register(f"toys/{_environment.__name__}-v0", _environment)
 for _environment in (Stamp, Parts, Faulty):
     for _mode in AutoresetMode:

@@ -104,7 +104,8 @@ def test_an_action_space_that_no_policy_answers_is_named(worlds: ModuleType, spa
         (World("CartPole-v1", {"gravity": 3}), "unexpected keyword argument 'gravity'"),
         (World("CartPole-v1", wrappers=(("TimeLimitt", {}),)), "did you mean TimeLimit"),
         (World("CartPole-v1", wrappers=(("os.system", {}),)), "no wrapper is registered"),
-        (World("toys/Homeless-v0"), "Box2D is not installed, run `pip install swig`"),
+        (World("toys/Homeless-v0"), r"needs a package that is not installed here: pip install 'farflung\[box2d\]'$"),
+        (World("toys/Homeless-v0", {"lacks": "MuJoCo"}), "not installed here: MuJoCo is not installed, run `pip install swig`"),
     ],
 )
 def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(worlds: ModuleType, world: World, says: str) -> None:

@@ -1,10 +1,15 @@
 """What an idle process costs, what a person is told, and how runs begin and end."""
 
+import importlib.util
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +17,13 @@ from common.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
-MEASURED_S = 3.0
-IDLE_PERCENT = 5.0
+MEASURED_S = 5.0
+IDLE_PERCENT = 2.0
+PERCEPTRON_MB, CONVOLUTIONAL_MB = 90, 130
+FIRST_MESSAGE_S = 1.0  # twice what is promised: `python bench/startup.py` gives the figure, a busy machine must not fail a test
+HELP_S = 0.6  # likewise
+HEAVY = {"torch", "onnxruntime", "gymnasium", "numpy", "zmq", "rich.live"}
+TESTS = str(Path(__file__).parents[1])
 
 
 @pytest.fixture
@@ -33,7 +43,10 @@ def refusal(program, code):
 
 
 def test_idle_processes_hardly_use_the_processor(alone, shell, free_address):
-    """A learner without actors, and an actor without a learner, which says that it waits and ends when it is told to."""
+    """A learner without actors, and an actor without a learner, which says that it waits and ends when it is told to.
+
+    What counts is processor time that they used, not how long anything took: other work on the machine does not add to it.
+    """
     actor = shell.actor(free_address, "--name", "alone")
     actor.says(f"waiting for a learner at {free_address}")
     before = alone.cpu_s(), actor.cpu_s()
@@ -45,19 +58,48 @@ def test_idle_processes_hardly_use_the_processor(alone, shell, free_address):
     assert actor.ended(10) == 130
 
 
-def test_an_actor_is_small_and_quick(shared, shell, tap, eventually):
-    """Resident memory while collecting, and the time from its start to its first message."""
+def test_an_actor_is_quick(shared, shell, tap, eventually):
+    """The time from its start to its first message over loopback, the best of three: the first one may still have to read its files."""
     tapped = tap(shared.address)
-    started_at = time.monotonic()
-    actor = shell.actor(tapped.address, "--name", "small")
-    eventually(lambda: tapped.newest(Hello, "small"), "the first message", program=actor)
-    first_s = next(at for at, word in tapped.messages if word.actor == "small") - started_at
-    shared.shows(lambda status: any(a.name == "small" and a.acknowledged > 10 for a in status.actors))
-    print(f"first message after {first_s:.2f} s, resident {actor.resident_mb():.0f} MB")
-    assert actor.resident_mb() < 110
-    assert first_s < 5
-    actor.send(signal.SIGTERM)
-    assert actor.ended(10) == 0
+    taken_s = []
+    for name in ("quick-1", "quick-2", "quick-3"):
+        started_at = time.monotonic()
+        actor = shell.actor(tapped.address, "--name", name)
+        eventually(lambda name=name: tapped.newest(Hello, name), "the first message", program=actor)
+        taken_s.append(next(at for at, word in tapped.messages if word.actor == name) - started_at)
+        actor.send(signal.SIGTERM)
+        assert actor.ended(10) == 0
+    print(f"first message after {min(taken_s):.2f} s")
+    assert min(taken_s) < FIRST_MESSAGE_S
+
+
+def test_an_actor_is_small(shared, shell):
+    """Resident memory while it collects, with a perceptron and with the convolutional network on four frames of 84 by 84 bytes."""
+    worlds = {"PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])}
+    few = ("--capacity", 1000, "--warmup", 100, "--batch-size", 8, "--publish-every", 2, "--replay-ratio", 0.5, "--durability", "none")
+    pictures = shell.learner("--env", "toys/Picture-v0", "--import", "worlds", "--stack", 4, *few, **worlds)
+    for learner, most_mb, more in ((shared, PERCEPTRON_MB, ()), (pictures.listens(), CONVOLUTIONAL_MB, ("--import", "worlds"))):
+        actor = shell.actor(learner.address, "--name", "small", *more, **worlds)
+        learner.shows(lambda status: any(a.name == "small" and a.acknowledged > 20 and a.version > 3 for a in status.actors))
+        print(f"resident {actor.resident_mb():.0f} of {most_mb} MB")
+        assert actor.resident_mb() <= most_mb
+        actor.send(signal.SIGTERM)
+        assert actor.ended(10) == 0
+
+
+@pytest.mark.parametrize("role", ["learner", "actor", "broker"])
+def test_help_comes_at_once(role):
+    """The best of three, and the reason why: nothing heavy is imported for it, in a process of its own."""
+    code = f"import sys; sys.argv = ['{role}', '--help']\ntry:\n    from {role}.main import main; main()\nfinally:\n    print(*sys.modules)"
+    taken_s = []
+    for _ in range(3):
+        started_at = time.monotonic()
+        shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        taken_s.append(time.monotonic() - started_at)
+    assert shown.stdout.startswith(f"Usage: {role}")
+    assert HEAVY & set(shown.stdout.splitlines()[-1].split()) == set()
+    print(f"{role} --help after {min(taken_s):.2f} s")
+    assert min(taken_s) < HELP_S
 
 
 def test_status_tells_how_a_learner_is(shared, shell):
@@ -86,7 +128,6 @@ def test_what_is_misspelt_is_refused_with_a_suggestion(program, shell):
 def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
     """Spaces, missing packages, unknown names, ports that are taken; and no folder of such a run stays in the way of the next."""
     address = shared.address
-    lander = shell.learner("--env", "LunarLander-v3", "--until", "seconds > 0")
     refused = {
         "MountainCarContinuous-v0 | box": shell.learner("--env", "MountainCarContinuous-v0"),
         "no environment is registered | did you mean CartPole-v1": shell.learner("--env", "CartPol-v1"),
@@ -95,12 +136,18 @@ def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
         "--insecure": shell.learner("--bind", "0.0.0.0"),
         "--allow-env": shell.actor(address, "--allow-env", "Acrobot-v1"),
     }
-    if lander.ended():  # where Box2D, an extra, is not installed
-        refused["LunarLander-v3 | box2d"] = lander
     for parts, program in refused.items():
         sentence = refusal(program, 78)
         assert all(part in sentence for part in parts.split(" | ")), sentence
-    assert len(list((shell.folder / "runs").glob("*"))) == (lander.ended() == 0)
+    assert not list((shell.folder / "runs").glob("*"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("Box2D") is not None, reason="the extra is installed: test_installation.py runs it")
+def test_a_world_whose_extra_is_not_installed_is_refused_with_the_command_that_installs_it(shell):
+    """LunarLander needs Box2D."""
+    lander = shell.learner("--env", "LunarLander-v3")
+    sentence = "LunarLander-v3 needs a package that is not installed here: pip install 'farflung[box2d]'"
+    assert refusal(lander, 78) == f"learner: {sentence}"
 
 
 def test_until_ends_a_run_and_init_begins_with_its_weights(shell):

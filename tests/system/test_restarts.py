@@ -36,13 +36,20 @@ def first(house, free_address):
     return house.learner("--replay-ratio", 1, "--warmup", 200, "--name", "first", port=free_address.port)
 
 
-def test_actors_that_were_there_first_are_counted_and_any_may_be_killed(first, shell, tap, free_address, eventually):
-    """Both join within ten seconds; one killed with -9 and started again goes on under its name; every row is counted once."""
+def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(first, shell, tap, free_address, eventually):
+    """Two before the learner and two after it join within ten seconds; one killed with -9 and started again goes on under its name;
+
+    every row is counted once."""
     tapped = tap(free_address)
     direct = shell.actor(free_address, "--name", "direct")
     doomed = shell.actor(tapped.address, "--name", "doomed")
     assert "listening" not in first.said
-    first.listens().shows(counted("direct", "doomed"), within_s=10)
+    first.listens()
+    later = [shell.actor(free_address, "--name", name) for name in ("third", "fourth")]
+    first.shows(counted("direct", "doomed", "third", "fourth"), within_s=10)
+    for actor in later:
+        actor.send(signal.SIGTERM)
+        assert actor.ended() == 0
 
     doomed.process.kill()
     again = shell.actor(tapped.address, "--name", "doomed")
