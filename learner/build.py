@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import secrets
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -14,7 +15,7 @@ from actor.explore import require_head
 from common import plugins, seeds
 from common.delivery import Inbox
 from common.errors import ConfigurationError, FarflungError, Refused
-from common.membership import Roster, Snapshots
+from common.membership import Roster, RosterState, Snapshots
 from common.spec import Evaluation, Exploration, Graph, Spec, World, column_name
 from learner import checkpoint, graph
 from learner.algorithms.protocol import Algorithm
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 OUTPUTS = {"q": ("q",), "logits": ("logits",), "gaussian": ("mean", "log_std")}
 FIRST_EPOCH = 1
-STARTS = 1 << 20  # in one life of the learner: places in the seed tree need not be remembered from one to the next
+STARTS = 1 << 20  # of each index in one life of the learner: places that were given out after the last checkpoint are not used again
 UNWRITTEN = Graph(b"", (), (), ())
 
 
@@ -42,8 +43,11 @@ class Learner:
     herald: Herald
 
 
-def learner(config: LearnerConfig, run: Run, device: torch.device, inbox: Inbox | None = None) -> Learner:
-    """Everything but sockets, threads and the clock; with the inbox of a life before this one, if there was one."""
+def learner(
+    config: LearnerConfig, run: Run, device: torch.device, inbox: Inbox | None = None, members: RosterState | None = None
+) -> Learner:
+    """Everything but sockets and threads; with the inbox and the members of a life before this one, if there was one."""
+    torch.manual_seed(seeds.number(config.seed, "torch"))  # for networks that are random themselves, as by dropout
     draft = spec(config, run, head=_algorithm_class(config).head)
     algorithm = _algorithm(config, draft, device)
     if config.init:
@@ -59,7 +63,9 @@ def learner(config: LearnerConfig, run: Run, device: torch.device, inbox: Inbox 
     epoch = inbox.epoch
     training = Training(final, algorithm, replay, pacing(config), epoch)
     snapshots = Snapshots()
-    gate = Gate(final, inbox, Roster((epoch - FIRST_EPOCH) * STARTS), snapshots)
+    first_start = (epoch - FIRST_EPOCH) * STARTS
+    roster = Roster(first_start) if members is None else Roster.restore(members, time.monotonic(), first_start)
+    gate = Gate(final, inbox, roster, snapshots)
     return Learner(training, gate, Herald(final, secrets.randbits(63), epoch, gate, snapshots))
 
 

@@ -1,8 +1,8 @@
 """Checkpoints: tensors as safetensors, everything else as msgpack, and one file name that says which is the newest."""
 
 import logging
-import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import ConfigurationError
+from learner.durable import sync
 from learner.manifest import FACTS, FOLDER, MANIFEST, TENSORS, facts
 from learner.manifest import kept as _manifest
 
@@ -37,16 +38,16 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     folder = run_folder / FOLDER / f"{number:06}"
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
     folder.mkdir(parents=True)
-    save_file({name: _alone(tensor) for name, tensor in checkpoint.tensors.items()}, folder / TENSORS)
+    save_file(_alone(checkpoint.tensors), folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
-        _sync(path)
+        sync(path)
     kept = [*kept, folder.name][-KEPT:]
     draft = run_folder / f"{MANIFEST}.draft"
     draft.write_text("".join(f"{name}\n" for name in kept))
-    _sync(draft)
+    sync(draft)
     draft.rename(run_folder / MANIFEST)  # the one moment from which it counts
-    _sync(run_folder)
+    sync(run_folder)
     for other in folder.parent.iterdir():
         if other.name not in kept:
             shutil.rmtree(other, ignore_errors=True)
@@ -74,15 +75,13 @@ def _read(run_folder: Path, name: str) -> Checkpoint:
         raise ConfigurationError(f"the checkpoint {folder} cannot be read: {error}") from error
 
 
-def _alone(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that shares its memory with no other tensor: safetensors refuses tied weights and views."""
-    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+def _alone(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors that share their memory with no other: safetensors refuses tied weights and views, so those are copied."""
+    here = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
+    owners = Counter(tensor.untyped_storage().data_ptr() for tensor in here.values())
 
+    def is_alone(tensor: torch.Tensor) -> bool:
+        storage = tensor.untyped_storage()
+        return owners[storage.data_ptr()] == 1 and storage.nbytes() == tensor.nbytes and tensor.is_contiguous()
 
-def _sync(path: Path) -> None:
-    """Make a file's bytes or a folder's names outlive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return {name: t if is_alone(t) else t.clone(memory_format=torch.contiguous_format) for name, t in here.items()}

@@ -10,7 +10,7 @@ import zmq
 
 from common import sockets
 from common.address import Address
-from common.membership import Presence
+from common.membership import Presence, RosterState
 from common.messages import State
 from common.sockets import Context
 from common.weights import Weights
@@ -40,6 +40,7 @@ class View:
     lost: int = 0
     refused: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
+    roster: RosterState | None = None  # for a checkpoint
 
 
 class Link:
@@ -201,6 +202,7 @@ def look(gate: Gate, now: float) -> View:
         lost=inbox.lost,
         refused=tuple(sorted(inbox.ledger.refused.items())),
         problems=tuple(gate.problems),
+        roster=gate.roster.state(),
     )
 
 

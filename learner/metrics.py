@@ -33,6 +33,7 @@ def scalars(status: Status) -> dict[str, float]:
         "time/episodes": status.episodes,
         "time/fps": status.steps_per_second,
         "time/time_elapsed": status.seconds,
+        "time/checkpoint_pause": status.checkpoint_pause_s,
         "eval/mean_reward": evaluation.mean if evaluation else None,
         "eval/mean_ep_length": evaluation.length_mean if evaluation else None,
         "eval/best_mean_reward": evaluation.best if evaluation else None,

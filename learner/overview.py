@@ -20,6 +20,7 @@ class Overview:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)  # of this process, the newest last
         self._config, self._run, self._training = config, run, training
         self.join = ""  # the line to paste, once it is known where this learner listens
+        self.checkpoint_pause_s: float | None = None
         self._device = device
         self._steps, self._updates = Rate(), Rate()
         self._moved: tuple[int, int] = (-1, -1)
@@ -71,6 +72,7 @@ class Overview:
             lag_p95=progress.lag.p95,
             replay_size=training.replay.size,
             replay_capacity=training.replay.capacity,
+            checkpoint_pause_s=self.checkpoint_pause_s,
             received=view.received,
             duplicates=view.duplicates,
             lost=view.lost,

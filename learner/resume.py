@@ -1,18 +1,25 @@
 """Going on with a run: what its journal and checkpoints say is made again, and whatever is odd about them is said."""
 
 import logging
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
 
 from common.delivery import Inbox
 from common.errors import ConfigurationError, Refused
+from common.membership import RosterState
 from common.packing import ParcelFormat
 from common.weights import Version
 from learner import checkpoint, manifest
 from learner.checkpoint import Checkpoint
+from learner.durable import sync
 from learner.journal import content, folder
-from learner.journal.archive import REPLAY_FROM
+from learner.journal import format as form
+from learner.journal.archive import POSITION, REPLAY_FROM, REPLAY_HASH
 from learner.journal.content import Marker, Table
 from learner.journal.coverage import Coverage
 from learner.journal.folder import Position
@@ -33,6 +40,7 @@ class Past:
     rows: int
     episodes: int
     marker: Marker
+    members: RosterState | None = None  # who took part when the newest checkpoint was taken
 
 
 def recover(run: Run, *, durable: bool) -> Past:
@@ -45,28 +53,31 @@ def recover(run: Run, *, durable: bool) -> Past:
         log.warning(sentence)
     if durable:
         for path in (*(folder.path_of(journal, number) for number in numbers), journal):
-            _sync(path)
+            sync(path)
     table = Table(run.identity) if numbers == [1] else None  # its first record may never have been finished
     for number, found in folder.read(journal):
         if isinstance(found, Record):
             table = _counted(table, found, f"segment {number}, byte {found.start}")
     if table is None:
         raise ConfigurationError(f"nothing in {journal} can be read")
-    return Past(table, Inbox.restore(table.inbox.state()), numbers[-1], table.rows, table.episodes, table.marker)
+    members = _newest_facts(run.folder).get("roster")
+    return Past(table, Inbox.restore(table.inbox.state()), numbers[-1], table.rows, table.episodes, table.marker, members)
 
 
 def restore(run_folder: Path, training: Training, coverage: Coverage, past: Past) -> str:
     """Weights and counters of the newest checkpoint, and the replay from the journal; gives what was restored."""
     saved = _weights(run_folder, training)
-    _replay(run_folder / folder.NAME, int(saved.facts.get(REPLAY_FROM, 0)), training, coverage, past)
+    _replay(run_folder / folder.NAME, saved.facts, training, coverage, past)
+    updates = int(saved.facts.get("updates", 0))
+    samples = int(saved.facts.get("samples", updates * training.pacing.batch))
     training.progress.steps, training.progress.episodes = past.rows, past.episodes
-    training.updates = training.published_updates = max(past.marker.updates, int(saved.facts.get("updates", 0)))
+    training.updates = training.published_updates = max(past.marker.updates, updates)
     training.version = Version(training.version.epoch, past.marker.version)
     training.pacing.rows = past.rows
-    training.pacing.samples = training.updates * training.pacing.batch  # what was learned since the checkpoint counts as done
+    training.pacing.samples = samples + (training.updates - updates) * training.pacing.batch  # what is lost since then counts as done
     return (
         f"epoch {training.version.epoch}, {training.steps} steps, {training.updates} updates, {training.replay.size} transitions in the "
-        f"replay, parameters {training.fingerprint} as of update {saved.facts.get('updates', 0)}"
+        f"replay, parameters {training.fingerprint} as of update {updates}"
     )
 
 
@@ -104,26 +115,52 @@ def _weights(run_folder: Path, training: Training) -> Checkpoint:
     except (RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(f"the weights in {run_folder} do not fit this algorithm and network ({reason})") from error
+    if random := saved.facts.get("random"):
+        torch.set_rng_state(torch.from_numpy(np.frombuffer(random, np.uint8).copy()))
     return saved
 
 
-def _replay(journal: Path, first: int, training: Training, coverage: Coverage, past: Past) -> None:
-    """Insert every parcel from a segment on again, in the order in which they came. Pacing has no say: they were let in before."""
-    form = ParcelFormat(training.spec)
-    for number, found in folder.read(journal, first):
+def _replay(journal: Path, saved: Mapping[str, Any], training: Training, coverage: Coverage, past: Past) -> None:
+    """Insert every parcel that the checkpoint's replay needs, and all after it, in the order in which they came.
+
+    Pacing has no say: they were let in before. At the checkpoint's place the replay must be what it was there.
+    """
+    expected = Position(*saved.get(POSITION, (0, 0)))
+    parcels, end = ParcelFormat(training.spec), folder.START
+    for number, found in folder.read(journal, int(saved.get(REPLAY_FROM, 0))):
         if number <= past.last and isinstance(found, Record) and found.kind is Kind.MESSAGE:
             envelope, opened = content.read_message(found)
             try:
-                parcel = form.decode(opened, envelope)
+                parcel = parcels.decode(opened, envelope)
             except Refused as refusal:
                 raise ConfigurationError(f"the journal does not fit these settings: {refusal}") from refusal
             training.insert(parcel)
-            coverage.inserted(parcel.rows, Position(number, found.end))
+            end = Position(number, found.end, form.chained(end.digest if end.segment == number else 0, found.payload))
+            coverage.inserted(parcel.rows, end)
+            if end == expected:
+                _compare(saved, training, coverage)
+    if end < expected:
+        log.error(
+            "the journal ends at %s, before the place of the checkpoint, %s: what was acknowledged between them is gone", end, expected
+        )
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _compare(saved: Mapping[str, Any], training: Training, coverage: Coverage) -> None:
+    """Whether the replay is what it was when the checkpoint was taken, and what sampling it depends on."""
+    found, expected = coverage.digest(training.replay.size), saved.get(REPLAY_HASH)
+    place = f"journal {coverage.position}"
+    if found == expected:
+        log.info("the replay is %s as of %s, as it was when the checkpoint was taken", found, place)
+        training.replay.restore(saved.get("replay", b""))
+    else:
+        log.error("the replay is %s as of %s, and it was %s when the checkpoint was taken: other rows are in it", found, place, expected)
+
+
+def _newest_facts(run_folder: Path) -> dict[str, Any]:
+    """What the newest checkpoint that can be read says of itself."""
+    for name in reversed(manifest.kept(run_folder)):
+        try:
+            return manifest.facts(run_folder, name)
+        except ConfigurationError:
+            continue  # it is named when its tensors are asked for
+    return {}

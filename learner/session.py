@@ -5,20 +5,16 @@ import math
 import sys
 import time
 
-from safetensors import SafetensorError
-
 from common.lifecycle import Stop
 from common.log import Who
 from common.messages import State
-from learner import checkpoint
-from learner.checkpoint import Checkpoint
 from learner.children import Children
 from learner.config import LearnerConfig
-from learner.journal.archive import Archive
 from learner.link import View
 from learner.outlet import Outlet
 from learner.overview import Overview
 from learner.run import Run
+from learner.saver import Saver
 from learner.status import Status
 from learner.training import Training
 
@@ -42,10 +38,9 @@ class Session:
         started_at: float,
     ) -> None:
         self.verdict = ""  # why it ended, once it has
-        self.saved = ""  # the newest checkpoint
         self.outlets: list[Outlet] = []
-        self.archive: Archive | None = None  # the journal, where there is one
-        self._config, self._run, self._training = config, run, training
+        self.saver = Saver(run, training)
+        self._config, self._training = config, training
         self._overview, self._children = overview, children
         self._stop, self._who, self._started_at = stop, who, started_at
         self._condition = config.condition
@@ -78,33 +73,27 @@ class Session:
             outlet.close(status)
 
     def save(self) -> None:
-        """Write a checkpoint."""
-        training = self._training
-        facts = {"steps": training.steps, "updates": training.updates, "episodes": training.progress.episodes, "run": self._run.identity}
-        place = self.archive.place(training.replay.size) if self.archive is not None else {}
-        self.saved = str(checkpoint.save(self._run.folder, Checkpoint(training.algorithm.state(), facts | place)))
-        if self.archive is not None:
-            self.archive.prune()
-        self._saved_at = time.monotonic()
-        log.info("checkpoint: %s", self.saved)
+        """Write the last checkpoint."""
+        self.saver.finish(self.view.roster)
 
     def _look(self, now: float) -> None:
         self._who.version = str(self._training.version)
         for death in self._children.tick(now):
             self._tell(death)
         if self._config.checkpoint_every and now - self._saved_at >= self._config.checkpoint_every:
-            self._try_to_save(now)
+            self._save(now)
+        if problem := self.saver.problem():
+            self._tell(problem)
+        self._overview.checkpoint_pause_s = self.saver.pause_s
         status = self.status()
         for outlet in self.outlets:
             outlet.show(status)
 
-    def _try_to_save(self, now: float) -> None:
-        """A full disk is no reason to end a training: it is named, and the next checkpoint is tried in its time."""
-        try:
-            self.save()
-        except (OSError, SafetensorError) as error:
-            self._saved_at = now
-            self._tell(f"no checkpoint could be written, the one before it stands: {error}")
+    def _save(self, now: float) -> None:
+        """Let a checkpoint be written beside training; while the last one still is, this one is left out."""
+        self._saved_at = now
+        if not self.saver.busy:
+            self.saver.begin(self.view.roster)
 
     def _tell(self, problem: str) -> None:
         log.warning(problem)

@@ -88,6 +88,7 @@ class Status:
     lag_p95: float | None = None
     replay_size: int = 0
     replay_capacity: int = 0
+    checkpoint_pause_s: float | None = None  # how long training stopped for the last one
 
     received: int = 0  # parcels: accepted + duplicates + refused
     duplicates: int = 0

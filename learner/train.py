@@ -65,7 +65,7 @@ def train_in(run: Run, config: LearnerConfig, started_at: float) -> int:
     log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
     past = recover(run, durable=config.durability == "fsync") if run.resumed else None
     with run.attempt():
-        learner = build.learner(config, run, where, past.inbox if past is not None else None)
+        learner = build.learner(config, run, where, *((past.inbox, past.members) if past is not None else ()))
     log.info("memory: %s", learner.training.replay.memory)
     stop = Stop()
     overview = Overview(config, run, learner.training, str(where))
@@ -106,7 +106,7 @@ def side_by_side(
         telemetry = Outlet("telemetry", lambda status: link.tell(to_document(status)), 1.0)
         session.outlets += [screen(config.ui, sys.stdout), metrics(run.folder), telemetry]
         if journal is not None:
-            session.archive = Archive(run.folder, journal, inlet.coverage, keep=config.keep_journal)
+            session.saver.archive = Archive(run.folder, journal, inlet.coverage, keep=config.keep_journal)
         learner.herald.state = State.RUN if past is None else State.RESTORING
         link.start(journal)
         try:
@@ -147,12 +147,12 @@ def last_words(run: Run, training: Training, session: Session) -> str:
     facts = f"{training.steps} steps, {training.updates} updates, {training.progress.episodes} episodes"
     if training.progress.evaluation:
         facts += f", evaluation {training.progress.evaluation.mean:.1f}"
-    resume = f"\n  learner --resume {run.folder}   this run, where it was" if session.archive is not None else ""
+    resume = f"\n  learner --resume {run.folder}   this run, where it was" if session.saver.archive is not None else ""
     return f"""\
 {session.verdict}
 {facts}
 parameters: {training.fingerprint}
-checkpoint: {session.saved}
+checkpoint: {session.saver.saved}
 To go on:{resume}
   learner --config {run.folder}/config.toml --name NEW --init {run.folder}   train on from here, under a new name
   tensorboard --logdir {run.folder.parent}   look at the curves

@@ -74,7 +74,7 @@ class Roster:
     def join(self, actor: str, incarnation: int, now: float) -> Member:
         """The place of this life: the one it has, else its name's index, else the first free one.
 
-        A new one must be durable before it is told.
+        A new one is told at once: what makes it new, `first_start`, is as durable as the epoch that it belongs to.
         """
         member = self._members.get(actor)
         if member is not None and member.incarnation == incarnation:
@@ -105,10 +105,13 @@ class Roster:
         return RosterState(starts=list(self._starts), members=members)
 
     @classmethod
-    def restore(cls, state: RosterState, now: float) -> "Roster":
-        """The roster of the next start of the learner: each member has as long as ever to be heard."""
-        roster = cls()
-        roster._starts = list(state["starts"])
+    def restore(cls, state: RosterState, now: float, first_start: int = 0) -> "Roster":
+        """The roster of the next start of the learner: each member has as long as ever to be heard.
+
+        The state may be older than the last place that was given out: new starts are `first_start` or above.
+        """
+        roster = cls(first_start)
+        roster._starts = [max(start, first_start) for start in state["starts"]]
         for m in state["members"]:
             roster._members[m["actor"]] = Member(m["actor"], m["incarnation"], m["index"], m["start"], now)
         return roster

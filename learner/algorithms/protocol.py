@@ -50,7 +50,10 @@ class Algorithm(Protocol):
         ...
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Everything that training changes, by name: weights, targets, the optimizer's moments, counters."""
+        """Everything that training changes, by name: weights, targets, the optimizer's moments, counters.
+
+        As copies: a checkpoint is written while training goes on.
+        """
         ...
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from learner import manifest
+from learner import durable, manifest
+from learner.journal import folder
 from learner.journal.coverage import Coverage
 from learner.journal.writer import Journal
 
-POSITION, REPLAY_FROM = "journal_position", "journal_replay_from"
+POSITION, REPLAY_FROM, REPLAY_HASH, TABLE = "journal_position", "journal_replay_from", "replay_hash", "journal_table"
 
 
 class Archive:
@@ -15,11 +16,29 @@ class Archive:
 
     def __init__(self, run_folder: Path, journal: Journal, coverage: Coverage, *, keep: bool) -> None:
         self._run_folder, self._journal, self._coverage, self._keep = run_folder, journal, coverage, keep
+        self._secured = 0  # segments below this one outlive a power cut
 
     def place(self, replay_size: int) -> dict[str, Any]:
-        """What a checkpoint taken now says of the journal: up to where it goes, and from which segment on its replay needs it."""
-        position = self._coverage.position
-        return {POSITION: [position.segment, position.offset], REPLAY_FROM: self._coverage.oldest_segment(replay_size)}
+        """What a checkpoint taken now says of the journal: up to where it goes, from which segment on its replay needs it,
+
+        a hash of that replay, and what came before the newest segment (who sent which numbers), which also begins that segment.
+        """
+        position, (segment, table) = self._coverage.position, self._journal.table
+        return {
+            POSITION: [position.segment, position.offset],
+            REPLAY_FROM: self._coverage.oldest_segment(replay_size),
+            REPLAY_HASH: self._coverage.digest(replay_size),
+            TABLE: [segment, table],
+        }
+
+    def secure(self, last: int) -> None:
+        """The journal up to this segment outlives a power cut, whatever the durability: a checkpoint refers to it."""
+        journal = self._run_folder / folder.NAME
+        for number in folder.numbers(journal):
+            if self._secured <= number <= last:
+                durable.sync(folder.path_of(journal, number))
+        durable.sync(journal)
+        self._secured = last
 
     def prune(self) -> None:
         """Let go of the segments before the oldest kept checkpoint that its replay does not need either."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.errors import ConfigurationError
@@ -20,6 +20,10 @@ class Position:
 
     segment: int
     offset: int
+    digest: int = field(default=0, compare=False)  # of the messages in the segment before it, where that is known
+
+    def __str__(self) -> str:
+        return f"{self.segment}:{self.offset}"
 
 
 START = Position(0, 0)  # before everything

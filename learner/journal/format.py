@@ -84,6 +84,11 @@ def encode(salt: bytes, kind: Kind, payload: Payload) -> list[Payload]:
     return [head + CHECKSUM.pack(_checksum(head, kind, memoryview(payload))), payload, bytes(-len(payload) % ALIGNMENT)]
 
 
+def chained(digest: int, message: Payload) -> int:
+    """A checksum over the checksums of messages in order, with one more: it tells other messages, and another order."""
+    return zlib.crc32(memoryview(message)[wire.PREAMBLE.size : wire.HEAD], digest)
+
+
 def scan(number: int, data: memoryview) -> Iterator[Record | Damage | Torn]:
     """Everything in a segment in order: its records, what is damaged between them, and what was torn at the end."""
     salt, position = _salt(number, data), HEADER_BYTES

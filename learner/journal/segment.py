@@ -25,14 +25,10 @@ class Segment:
             disk.remove(self.path)
             raise
         self.end = sum(map(len, beginning))
+        self.confirmed = Position(number, self.end)  # everything before it counts
         self.sync()
         if durable:
             disk.sync_folder(folder)
-
-    @property
-    def position(self) -> Position:
-        """Where the next record goes."""
-        return Position(self.number, self.end)
 
     @property
     def room(self) -> int:
@@ -44,6 +40,13 @@ class Segment:
         pieces: list[Buffer] = [piece for kind, payload in records for piece in form.encode(self._salt, kind, payload)]
         self._disk.write(self._descriptor, self.end, pieces)
         self.end += sum(map(len, pieces))
+
+    def confirm(self, kind: Kind, payload: Payload) -> Position:
+        """The next record that was written counts; gives the place where it ends."""
+        digest = self.confirmed.digest
+        digest = form.chained(digest, payload) if kind is Kind.MESSAGE else digest
+        self.confirmed = Position(self.number, self.confirmed.offset + form.size(len(payload)), digest)
+        return self.confirmed
 
     def sync(self) -> None:
         """What was written outlives the fault that the journal is meant to survive."""

@@ -68,6 +68,7 @@ class Journal:
     ) -> None:
         self.problem = ""  # what is wrong now, for the screen
         self.waiting_rows = 0  # rows that are taken in and not handed on yet
+        self.table = 0, b""  # what came before the newest segment, and which one that is
         self._folder = run / folder.NAME
         self._table, self._deliver, self._durable = table, deliver, durable
         self._disk, self._segment_bytes = disk or Disk(), segment_bytes
@@ -181,7 +182,6 @@ class Journal:
             group = self._group()
             if not group:
                 return
-            before = self._segment.end
             self._segment.append([(entry.kind, entry.payload) for entry in group])
         except OSError as error:
             if error.errno not in FULL:
@@ -190,7 +190,7 @@ class Journal:
             return
         self._segment.sync()
         self._say_room()
-        self._settle(group, before)
+        self._settle(group)
 
     def _group(self) -> list[Entry]:
         """What is written next, in order; it stays in the queue until it is durable."""
@@ -208,13 +208,13 @@ class Journal:
             return self._group()
         return group
 
-    def _settle(self, group: list[Entry], end: int) -> None:
+    def _settle(self, group: list[Entry]) -> None:
         """What was written is durable: count it, hand it on, and let the network thread say so."""
         for entry in group:
-            end += form.size(len(entry.payload))
+            end = self._segment.confirm(entry.kind, entry.payload)
             self._count(entry)
             if entry.parcel is not None:
-                self._deliver(entry.parcel, Position(self._segment.number, end))
+                self._deliver(entry.parcel, end)
         with self._changed:
             for entry in group:
                 self._entries.popleft()
@@ -242,6 +242,7 @@ class Journal:
             self._table.inbox.epoch = start.epoch
             segment.append([(Kind.START, content.pack(start))])
             segment.sync()
+            segment.confirm(Kind.START, content.pack(start))
         except OSError as error:
             free = f"{self._disk.free(self._folder):,} bytes are free" if self._folder.exists() else "there is no such folder"
             raise ConfigurationError(
@@ -257,7 +258,7 @@ class Journal:
 
     def _open(self, number: int, needed: int) -> Segment:
         """A segment that begins with what came before it, so that it can be understood alone."""
-        table = content.pack_table(self._table)
+        self.table = number, (table := content.pack_table(self._table))
         reserved = max(self._segment_bytes, form.HEADER_BYTES + form.size(len(table)) + max(needed, 256))
         return Segment(self._disk, self._folder, number, reserved, (Kind.TABLE, table), durable=self._durable)
 

@@ -41,6 +41,14 @@ class Replay(Protocol):
         """Sample these transitions [B] in proportion to these [B] from now on; a replay that samples uniformly passes over it."""
         ...
 
+    def state(self) -> bytes:
+        """What sampling depends on beside the rows, such as their priorities; empty where there is nothing."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a `state()` of a replay of the same rows."""
+        ...
+
     @property
     def size(self) -> int:
         """How many transitions can be sampled now."""

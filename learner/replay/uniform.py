@@ -43,6 +43,13 @@ class UniformReplay:
     def prioritise(self, indices: np.ndarray, priorities: np.ndarray) -> None:
         """All are as likely as any other."""
 
+    def state(self) -> bytes:
+        """Nothing beside the rows."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Nothing is needed but the rows."""
+
     @property
     def size(self) -> int:
         """How many transitions can be sampled now."""

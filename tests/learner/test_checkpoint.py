@@ -139,8 +139,8 @@ def test_a_first_save_that_crashes_leaves_no_candidate(tmp_path, monkeypatch):
 def test_the_bytes_are_on_disk_before_the_name(tmp_path, monkeypatch):
     """Both files and both folders are synced before the manifest takes its name, and the name after it."""
     order = []
-    sync, rename = checkpoint._sync, Path.rename
-    monkeypatch.setattr(checkpoint, "_sync", lambda path: order.append(path.name) or sync(path))
+    sync, rename = checkpoint.sync, Path.rename
+    monkeypatch.setattr(checkpoint, "sync", lambda path: order.append(path.name) or sync(path))
     monkeypatch.setattr(Path, "rename", lambda path, target: order.append("rename") or rename(path, target))
     checkpoint.save(tmp_path, numbered(1))
     assert order == [TENSORS, FACTS, "000001", "checkpoints", f"{MANIFEST}.draft", "rename", tmp_path.name]

@@ -1,7 +1,11 @@
 """Going on with a run: what was received is there again, and nothing that was promised is forgotten."""
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
+import torch
 
 from common import wire
 from common.delivery import Admission
@@ -13,11 +17,14 @@ from learner import checkpoint, resume
 from learner.checkpoint import Checkpoint
 from learner.gate import Accepted
 from learner.journal import folder
-from learner.journal.archive import Archive
+from learner.journal.archive import POSITION, REPLAY_HASH, Archive
 from learner.journal.content import Table
 from learner.journal.coverage import Coverage
+from learner.journal.folder import Position
+from learner.journal.format import Kind, Record
 from learner.journal.writer import Journal
 from learner.run import Run
+from learner.saver import Saver
 
 PARCELS = 12
 
@@ -41,7 +48,7 @@ class Life:
 
         self.run = Run("one", "one-1", folder_, resumed=past is not None)
         device = __import__("torch").device("cpu")
-        self.learner = build.learner(config, self.run, device, past.inbox if past is not None else None)
+        self.learner = build.learner(config, self.run, device, *((past.inbox, past.members) if past is not None else ()))
         self.training, self.gate, self.coverage = self.learner.training, self.learner.gate, Coverage()
         table = Table(self.run.identity) if past is None else past.table
         self.journal = Journal(folder_, table, self.gate.inbox.epoch, self.insert, durable=False, segment_bytes=4096)
@@ -74,8 +81,10 @@ def first(quick, tmp_path):
     life.receive(*range(1, 7))
     life.training.update()
     life.training.update()
-    facts = {"updates": 2} | Archive(tmp_path, life.journal, life.coverage, keep=True).place(life.training.replay.size)
-    checkpoint.save(tmp_path, Checkpoint(life.training.algorithm.state(), facts))
+    life.gate.roster.join("box-1", 7, 0.0)
+    saver = Saver(life.run, life.training)
+    saver.archive = Archive(tmp_path, life.journal, life.coverage, keep=True)
+    saver.finish(life.gate.roster.state())
     life.journal.mark(life.training.publish())
     life.receive(*range(7, PARCELS + 1))
     life.die()
@@ -103,6 +112,76 @@ def test_the_replay_is_the_same_again(quick, first):
     assert life.coverage.position == first.coverage.position
     assert "epoch 2, 96 steps, 2 updates, 96 transitions" in sentence
     life.die()
+
+
+def test_the_hash_of_the_replay_is_the_same_at_the_same_place(quick, first, caplog):
+    """Printed with the checkpoint, after six parcels, and again when these are back; the six after it do not matter."""
+    with caplog.at_level("INFO"):
+        life, _ = next_life(quick, first)
+    life.die()
+    (line,) = re.findall(r"the replay is (\w{32}) as of journal (2:\d+), as it was when the checkpoint was taken", caplog.text)
+    saved = checkpoint.load(first.run.folder).facts
+    assert line == (saved[REPLAY_HASH], str(Position(*saved[POSITION])))
+    assert saved[REPLAY_HASH] != life.coverage.digest(life.training.replay.size)
+
+
+def test_another_replay_than_that_of_the_checkpoint_is_named(quick, first, caplog):
+    """A parcel that is no longer in the journal, as after damage: the hash tells."""
+    path = folder.path_of(first.run.folder / folder.NAME, 1)
+    messages = [r for _, r in folder.read(path.parent) if isinstance(r, Record) and r.kind is Kind.MESSAGE]
+    data = bytearray(path.read_bytes())
+    data[messages[1].start + 40] ^= 1
+    path.write_bytes(data)
+    life, _ = next_life(quick, first)
+    life.die()
+    assert "are damaged although good records follow" in caplog.text
+    assert "other rows are in it" in caplog.text
+    assert life.training.steps == 8 * (PARCELS - 1)
+
+
+def test_a_journal_that_ends_before_the_checkpoint_is_named(quick, first, caplog):
+    """Somebody took its end away: what was acknowledged is gone, and that is said."""
+    path = folder.path_of(first.run.folder / folder.NAME, 1)
+    messages = [r for _, r in folder.read(path.parent) if isinstance(r, Record) and r.kind is Kind.MESSAGE]
+    for number in folder.numbers(path.parent)[1:]:
+        folder.path_of(path.parent, number).unlink()
+    path.write_bytes(path.read_bytes()[: messages[3].end])
+    life, _ = next_life(quick, first)
+    life.die()
+    assert "the journal ends at 1:" in caplog.text
+    assert "before the place of the checkpoint, 2:" in caplog.text
+
+
+def test_who_took_part_has_the_same_index_and_new_starts(quick, first):
+    """A life that goes on keeps its place; another life of that name gets its index, and a start that no earlier epoch gave out."""
+    life, _ = next_life(quick, first)
+    life.die()
+    same, next_ = (life.gate.roster.join("box-1", incarnation, 0.0) for incarnation in (7, 8))
+    assert (same.index, same.start) == (0, 0)
+    assert (next_.index, next_.start) == (0, 1 << 20)
+    assert life.gate.roster.join("box-2", 1, 0.0).index == 1
+
+
+def test_what_is_random_in_the_network_goes_on(quick, first):
+    """Torch's own generator is where it was when the checkpoint was taken."""
+    torch.manual_seed(1)
+    Saver(first.run, first.training).finish()
+    expected = torch.rand(3)
+    torch.manual_seed(2)
+    next_life(quick, first)[0].die()
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_samples_count_as_they_were_drawn(quick, first):
+    """16 of two updates, and of one that was published and lost another 8, whatever the batches will be."""
+    first.training.pacing.samples = 100
+    Saver(first.run, first.training).finish()
+    past = resume.recover(first.run, durable=False)
+    past = dataclasses.replace(past, marker=dataclasses.replace(past.marker, updates=3))
+    life = Life(quick, first.run.folder, past)
+    resume.restore(first.run.folder, life.training, life.coverage, past)
+    life.die()
+    assert (life.training.updates, life.training.pacing.samples) == (3, 108)
 
 
 def test_the_next_life_has_a_higher_epoch_and_forgets_no_number(quick, first):

@@ -4,7 +4,8 @@ import msgpack
 import pytest
 
 from learner import manifest
-from learner.journal.archive import POSITION, REPLAY_FROM, Archive, needed_from
+from learner.journal import archive
+from learner.journal.archive import POSITION, REPLAY_FROM, REPLAY_HASH, TABLE, Archive, needed_from
 from learner.journal.coverage import Coverage
 from learner.journal.folder import Position
 
@@ -13,6 +14,7 @@ class Listener:
     """Stands in for a journal."""
 
     below = None
+    table = 6, b"a table"
 
     def forget_before(self, segment):
         self.below = segment
@@ -46,9 +48,25 @@ def test_pruning_asks_for_what_is_needed_unless_all_is_kept(tmp_path):
     checkpoints(tmp_path, {POSITION: [3, 0], REPLAY_FROM: 2})
     coverage, journal = Coverage(), Listener()
     coverage.inserted(10, Position(5, 640))
-    archive = Archive(tmp_path, journal, coverage, keep=True)
-    archive.prune()
+    one = Archive(tmp_path, journal, coverage, keep=True)
+    one.prune()
     assert journal.below is None
-    assert archive.place(10) == {POSITION: [5, 640], REPLAY_FROM: 5}
+    said = {POSITION: [5, 640], REPLAY_FROM: 5, REPLAY_HASH: coverage.digest(10), TABLE: [6, b"a table"]}
+    assert one.place(10) == said
     Archive(tmp_path, journal, coverage, keep=False).prune()
     assert journal.below == 2
+
+
+def test_each_segment_is_synced_once_it_is_whole(tmp_path, monkeypatch):
+    """Those up to the checkpoint's place, and the names in their folder; of those before only the last one again, which has grown."""
+    synced = []
+    monkeypatch.setattr(archive.durable, "sync", lambda path: synced.append(path.name))
+    (tmp_path / "journal").mkdir()
+    for number in range(1, 5):
+        (tmp_path / "journal" / f"{number:08}.log").touch()
+    one = Archive(tmp_path, Listener(), Coverage(), keep=True)
+    one.secure(2)
+    assert synced == ["00000001.log", "00000002.log", "journal"]
+    synced.clear()
+    one.secure(3)
+    assert synced == ["00000002.log", "00000003.log", "journal"]

@@ -20,3 +20,20 @@ def test_nothing_inserted_needs_nothing():
     """Before the first parcel the place is before everything."""
     coverage = Coverage()
     assert (coverage.position, coverage.oldest_segment(0)) == (START, 0)
+
+
+def digest(*parcels, size=20):
+    """The hash after parcels of 10 rows, each given as its segment and the digest of what is before its end there."""
+    coverage = Coverage()
+    for segment, chained in parcels:
+        coverage.inserted(10, Position(segment, 100, chained))
+    return coverage.digest(size)
+
+
+def test_the_hash_tells_other_parcels_another_order_and_another_size():
+    """It is of what the replay holds, and of nothing before: a life that began later, with the same rows, has the same."""
+    one = digest((1, 11), (2, 21), (2, 22))
+    assert one == digest((2, 21), (2, 22))
+    assert one != digest((1, 11), (2, 21), (2, 23))
+    assert one != digest((1, 11), (2, 21), (3, 22))
+    assert one != digest((1, 11), (2, 21), (2, 22), size=10)

@@ -7,6 +7,7 @@ import pytest
 from common.errors import ConfigurationError
 from common.wire import Envelope
 from learner.journal import content, folder
+from learner.journal import format as form
 from learner.journal.content import Marker, Refusal
 from learner.journal.folder import Position
 from learner.journal.format import Kind, Record
@@ -28,7 +29,7 @@ def test_a_parcel_is_on_disk_before_it_is_handed_on_and_settled(desk, tmp_path):
     (record,) = records(tmp_path, Kind.MESSAGE)
     assert bytes(record.payload) == accepted.frame
     assert parcel is accepted.parcel
-    assert end == Position(1, record.end)
+    assert (end, end.digest) == (Position(1, record.end), form.chained(0, accepted.frame))
     assert one.disk.calls[-2:] == ["write", "sync"]
 
 
