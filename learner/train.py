@@ -10,6 +10,7 @@ import torch
 from common import log as logs
 from common import sockets
 from common.config import Loaded, resolved_toml
+from common.delivery.inbox import LIVES
 from common.lifecycle import Stop, signals
 from common.messages import State
 from common.plugins import import_packages
@@ -66,7 +67,7 @@ def train_in(run: Run, config: LearnerConfig, started_at: float) -> int:
     past = recover(run, durable=config.durability == "fsync") if run.resumed else None
     with run.attempt():
         learner = build.learner(config, run, where, *((past.inbox, past.members) if past is not None else ()))
-    log.info("memory: %s", learner.training.replay.memory)
+    log.info("memory: %s; at most %d lives of actors are remembered", learner.training.replay.memory, LIVES)
     stop = Stop()
     overview = Overview(config, run, learner.training, str(where))
     with signals(stop), Children(run.folder / "logs") as children:

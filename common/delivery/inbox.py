@@ -10,7 +10,9 @@ from common.messages import Credit, Line
 
 LATELY_S = 30.0  # a life heard within it has its line in the beacon
 
+LIVES = 1 << 16  # with anything to remember, which is never forgotten: some 60 MB of them
 OUT_OF_RANGE = "number out of range"
+TOO_MANY = "too many lives"
 
 
 class Admission(Enum):
@@ -45,19 +47,25 @@ class InboxState(TypedDict):
 
 
 class Inbox:
-    """What a learner received for one policy: each number of each life of each actor counts once. Nothing is forgotten within a run."""
+    """What a learner received for one policy: each number of each life of each actor counts once. Nothing is forgotten within a run.
+
+    There is room for so many lives; one more that sends parcels is refused. One that only ever said hello takes no room.
+    """
 
     def __init__(self, epoch: int = 1) -> None:
         self.epoch = epoch  # which start of the learner within the run this is
         self.ledger = Intake()
         self.lost = 0  # numbers that an actor no longer holds and that never arrived: a breach, to be reported
-        self._lives: dict[tuple[str, int], Life] = {}
-        self._heard: dict[tuple[str, int], Life] = {}  # those heard lately, for the beacon
+        self._lives: dict[tuple[str, int], Life] = {}  # those of which anything must be remembered
+        self._heard: dict[tuple[str, int], Life] = {}  # those heard lately, the latest at the end: they have their lines in the beacon
 
     def admit(self, actor: str, incarnation: int, sequence: int, base: int, now: float) -> Admission:
         """Whether a number is new. If so it is pending: it must be committed, after it was refused or kept durably."""
         life = self._hear(actor, incarnation, now)
         self.ledger.received += 1
+        if not self._remembers((actor, incarnation), life):
+            self.ledger.refuse(TOO_MANY)
+            return Admission.BEYOND
         if 1 <= base <= sequence and base > life.base:
             self.lost += life.rebase(base)
         if life.has(sequence):
@@ -90,7 +98,8 @@ class Inbox:
         """A hello, report or bye says where the actor's unacknowledged numbers begin."""
         life = self._hear(actor, incarnation, now)
         life.told = None
-        self.lost += life.rebase(base)
+        if base > life.base and self._remembers((actor, incarnation), life):
+            self.lost += life.rebase(base)
 
     def lines(self, now: float, credit: Callable[[str, int], Credit], *, everyone: bool = False) -> tuple[Line, ...]:
         """The beacon's lines: for each life heard lately of which there is something new to tell, or for all of them."""
@@ -142,7 +151,17 @@ class Inbox:
         key = actor, incarnation
         life = self._lives.get(key)
         if life is None:
-            life = self._lives[key] = Life()
+            life = self._heard.get(key) or Life()
         life.heard_at = now
+        self._heard.pop(key, None)
         self._heard[key] = life
+        if len(self._heard) > LIVES:
+            del self._heard[next(iter(self._heard))]  # its line comes when it is heard again
         return life
+
+    def _remembers(self, key: tuple[str, int], life: Life) -> bool:
+        """Whether this life is among those never forgotten: from now on, if there is room."""
+        if key not in self._lives and len(self._lives) >= LIVES:
+            return False
+        self._lives[key] = life
+        return True

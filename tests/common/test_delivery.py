@@ -523,6 +523,31 @@ def test_a_life_not_heard_lately_has_no_line() -> None:
     assert told(box, 32.0).highest == 1
 
 
+def test_an_inbox_remembers_so_many_lives_and_refuses_the_parcels_of_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here two: they are never forgotten. Of the third nothing is noted down, also not what its hello says that it no longer holds."""
+    monkeypatch.setattr("common.delivery.inbox.LIVES", 2)
+    box = inbox(1)
+    assert box.admit("second", 8, 1, 1, 0.0) is Admission.NEW
+    box.commit("second", 8, 1)
+    assert box.admit("third", 9, 1, 1, 0.0) is Admission.BEYOND
+    box.rebase("third", 9, 5, 0.0)
+    assert (box.ledger.refused, box.ledger.balanced, box.lost) == ({"too many lives": 1}, True, 0)
+    assert [life["actor"] for life in box.state()["lives"]] == ["actor", "second"]
+    assert box.admit("actor", LIFE, 1, 1, 99.0) is Admission.DUPLICATE
+    assert box.admit("second", 8, 2, 1, 99.0) is Admission.NEW
+
+
+def test_strangers_who_only_say_hello_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: those heard last have their lines, none is in a checkpoint, and an honest actor is taken as ever."""
+    monkeypatch.setattr("common.delivery.inbox.LIVES", 3)
+    box = Inbox()
+    for stranger in range(100):
+        box.rebase("mallory", stranger, 1, 0.0)
+    assert [line.incarnation for line in box.lines(0.0, granted(), everyone=True)] == [97, 98, 99]
+    assert box.admit("actor", LIFE, 1, 1, 0.0) is Admission.NEW
+    assert [life["actor"] for life in box.state()["lives"]] == ["actor"]
+
+
 def test_a_checkpoint_holds_what_is_durable() -> None:
     """The next start has one epoch more, the same numbers and refusals, and books that add up; what was being written is new again."""
     box = inbox(1, 3, 4, committed=False)

@@ -260,9 +260,10 @@ class Simulation:
         learner = self._learners[0]
         lives = {(life["actor"], life["incarnation"]): life for life in learner.inbox.state()["lives"]}
         for actor in self._actors.values():
-            life = lives[actor.name, actor.outbox.incarnation]
-            forgotten = not life["refused"] and not life["beyond"] and life["kept"] == actor.outbox.base - 1
-            self.oracle.require(forgotten, "a drained life is a single number")
+            life = lives.get((actor.name, actor.outbox.incarnation))
+            kept = life["kept"] if life else 0  # nothing is remembered of a life that sent nothing yet
+            forgotten = life is None or not (life["refused"] or life["beyond"])
+            self.oracle.require(forgotten and kept == actor.outbox.base - 1, "a drained life is a single number")
             ledger = actor.outbox.ledger
             self.oracle.require(ledger.sent.parcels == ledger.waiting.parcels == 0, "nothing is on the way")
         self.oracle.require(learner.inbox.lost <= self.oracle.unanswered, "nothing is lost but what was given up")
