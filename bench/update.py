@@ -20,6 +20,7 @@ from common.trajectory import Parcel
 from learner.algorithms.dqn import DQN
 from learner.algorithms.networks import q_network
 from learner.algorithms.settings import DQNSettings
+from learner.guard import Guard
 from learner.replay.protocol import Batch
 
 BATCH, CAPACITY, UPDATES = 128, 100_000, 300
@@ -35,10 +36,10 @@ def main() -> None:
     replay = algorithm.replay(SPEC, capacity=CAPACITY, batch_size=BATCH, seed=0)
     while replay.size < CAPACITY:
         replay.add(parcel())
-    batch = replay.sample(0)
+    batch, guard = replay.sample(0), Guard()
     arms: dict[str, Callable[[int], object]] = {
-        "update": lambda _: algorithm.apply(algorithm.gradients(batch)),
-        "sampled": lambda update: algorithm.apply(algorithm.gradients(replay.sample(update))),
+        "update": lambda _: guarded_update(algorithm, guard, batch),
+        "sampled": lambda update: guarded_update(algorithm, guard, replay.sample(update)),
         "bare": bare_update(batch),
     }
     rates: dict[str, list[float]] = {name: [] for name in arms}
@@ -48,6 +49,13 @@ def main() -> None:
     medians = {f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()}
     figures = ratio("ratio", rates["update"], rates["bare"]) | ratio("sampled_ratio", rates["sampled"], rates["bare"])
     print(json.dumps({"bench": "update", "batch": BATCH, **medians, **figures}))
+
+
+def guarded_update(algorithm: DQN, guard: Guard, batch: Batch) -> None:
+    """What training does with a batch."""
+    gradients = algorithm.gradients(batch)
+    if guard.admits(gradients):
+        algorithm.apply(gradients)
 
 
 def bare_update(batch: Batch) -> Callable[[int], None]:

@@ -25,6 +25,12 @@ class EnvironmentFailure(FarflungError):
     exit_code = 70
 
 
+class Diverged(FarflungError):
+    """Training whose numbers are no longer finite, and that nothing is left to go back to."""
+
+    exit_code = 65
+
+
 class Refused(FarflungError):
     """A message that is not taken; `reason` is the name under which it is counted."""
 

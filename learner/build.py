@@ -5,6 +5,7 @@ import logging
 import secrets
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -62,6 +63,7 @@ def learner(
     inbox = inbox or Inbox(FIRST_EPOCH)
     epoch = inbox.epoch
     training = Training(final, algorithm, replay, pacing(config), epoch)
+    training.last_good = partial(checkpoint.last_good, run.folder)
     snapshots = Snapshots()
     first_start = (epoch - FIRST_EPOCH) * STARTS
     roster = Roster(first_start) if members is None else Roster.restore(members, time.monotonic(), first_start)

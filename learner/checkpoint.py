@@ -13,8 +13,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, Diverged
 from learner.durable import sync
+from learner.guard import ADVICE
 from learner.manifest import FACTS, FOLDER, MANIFEST, TENSORS, facts
 from learner.manifest import kept as _manifest
 
@@ -65,6 +66,13 @@ def load(run_folder: Path) -> Checkpoint:
         except ConfigurationError as error:
             log.error("%s; taking the one before it", error)  # noqa: TRY400  # the sentence says all
     return _read(run_folder, kept[0])
+
+
+def last_good(run_folder: Path) -> Mapping[str, torch.Tensor]:
+    """The tensors to go back to when training broke down: those of the newest checkpoint, since only what is finite is saved."""
+    if not _manifest(run_folder):
+        raise Diverged(f"there is no checkpoint yet to go back to: {ADVICE}")
+    return load(run_folder).tensors
 
 
 def _read(run_folder: Path, name: str) -> Checkpoint:

@@ -40,6 +40,7 @@ def scalars(status: Status) -> dict[str, float]:
         "train/loss": status.loss,
         "train/learning_rate": status.learning_rate,
         "train/n_updates": status.updates,
+        "train/skipped_updates": status.skipped,
         "train/updates_per_second": status.updates_per_second,
         "train/version": status.version,
         "pacing/replay_ratio": status.ratio_held,

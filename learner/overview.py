@@ -36,6 +36,7 @@ class Overview:
         if self._moved != (training.steps, training.updates):
             self._moved, self._moved_at = (training.steps, training.updates), seconds
         suspicion = [progress.suspicion.verdict] if progress.suspicion.verdict else []
+        broken = [training.guard.sentence] if training.guard.sentence else []
         metrics: dict[str, float | None] = {name: float(value) for name, value in training.metrics.items()}
         return Status(
             run=self._run.identity,
@@ -53,6 +54,7 @@ class Overview:
             steps_target=config.steps or None,
             until=config.until,
             updates=training.updates,
+            skipped=training.guard.skipped,
             epoch=training.version.epoch,
             version=training.version.number,
             episodes=progress.episodes,
@@ -78,7 +80,7 @@ class Overview:
             lost=view.lost,
             refused=dict(view.refused),
             actors=view.actors,
-            problems=(*suspicion, *view.problems, *self.problems),
+            problems=(*suspicion, *broken, *view.problems, *self.problems),
             metrics=metrics,
         )
 

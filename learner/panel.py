@@ -244,6 +244,9 @@ def _problems(status: Status) -> list[Text]:
     found = []
     if status.lost:
         found.append(Text(f"{count(status.lost)} parcels lost: please report this", "bold red"))
+    if status.skipped:
+        what = f"{count(status.skipped)} of {count(status.updates)} updates: loss or gradients were not finite"
+        found.append(Text.assemble(("skipped".ljust(LABEL), "dim"), (what, "bold red")))
     if status.refused:
         reasons = ", ".join(f"{reason} {count(number)}" for reason, number in sorted(status.refused.items(), key=lambda item: -item[1]))
         found.append(Text.assemble(("refused".ljust(LABEL), "dim"), (reasons, "yellow")))

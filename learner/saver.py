@@ -96,7 +96,7 @@ class Saver:
         }
         facts |= {"roster": roster} if roster is not None else {}
         place = self.archive.place(training.replay.size) if self.archive is not None else {}
-        return Checkpoint(training.algorithm.state(), facts | place)
+        return Checkpoint(training.state(), facts | place)
 
     def _write(self, taken: Checkpoint, pause_s: float) -> None:
         """The journal first, up to the place that the checkpoint names; then the checkpoint; then what neither needs may go."""

@@ -67,6 +67,7 @@ class Status:
     steps_target: int | None = None
     until: str = ""  # the goal as it was written
     updates: int = 0
+    skipped: int = 0  # of these, without a step: loss or gradients were not finite
     epoch: int = 0
     version: int = 0
 

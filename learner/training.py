@@ -1,20 +1,25 @@
 """Training: the owner of replay, pacing and algorithm. It knows no sockets, no threads and no clock; every mode drives it."""
 
 import hashlib
+import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 
+from common.errors import Diverged
 from common.spec import OBSERVATIONS, Spec
 from common.telemetry import History, Spread
 from common.trajectory import Parcel, Results
 from common.weights import Version, Weights, pack
-from learner.algorithms.protocol import Algorithm
+from learner.algorithms.protocol import Algorithm, Gradients
 from learner.graph import state_arrays
+from learner.guard import IN_A_ROW, Guard, Watch
 from learner.pacing import Pacing
-from learner.replay.protocol import Replay
+from learner.replay.protocol import Batch, Replay
+
+log = logging.getLogger(__name__)
 
 RECENT = 100  # episodes that a mean return is taken over
 SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported
@@ -33,7 +38,10 @@ class Training:
         self.published_updates = 0
         self.progress = Progress()
         self.metrics: Mapping[str, torch.Tensor] = {}
+        self.guard = Guard()
+        self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing  # what the last checkpoint restores; raises where none is
         self._module = algorithm.policy()
+        self._weights_watch, self._state_watch = Watch(_as_tensors(self._weights())), Watch(algorithm.state())
 
     @property
     def steps(self) -> int:
@@ -48,33 +56,74 @@ class Training:
         self.progress.count(parcel, self.version)
 
     def update(self) -> None:
-        """One batch, one gradient step."""
+        """One batch, one gradient step; none where the guard does not admit it, and the batch counts all the same."""
         batch = self.replay.sample(self.updates)
         gradients = self.algorithm.gradients(batch)
-        self.algorithm.apply(gradients)
-        if gradients.priorities is not None:
-            self.replay.prioritise(batch.indices, gradients.priorities.detach().cpu().numpy())
+        if self.guard.admits(gradients):
+            self._step(batch, gradients)
+        elif self.guard.despairs:
+            self._go_back(f"{IN_A_ROW} updates in a row had a loss or gradients that were not finite")
         self.metrics = gradients.metrics
         self.updates += 1
         self.pacing.sampled(len(batch.actions))
 
     def publish(self) -> Weights:
-        """The weights as they are now, under the next version."""
+        """The weights as they are now, under the next version. They are finite."""
+        arrays = self._weights()
+        if broken := self._weights_watch.broken(_as_tensors(arrays)):
+            self._go_back(f"the weights in {broken[0]} were not finite")
+            arrays = self._weights()
         self.version = Version(self.version.epoch, self.version.number + 1)
         self.published_updates = self.updates
         tensors = self.spec.graph.weights
-        block = pack(tensors, state_arrays(self._module, self.spec.graph))
+        block = pack(tensors, arrays)
         return Weights(self.spec.run, self.spec.policy, self.version, self.steps, self.updates, tensors, block)
+
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """A copy of what a checkpoint has to hold of the algorithm. It is finite."""
+        state = self.algorithm.state()
+        if broken := self._state_watch.broken(state):
+            self._go_back(f"the state of the algorithm in {broken[0]} was not finite")
+            state = self.algorithm.state()
+        return state
 
     @property
     def fingerprint(self) -> str:
         """A hash of the acting weights: two runs that did the same have the same."""
-        return hashlib.blake2b(pack(self.spec.graph.weights, state_arrays(self._module, self.spec.graph)), digest_size=16).hexdigest()
+        return hashlib.blake2b(pack(self.spec.graph.weights, self._weights()), digest_size=16).hexdigest()
 
     @property
     def unpublished(self) -> int:
         """Updates that no version has yet."""
         return self.updates - self.published_updates
+
+    def _step(self, batch: Batch, gradients: Gradients) -> None:
+        self.algorithm.apply(gradients)
+        if gradients.priorities is not None:
+            self.replay.prioritise(batch.indices, gradients.priorities.detach().cpu().numpy())
+
+    def _go_back(self, why: str) -> None:
+        """Take up the last good weights again, loudly. Steps, updates and versions go on from where they are."""
+        self.guard.give_up(why)
+        try:
+            good = self.last_good()
+        except Diverged as error:
+            raise Diverged(f"{why}; {error}") from error
+        self.algorithm.restore(good)
+        self.guard.sentence = f"{why}: the last good checkpoint was taken up again"
+        log.error(self.guard.sentence)
+
+    def _weights(self) -> dict[str, np.ndarray]:
+        """What actors get, as it is now: pack it before the next update."""
+        return state_arrays(self._module, self.spec.graph)
+
+
+def _nothing() -> Mapping[str, torch.Tensor]:
+    raise Diverged("there is nothing to go back to")
+
+
+def _as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class Progress:

@@ -141,6 +141,21 @@ class Corridor(gymnasium.Env):
         return np.eye(self._cells + 1, self._cells, dtype=np.float32)[self._cell]
 
 
+class Spoilt(Corridor):
+    """A corridor in which one number of the fifth step of this environment is odd: the reward, or with `seen` the observation."""
+
+    def __init__(self, odd: str = "nan", seen: bool = False) -> None:
+        super().__init__()
+        self._odd, self._spoils_seen, self._steps = float(odd), seen, 0
+
+    def step(self, action: Any) -> Outcome:
+        self._steps += 1
+        seen, reward, *ends, facts = super().step(action)
+        if self._steps != 5:
+            return seen, reward, *ends, facts
+        return (seen * 0 + self._odd, reward, *ends, facts) if self._spoils_seen else (seen, self._odd, *ends, facts)
+
+
 class Echo(gymnasium.Env):
     """Shows the continuous action it was given, then spoils it; with `wrong`, shows something else than its space says."""
 
@@ -180,7 +195,7 @@ def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
     return lambda num_envs, **arguments: SyncVectorEnv([lambda: environment(**arguments)] * num_envs, autoreset_mode=mode)
 
 
-for _environment in (Stamp, Parts, Picture, Faulty, Stuck, Corridor, Echo, Odd, Homeless):
+for _environment in (Stamp, Parts, Picture, Faulty, Stuck, Corridor, Spoilt, Echo, Odd, Homeless):
     gymnasium.register(f"toys/{_environment.__name__}-v0", _environment)
 for _environment in (Stamp, Parts, Faulty):
     for _mode in AutoresetMode:

@@ -75,13 +75,16 @@ class DQN:
             tensors=dict(zip(self._names, tensors, strict=True)),
             metrics={"loss": loss.detach(), "value": values.detach().mean()},
             priorities=None if batch.weights is None else (targets - values.detach()).abs(),
+            joined=torch.cat([tensor.ravel() for tensor in tensors]),
         )
 
     def apply(self, gradients: Gradients) -> None:
         """One step of Adam along the clipped gradient; then the target network follows."""
-        gradient = torch.cat([gradients.tensors[name].ravel() for name in self._names])
+        gradient = gradients.joined
+        if gradient is None:
+            gradient = torch.cat([gradients.tensors[name].ravel() for name in self._names])
         if self.settings.max_gradient_norm:
-            gradient *= (self.settings.max_gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1)
+            gradient = gradient * (self.settings.max_gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1)
         self._weights.grad = gradient
         self._optimizer.step()
         self._updates += 1

@@ -20,10 +20,13 @@ class Gradients:
     tensors: Mapping[str, torch.Tensor]  # by parameter name of the trained module
     metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: to read one waits for it, so read few
     priorities: torch.Tensor | None = None  # [B] float32: for replays that sample by them
+    joined: torch.Tensor | None = None  # all tensors in one row, where the algorithm has that anyway: one look at it is one call
 
 
 class Algorithm(Protocol):
     """A loss and an optimizer, separable: gradients may be computed in one process and applied in another.
+
+    Between the two the learner looks at them: where they, or the metric `loss`, are not finite, `apply` is not called.
 
     A learner makes it as `Class(spec, settings, device=device, seed=seed, model=model)`. The graph of that spec is still empty,
     since it is written from `policy()`; spaces, stack and horizon are final. Whatever is random follows from the seed.
@@ -52,7 +55,7 @@ class Algorithm(Protocol):
     def state(self) -> dict[str, torch.Tensor]:
         """Everything that training changes, by name: weights, targets, the optimizer's moments, counters.
 
-        As copies: a checkpoint is written while training goes on.
+        As copies: a checkpoint is written while training goes on. All of it is finite, but for what held an infinity from the first.
         """
         ...
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, Diverged
 from learner import checkpoint
 from learner.checkpoint import FACTS, MANIFEST, TENSORS, Checkpoint
 
@@ -53,6 +53,16 @@ def test_the_last_three_are_kept(tmp_path):
         checkpoint.save(tmp_path, numbered(number))
     assert (tmp_path / MANIFEST).read_text().split() == listed(tmp_path) == ["000003", "000004", "000005"]
     assert newest(tmp_path) == 5
+
+
+def test_the_newest_is_what_training_goes_back_to(tmp_path):
+    """Its tensors; where there is none yet, the exit code is that of data that cannot be used."""
+    with pytest.raises(Diverged, match="there is no checkpoint yet") as caught:
+        checkpoint.last_good(tmp_path)
+    assert caught.value.exit_code == 65
+    for number in (1, 2):
+        checkpoint.save(tmp_path, numbered(number))
+    assert checkpoint.last_good(tmp_path)["weight"].unique().tolist() == [2.0]
 
 
 def test_nothing_to_load_is_said(tmp_path):

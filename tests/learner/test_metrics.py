@@ -64,6 +64,7 @@ def test_figures_have_the_names_that_stable_baselines_gives_them() -> None:
 def test_other_figures_have_names_of_their_own() -> None:
     """The algorithm's stand under train/ unless they say otherwise; refusals add up; the silent are not present."""
     named = scalars(STATUS)
+    assert named["train/skipped_updates"] == 0.0
     assert (named["train/q_mean"], named["own/figure"], named["parcels/refused"], named["actors/present"]) == (7.5, 1.0, 3.0, 1.0)
 
 

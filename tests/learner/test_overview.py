@@ -79,6 +79,14 @@ def test_suspicious_observations_are_reported(overview, training):
     assert status.problems == ("the observations are all zero", "box-1: environment: no", "local-0 ended")
 
 
+def test_steps_that_were_not_made_are_counted_and_weights_that_were_given_up_named(overview, training):
+    """The guard's books are shown with the updates."""
+    training.guard.skipped = 12
+    training.guard.sentence = "the weights in head.bias were not finite"
+    status = overview.status(View(), 0.0)
+    assert (status.skipped, status.problems) == (12, ("the weights in head.bias were not finite",))
+
+
 def test_old_problems_make_room(overview):
     """However often children die, the list stays short."""
     overview.problems.extend(str(n) for n in range(100))

@@ -129,6 +129,11 @@ def test_losses_refusals_and_problems_stand_at_the_bottom_the_newest_first() -> 
     assert "first" in frame[-2]
 
 
+def test_updates_that_were_skipped_are_counted() -> None:
+    """Whoever looks at a loss that stands still sees why."""
+    assert "skipped     12 of 900 updates: loss or gradients were not finite" in "\n".join(lines(changed(skipped=12, updates=900)))
+
+
 def test_foreign_text_cannot_steer_the_terminal() -> None:
     """Names, reasons and problems come over the network."""
     evil = "\x1b[2J\x07\u202e"

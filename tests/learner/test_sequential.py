@@ -3,6 +3,7 @@
 import time
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from actor.channel import Channel
@@ -121,6 +122,26 @@ def test_what_an_environment_raises_is_shown(play, worlds: ModuleType, quick: Mo
     worlds.Faulty.counts.clear()
     _, rounds, _ = play(steps=60, environment="toys/Faulty-v0", environment_arguments=('{"steps": [5]}',))
     assert any("environment: RuntimeError" in problem for problem in rounds.views[-1].problems)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", ["nan", "inf"])
+@pytest.mark.parametrize(("seen", "column"), [(False, "rewards"), (True, "observations")])
+def test_numbers_that_are_not_finite_are_refused(play, worlds: ModuleType, odd, seen, column):
+    """An environment's NaN or infinity costs its parcel; it is counted, named on both sides, and no row, return or weight has it."""
+    arguments = (f'{{"odd": "{odd}", "seen": {str(seen).lower()}}}',)
+    learner, rounds, (player,) = play(steps=80, environment="toys/Spoilt-v0", environment_arguments=arguments)
+    training, ledger = learner.training, learner.gate.inbox.ledger
+    refused = ledger.refused["nonfinite"]
+    assert 1 <= refused <= 2  # the second: the episode's return, where the episode ends in a later window
+    assert dict(rounds.views[-1].refused) == {"nonfinite": refused}
+    assert any(f"nonfinite: {column} holds NaN or infinity" in problem for problem in rounds.views[-1].problems)
+    assert player.channel.outbox.ledger.refused["nonfinite"].parcels == refused
+    assert training.steps == 80
+    assert np.isfinite(list(training.progress.returns)).all()
+    assert training.updates > 0
+    assert training.guard.skipped == 0
+    assert all(np.isfinite(array).all() for array in training.publish().arrays.values())
 
 
 def test_seats_are_given_back(play, monkeypatch, quick: ModuleType, tmp_path):

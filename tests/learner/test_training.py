@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from common.errors import Diverged
 from common.spec import OBSERVATIONS
 from common.trajectory import Ending
 from common.weights import Version
@@ -41,6 +42,13 @@ class Idle:
 
     def policy(self):
         return self.module
+
+    def state(self):
+        return {"matrix": self.module.weight.detach().clone()}
+
+    def restore(self, state):
+        with torch.no_grad():
+            self.module.weight.copy_(state["matrix"])
 
 
 @pytest.fixture
@@ -184,3 +192,109 @@ def test_priorities_reach_the_replay(stand_ins: ModuleType):
     algorithm.apply = lambda gradients: None
     Training(stand_ins.a_spec(graph=graph), algorithm, counts, counts, 1).update()
     assert heard == [([4, 7], [0.5, 2.0])]
+
+
+def breaking(training, breaks):
+    """Makes the algorithm's gradients NaN in these updates; gives the updates whose steps were made."""
+    algorithm, stepped = training.algorithm, []
+    gradients, apply = algorithm.gradients, algorithm.apply
+
+    def broken(batch):
+        found = gradients(batch)
+        if training.updates not in breaks:
+            return found
+        return Gradients({name: tensor * math.nan for name, tensor in found.tensors.items()}, found.metrics, torch.ones(8))
+
+    algorithm.gradients = broken
+    algorithm.apply = lambda gradients: stepped.append(training.updates) or apply(gradients)
+    return stepped
+
+
+@pytest.fixture
+def learning(quick, tmp_path):
+    """Training with eight rows to learn from, of which no pacing makes an end."""
+    training = quick.a_learner(quick.a_config(warmup=0), tmp_path).training
+    columns = {OBSERVATIONS: np.eye(9, 4, dtype=np.float32), "actions": np.zeros(8, np.int64), "rewards": np.ones(8, np.float32)}
+    training.insert(quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns))
+    return training
+
+
+def finite_weights(weights):
+    return all(np.isfinite(array).all() for array in weights.arrays.values())
+
+
+def test_a_step_that_is_not_finite_is_skipped(learning):
+    """Its batch counts for pacing and sampling; weights, optimizer and priorities never hear of it."""
+    stepped = breaking(learning, {1, 2})
+    learning.replay.prioritise = lambda indices, priorities: pytest.fail("priorities of a step that was not made")
+    learning.update()
+    before = learning.algorithm.state()
+    learning.update()
+    learning.update()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in learning.algorithm.state().items())
+    learning.update()
+    assert (stepped, learning.guard.skipped, learning.updates, learning.pacing.samples) == ([0, 3], 2, 4, 4 * 8)
+    assert finite_weights(learning.publish())
+
+
+def test_after_ten_in_a_row_the_last_good_weights_return_once(learning, caplog):
+    """Loudly; updates count on. Ten more end it, with exit code 65."""
+    breaking(learning, range(2, 100))
+    learning.update()
+    good, fingerprint = learning.state(), learning.fingerprint
+    learning.last_good = lambda: good
+    learning.update()
+    for _ in range(9):
+        learning.update()
+    assert learning.fingerprint != fingerprint
+    learning.update()
+    assert (learning.fingerprint, learning.updates, learning.guard.skipped) == (fingerprint, 12, 10)
+    assert "10 updates in a row had a loss or gradients that were not finite: the last good checkpoint was taken up again" in caplog.text
+    for _ in range(9):
+        learning.update()
+    with pytest.raises(Diverged, match="again after the last good checkpoint was taken up") as caught:
+        learning.update()
+    assert caught.value.exit_code == 65
+    assert finite_weights(learning.publish())
+
+
+def test_without_a_checkpoint_ten_in_a_row_are_the_end(learning, tmp_path):
+    """The sentence says why, and what there is not. A checkpoint that is there by then is found."""
+    breaking(learning, range(100))
+    for _ in range(9):
+        learning.update()
+    with pytest.raises(
+        Diverged, match=r"10 updates in a row .* not finite; there is no checkpoint yet to go back to: lower the learning rate"
+    ):
+        learning.update()
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_weights_that_an_algorithm_spoils_are_never_published(learning, odd):
+    """`apply` is somebody else's code. What goes out is the last good version; a second time it is the end."""
+    good, fingerprint = learning.state(), learning.fingerprint
+    learning.last_good = lambda: good
+
+    def spoil():
+        with torch.no_grad():
+            next(iter(learning.algorithm.policy().parameters())).view(-1)[0] = odd
+
+    spoil()
+    assert finite_weights(learning.publish())
+    assert learning.fingerprint == fingerprint
+    assert "the weights in " in learning.guard.sentence
+    spoil()
+    with pytest.raises(Diverged):
+        learning.publish()
+
+
+def test_a_state_that_an_algorithm_spoils_is_never_saved(learning):
+    """A moment of the optimizer is enough: the weights would follow."""
+    learning.update()
+    good = learning.state()
+    learning.last_good = lambda: good
+    moment = next(tensor for tensor in learning.algorithm._optimizer.state.values())["exp_avg"]
+    moment[0] = math.nan
+    saved = learning.state()
+    assert torch.equal(saved["optimizer.exp_avg"], good["optimizer.exp_avg"])
+    assert "optimizer.exp_avg" in learning.guard.sentence

@@ -143,7 +143,7 @@ class Shell:
 
     def __init__(self, folder: Path, context: sockets.Context) -> None:
         self.folder = folder
-        self._context = context
+        self.context = context
         self._programs: list[Program] = []
 
     def start(self, *words: object, kind: type[Program] = Program, **variables: str) -> Any:
@@ -156,7 +156,7 @@ class Shell:
         """A learner that is on its way; `listens()` waits for it."""
         common = ("--port", port, "--run-dir", self.folder / "runs", "--ui", "lines")
         made: Learner = self.start("learner", *common, *flags, kind=Learner, **variables)
-        made.context = self._context
+        made.context = self.context
         return made
 
     def actor(self, address: Address, *flags: object, **variables: str) -> Program:
