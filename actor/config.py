@@ -21,12 +21,14 @@ class ActorConfig:
     address: Annotated[str, LINK] = "127.0.0.1:5555"
     """The learner: HOST, HOST:PORT or [IPV6]:PORT."""
     _: KW_ONLY
+    keys: Annotated[str, LINK, Parameter(show_default=False)] = ""
+    """Key file, from the learner's machine; by default ~/.config/farflung/actor.key if that is there and the learner is elsewhere."""
     feed_port: Annotated[int | None, LINK] = None
     """The learner's feed, where it is not the next port."""
     policy: Annotated[str, LINK] = "default"
     """The policy to act for."""
     name: Annotated[str, LINK, Parameter(show_default=False)] = ""
-    """This actor's name; by default host and a random number."""
+    """This actor's name; by default host and a random number. With keys their label comes before it."""
     environments: Annotated[int, WORLD, Parameter(name="--envs")] = 1
     """Environments in this process."""
     vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False

@@ -9,6 +9,7 @@ import zmq
 from actor.channel import Channel
 from common import sockets
 from common.address import Address
+from common.keys import ClientKeys
 from common.log import once_every
 from common.membership import Action
 from common.sockets import Context
@@ -19,10 +20,17 @@ log = logging.getLogger(__name__)
 class Link:
     """An actor's connection to the learner at an address. It dials out, and goes on by itself whenever the learner returns."""
 
-    def __init__(self, context: Context, address: Address, channel: Channel, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        context: Context,
+        address: Address,
+        channel: Channel,
+        clock: Callable[[], float] = time.monotonic,
+        keys: ClientKeys | None = None,
+    ) -> None:
         self.address = address
         self.channel = channel
-        self._context, self._clock = context, clock
+        self._context, self._clock, self._keys = context, clock, keys
         self._private: bytes | None = None  # as subscribed
         self._connected = False
         now = clock()
@@ -59,8 +67,8 @@ class Link:
 
     def _build(self, now: float) -> None:
         self._private = self.channel.private
-        self._feed = sockets.feed_subscriber(self._context, self.address, self.channel.subscriptions)
-        self._push = sockets.experience_sender(self._context, self.address)
+        self._feed = sockets.feed_subscriber(self._context, self.address, self.channel.subscriptions, keys=self._keys)
+        self._push = sockets.experience_sender(self._context, self.address, keys=self._keys)
         self.channel.rebuilt(now)
 
     def _drop(self) -> None:

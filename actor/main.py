@@ -29,11 +29,13 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     from actor.rollout import Rollout
     from actor.worker import Means
     from common import sockets
+    from common.keys import client_keys_for, full_name
     from common.plugins import import_packages
     from common.receipts import Receipts
 
     asked = loaded.config
-    name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
+    keys = client_keys_for(asked.learner, asked.keys)
+    name = full_name(keys, asked.name or default_name(socket.gethostname(), secrets.randbits(24)))
     log = logs.start("actor", name, asked.log_level)
     import_packages(asked.imports)
     stop = Stop()
@@ -45,7 +47,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
         channel.write_receipts(Receipts(Path(asked.acknowledged)))
     means = Means(asked.environments, channel.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat)
     with lifecycle.signals(stop), sockets.context() as context:
-        link = Link(context, asked.learner, channel)
+        link = Link(context, asked.learner, channel, keys=keys)
         try:
             Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once).run(asked.evaluate)
         except Exception as error:

@@ -24,6 +24,7 @@ from common import sockets
 from common.address import parse_address
 from common.delivery import Ledger, WhenFull
 from common.errors import ConfigurationError
+from common.keys import client_keys_for, full_name
 from common.messages import State
 from common.names import default_name
 from common.spec import Spec
@@ -51,6 +52,8 @@ class ActorSession:
       0 for a robot, which cannot stand still. While the learner is away it does not wait: windows are kept, up to `waiting_bytes`.
     - when these are full, until the learner is back (the default); with `when_full=WhenFull.DROP_OLDEST` it never waits for that: the
       oldest window is dropped, and counted in the ledger.
+
+    `keys` is a key file, as `actor --keys` takes it.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ActorSession:
         *,
         policy: str = "default",
         name: str = "",
+        keys: str = "",
         feed_port: int | None = None,
         join_within_s: float = math.inf,
         patience_s: float = math.inf,
@@ -67,7 +71,8 @@ class ActorSession:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         where = parse_address(address, feed_port)
-        name = name or default_name(socket.gethostname(), secrets.randbits(24))
+        key_pair = client_keys_for(where, keys)
+        name = full_name(key_pair, name or default_name(socket.gethostname(), secrets.randbits(24)))
         self._clock, self._patience_s = clock, patience_s
         self._steps = self._episodes = 0
         self._acted_at = self._pumped_at = clock()
@@ -75,7 +80,7 @@ class ActorSession:
         self._scores = Scores(1)
         self._channel = Channel(policy, name, seats=1, when_full=when_full, waiting_bytes=waiting_bytes)
         self._context: sockets.Context | None = sockets.context()
-        self._link = Link(self._context, where, self._channel, clock)
+        self._link = Link(self._context, where, self._channel, clock, key_pair)
         try:
             self._joined = self._join(join_within_s)
             self._seat = Seat(self._joined, self._scores)

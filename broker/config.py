@@ -21,10 +21,14 @@ class BrokerConfig:
     upstreams: Annotated[tuple[str, ...], LEARNERS, Parameter(show_default=False)] = ()
     """Learners, or brokers in front of them: HOST, HOST:PORT or [IPV6]:PORT, one or several."""
     _: KW_ONLY
+    upstream_keys: Annotated[str, LEARNERS, Parameter(show_default=False)] = ""
+    """This broker's own key file, of role broker, where the learners have keys."""
     queue: Annotated[int, LEARNERS] = 64 << 20
     """Bytes that may wait for each of them; what does not fit is dropped, and sent again by the actors."""
     bind: Annotated[str, FRONT] = "127.0.0.1"
     """Address to listen on."""
+    keys: Annotated[str, FRONT, Parameter(show_default=False)] = ""
+    """Folder that `learner keys` made: only whoever has one of its keys is let in, and everything is encrypted."""
     insecure: Annotated[bool, FRONT, Parameter(negative=())] = False
     """Listen beyond this machine although nothing is encrypted and everybody may send."""
     port: Annotated[int, FRONT] = 5555
@@ -50,4 +54,4 @@ class BrokerConfig:
     @property
     def address(self) -> Address:
         """Where to listen."""
-        return listening(self.bind, self.port, self.feed_port, self.insecure)
+        return listening(self.bind, self.port, self.feed_port, self.insecure, self.keys, "broker HOST")

@@ -14,6 +14,8 @@ from broker.upstream import Upstream
 from common import sockets, topics, wire
 from common.address import Address
 from common.errors import ConfigurationError, Refused
+from common.front import Front
+from common.keys import ClientKeys, ServerKeys
 from common.lifecycle import Stop
 from common.log import once_every
 from common.messages import Telemetry
@@ -39,13 +41,17 @@ class Link:
         capacity: int,  # bytes queued for each upstream
         name: str,
         clock: Callable[[], float] = time.monotonic,
+        keys: ServerKeys | None = None,
+        upstream_keys: ClientKeys | None = None,
     ) -> None:
-        self.address, self._pull, self._feed = sockets.listen(context, address, 1, sockets.RELAY_MESSAGES)
+        self._front = Front(context, address, 1, sockets.RELAY_MESSAGES, keys)
+        self.address = self._front.address
         self._name, self._life, self._clock = name, secrets.randbits(63), clock
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
         self._started_at = self._told_at = now = clock()
-        self._upstreams = [Upstream(context, learner, capacity, self._subscriptions.topics, now) for learner in learners]
+        wanted = self._subscriptions.topics
+        self._upstreams = [Upstream(context, learner, capacity, wanted, now, upstream_keys) for learner in learners]
         self._received = self._said = self._largest = 0
         self._refused: Counter[str] = Counter()
 
@@ -56,7 +62,7 @@ class Link:
             now = self._clock()
             self._hear_subscriptions()
             self._hear_upstreams(ready, now)
-            if self._pull in ready:
+            if self._front.pull in ready:
                 self._hear_experience()
             self._look_after(now)
 
@@ -77,26 +83,37 @@ class Link:
         for upstream in self._upstreams:
             upstream.flush(self._clock())
             upstream.close()
-        self._pull.close(linger=0)
-        self._feed.close(linger=sockets.GOODBYE_MS)
+        self._front.close(linger_ms=0)
 
     def _wait(self, stop: Stop) -> set[object]:
         """Until there is something to hear, room for what waits, or time to look around; gives the sockets that have something."""
-        wanted: list[tuple[Stop | sockets.Socket, int]] = [(stop, zmq.POLLIN), (self._pull, zmq.POLLIN), (self._feed, zmq.POLLIN)]
+        wanted: list[tuple[Stop | sockets.Socket, int]] = [(stop, zmq.POLLIN)]
+        wanted += [(self._front.pull, zmq.POLLIN), (self._front.feed, zmq.POLLIN)]
         wanted += [(upstream.feed, zmq.POLLIN) for upstream in self._upstreams]
         wanted += [(upstream.push, zmq.POLLOUT) for upstream in self._upstreams if len(upstream.backlog)]
         return {socket for socket, _ in zmq.zmq_poll(wanted, POLL_MS)}
 
     def _hear_subscriptions(self) -> None:
-        while int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
-            word = self._feed.recv()
-            kind, topic = word[:1], word[1:]
-            if kind == SUBSCRIBE and self._subscriptions.agrees(topic):
-                self._feed.set(zmq.SUBSCRIBE, topic)  # first here, so that no answer comes before its listener
+        feed = self._front.feed
+        while int(feed.get(zmq.EVENTS)) & zmq.POLLIN:
+            frame = feed.recv(copy=False)
+            kind, topic = frame.bytes[:1], frame.bytes[1:]
+            if kind == SUBSCRIBE and self._agrees(topic, frame):
+                feed.set(zmq.SUBSCRIBE, topic)  # first here, so that no answer comes before its listener
                 self._pass_upstream(self._subscriptions.add(topic))
             elif kind == UNSUBSCRIBE:
-                self._feed.set(zmq.UNSUBSCRIBE, topic)
+                feed.set(zmq.UNSUBSCRIBE, topic)
                 self._pass_upstream(self._subscriptions.remove(topic))
+
+    def _agrees(self, topic: bytes, frame: zmq.Frame) -> bool:
+        """Whether whoever asks may hear this topic."""
+        private = topics.parse_private(topic)
+        try:
+            self._front.require(frame, private.actor if private is not None else None)
+        except Refused as refusal:
+            self._refuse(refusal)
+            return False
+        return self._subscriptions.agrees(topic)
 
     def _pass_upstream(self, words: Sequence[bytes]) -> None:
         for upstream in self._upstreams:
@@ -123,37 +140,44 @@ class Link:
     def _say(self, topic: bytes, frame: Held) -> None:
         if len(frame) > self._largest:
             self._largest = len(frame)
-            sockets.resize(self._feed, self._largest)
+            self._front.resize(self._largest)
         self._said += 1
-        self._feed.get(zmq.EVENTS)  # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
-        self._feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
+        feed = self._front.feed
+        feed.get(zmq.EVENTS)  # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
+        feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
 
     def _hear_experience(self) -> None:
         """Drain the front, whatever the upstreams can take."""
         for _ in range(DRAIN_MESSAGES):
             try:
-                frame = self._pull.recv(zmq.NOBLOCK, copy=False)
+                frame = self._front.pull.recv(zmq.NOBLOCK, copy=False)
                 self._received += 1
                 self._upstreams[self._route(frame)].offer(frame)
             except zmq.Again:
                 return
             except Refused as refusal:
-                self._refused[refusal.reason] += 1
-                log.warning("a message is not passed on (%s)", refusal, extra=once_every(30))
+                self._refuse(refusal)
+
+    def _refuse(self, refusal: Refused) -> None:
+        self._refused[refusal.reason] += 1
+        log.warning("a message is not passed on (%s)", refusal, extra=once_every(30))
 
     def _route(self, frame: zmq.Frame) -> int:
         """The upstream that serves the policy of a message."""
         if frame.more:
-            while self._pull.recv(copy=False).more:
+            while self._front.pull.recv(copy=False).more:
                 pass
             raise Refused("parts", "it has more than one")
-        _, policy = wire.peek(frame.buffer)
+        _, policy, actor = wire.peek(frame.buffer)
+        self._front.require(frame, actor)
         upstream = self._routes.find(policy)
         if upstream is None:
             raise Refused(UNKNOWN, "no upstream speaks for it yet")
         return upstream
 
     def _look_after(self, now: float) -> None:
+        if self._front.look_after(now):
+            self._pass_upstream(self._subscriptions.forget())  # who may come back subscribes again
         for upstream in self._upstreams:
             upstream.flush(now)
             if reason := upstream.pulse.due(now):

@@ -4,13 +4,19 @@ import logging
 import secrets
 import socket
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker.config import BrokerConfig
 from common import config, lifecycle
 from common import log as logs
 from common.config import Loaded, require
+from common.errors import ConfigurationError
 from common.lifecycle import Stop
 from common.names import default_name
+
+if TYPE_CHECKING:
+    from common.keys import ClientKeys
 
 log = logging.getLogger("broker.main")  # also under `python -m`
 
@@ -26,14 +32,17 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
     """The whole life of a broker."""
     from broker.link import Link  # what needs sockets is not imported for --help
     from common import sockets
+    from common.keys import server_keys
 
     asked = loaded.config
     require(bool(asked.upstreams), "name at least one learner: broker HOST[:PORT]")
     name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
+    keys = server_keys(Path(asked.keys)) if asked.keys else None
+    upstream_keys = broker_keys(asked.upstream_keys)
     logger = logs.start("broker", name, asked.log_level)
     stop = Stop()
     with lifecycle.signals(stop), sockets.context() as context:
-        link = Link(context, asked.address, asked.learners, asked.queue, name)
+        link = Link(context, asked.address, asked.learners, asked.queue, name, keys=keys, upstream_keys=upstream_keys)
         log.info("listening: actor %s (feed on port %d)", link.address.seen_from_elsewhere, link.address.feed_port)
         log.info("relaying to %s; memory: %s", ", ".join(map(str, asked.learners)), memory(asked))
         try:
@@ -43,6 +52,21 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
     log.info("stopped: %s", stop.reason)
     logger.stop()
     return stop.exit_code
+
+
+def broker_keys(path: str) -> "ClientKeys | None":
+    """The keys that a broker dials with: such that learners take every actor's word from it."""
+    from common.keys import BROKER, client_keys
+
+    if not path:
+        return None
+    found = client_keys(Path(path))
+    if found.client.role != BROKER:
+        raise ConfigurationError(
+            f"--upstream-keys {path} is a key of role {found.client.role}. "
+            "A broker's own is made on the learner's machine: learner keys FOLDER --add NAME --role broker"
+        )
+    return found
 
 
 def memory(asked: BrokerConfig) -> str:

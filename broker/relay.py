@@ -103,6 +103,12 @@ class Subscriptions:
         asks = topic.startswith((b"s/", b"z/"))  # the answer comes upon the subscription itself: ask again for the newcomer
         return (UNSUBSCRIBE + topic, SUBSCRIBE + topic) if asks else ()
 
+    def forget(self) -> tuple[bytes, ...]:
+        """All who listened are gone at once; gives the words to pass upstream."""
+        gone = tuple(UNSUBSCRIBE + topic for topic in self.topics if topic not in OWN)
+        self._listeners = Counter(OWN)
+        return gone
+
     def remove(self, topic: bytes) -> tuple[bytes, ...]:
         """Somebody left; gives the words to pass upstream."""
         if topic not in self._listeners:

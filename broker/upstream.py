@@ -9,6 +9,7 @@ import zmq
 from broker.relay import Backlog, Pulse, UpstreamFigures
 from common import sockets
 from common.address import Address
+from common.keys import ClientKeys
 from common.log import once_every
 from common.sockets import Context, Held
 
@@ -22,11 +23,13 @@ HEARD_MESSAGES = 1024  # in one go
 class Upstream:
     """A PUSH with a queue in front of it, and an XSUB."""
 
-    def __init__(self, context: Context, address: Address, capacity: int, topics: list[bytes], now: float) -> None:
+    def __init__(
+        self, context: Context, address: Address, capacity: int, topics: list[bytes], now: float, keys: ClientKeys | None = None
+    ) -> None:
         self.address = address
         self.pulse = Pulse(now)
         self.backlog: Backlog[Held] = Backlog(capacity)
-        self._context = context
+        self._context, self._keys = context, keys
         self._dropped: Counter[str] = Counter()
         self._passed = self._passed_bytes = 0
         self._connect(topics)
@@ -91,8 +94,8 @@ class Upstream:
         self.feed.close(linger=0)
 
     def _connect(self, topics: list[bytes]) -> None:
-        self.push = sockets.experience_sender(self._context, self.address, sockets.RELAY_MESSAGES)
-        self.feed = sockets.feed_relay(self._context, self.address, topics)
+        self.push = sockets.experience_sender(self._context, self.address, sockets.RELAY_MESSAGES, self._keys)
+        self.feed = sockets.feed_relay(self._context, self.address, topics, keys=self._keys)
 
     def _send(self, frame: Held | zmq.Frame) -> bool:
         try:

@@ -31,6 +31,11 @@ class Address:
         return f"{self._bracketed}:{self.port}"
 
     @property
+    def is_loopback(self) -> bool:
+        """Whether it is reached from this machine alone."""
+        return self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+
+    @property
     def seen_from_here(self) -> "Address":
         """The same for those on this machine: who listens everywhere listens on loopback too."""
         return replace(self, host={"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host))  # noqa: S104
@@ -64,10 +69,10 @@ def parse_address(text: str, feed_port: int | None = None) -> Address:
     return Address(host or DEFAULT_HOST, port, feed_port)
 
 
-def listening(bind: str, port: int, feed_port: int | None, insecure: bool) -> Address:
-    """Where to listen, by `--bind`, `--port`, `--feed-port` and `--insecure`; port 0 is any that is free.
+def listening(bind: str, port: int, feed_port: int | None, insecure: bool, keys: str = "", program: str = "learner") -> Address:
+    """Where to listen, by `--bind`, `--port`, `--feed-port`, `--keys` and `--insecure`; port 0 is any that is free.
 
-    Whoever reaches the ports may send trajectories and take the policy: beyond loopback only on purpose.
+    Whoever reaches the ports may send trajectories and take the policy: beyond loopback only with keys, or on purpose.
     """
     if not 0 <= port < 65536:
         raise UsageError("--port must lie between 0 and 65535")
@@ -78,10 +83,14 @@ def listening(bind: str, port: int, feed_port: int | None, insecure: bool) -> Ad
         raise UsageError("--feed-port must lie between 0 and 65535")
     if port and feed_port == port:
         raise UsageError("--feed-port and --port must differ")
-    if not (bind == "localhost" or bind.startswith("127.") or bind == "::1" or insecure):
+    if keys and insecure:
+        raise UsageError("--keys lets in whoever has a key, --insecure everybody: choose one")
+    address = Address(bind, port, feed_port)
+    if not (address.is_loopback or keys or insecure):
         raise ConfigurationError(
-            f"--bind {bind} opens both ports to everybody who can reach them. On a network that you trust add --insecure; "
-            f"else keep to loopback, and on the actor's machine run: "
-            f"ssh -N -L {port}:127.0.0.1:{port} -L {feed_port}:127.0.0.1:{feed_port} THIS_HOST"
+            f"--bind {bind} without keys opens both ports to everybody who can reach them. Make keys once, and listen with them:\n"
+            f"  learner keys farflung-keys\n"
+            f"  {program} --bind {bind} --keys farflung-keys\n"
+            "On a network that you trust --insecure leaves them open."
         )
-    return Address(bind, port, feed_port)
+    return address

@@ -19,6 +19,12 @@ class ConfigurationError(FarflungError):
     exit_code = 78
 
 
+class NotAllowed(FarflungError):
+    """The other side does not let us in, or is not whom we have keys for."""
+
+    exit_code = 77
+
+
 class EnvironmentFailure(FarflungError):
     """An environment that failed too often to go on with."""
 

@@ -1,15 +1,15 @@
 """What each role can be told, by key: a program passes over the variables of the others. None of them is imported for it."""
 
 ACTOR = """
-    address feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout log-level until-stdin-closes
+    address keys feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout log-level until-stdin-closes
 """
 BROKER = """
-    upstreams queue bind insecure port feed-port name log-level
+    upstreams upstream-keys queue bind keys insecure port feed-port name log-level
 """
 LEARNER = """
     env env-args wrapper stack import actors envs steps until seed mode run-dir name init resume durability keep-journal ui log-level
     horizon exploration-start exploration-end exploration-steps exploration-ladder compress capacity warmup replay-ratio tolerance
-    batch-size publish-every device threads checkpoint-every evaluate-every evaluate-episodes bind insecure port feed-port
+    batch-size publish-every device threads checkpoint-every evaluate-every evaluate-episodes bind keys insecure port feed-port
     policy algorithm model dqn.learning-rate dqn.gamma dqn.n-step dqn.double dqn.dueling dqn.hidden dqn.layer-norm dqn.loss
     dqn.target-every dqn.polyak dqn.max-gradient-norm
 """

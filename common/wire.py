@@ -112,14 +112,15 @@ def open_frame(frame: bytes | bytearray | memoryview, kinds: frozenset[Kind] = K
     return Opened(kind, _unpack(view[HEAD:header_end]), view[min(len(view), _aligned(header_end)) :])
 
 
-def peek(frame: bytes | bytearray | memoryview) -> tuple[Kind, str]:
-    """The kind of an experience message and the policy that it is for: all that a relay reads. Its other bytes are for the receiver."""
+def peek(frame: bytes | bytearray | memoryview) -> tuple[Kind, str, str]:
+    """The kind of an experience message, the policy that it is for and the actor that it is from: all that a relay reads."""
     view = memoryview(frame)
     kind, header_end = _preamble(view)
     if kind not in EXPERIENCE:
         raise Refused("kind", f"{kind.name} is not for a learner")
-    (policy,) = _texts(_unpack(view[HEAD:header_end]), "policy")
-    return kind, policy
+    header = _unpack(view[HEAD:header_end])
+    (policy,), actor = _texts(header, "policy"), header.get("actor")
+    return kind, policy, actor if isinstance(actor, str) else ""  # nobody's name: where names count, it is refused
 
 
 def _preamble(view: memoryview) -> tuple[Kind, int]:

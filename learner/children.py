@@ -15,8 +15,9 @@ from common.config import PREFIX
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0  # also: who lived this long begins again with the first delay
-# A learner's file has keys that an actor refuses; who evaluates and who ends with a run is the learner's choice here.
-NOT_INHERITED = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "EVALUATE", "ONCE"))
+# A learner's file has options that an actor refuses, its folder of keys is no key file; who evaluates and who ends with a run is the
+# learner's choice here.
+NOT_INHERITED = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "EVALUATE", "KEYS", "ONCE"))
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ class Children:
 
 
 def actor_command(
-    address: Address, name: str, *, environments: int, policy: str, imports: Sequence[str] = (), evaluate: bool = False
+    address: Address, name: str, *, environments: int, policy: str, imports: Sequence[str] = (), evaluate: bool = False, keys: str = ""
 ) -> tuple[str, ...]:
     """The command line of a local actor."""
     # -P: no folder of the user's may hide our packages; --import looks in the current folder by itself.
@@ -128,6 +129,7 @@ def actor_command(
     command += ["--name", name, "--envs", str(environments), "--policy", policy, "--until-stdin-closes"]
     for package in imports:
         command += ["--import", package]
+    command += ["--keys", keys] if keys else []
     return (*command, "--evaluate") if evaluate else tuple(command)
 
 

@@ -2,20 +2,22 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 
-def status(address: str = "127.0.0.1", /, *, feed_port: int | None = None, json: bool = False) -> int:
+def status(address: str = "127.0.0.1", /, *, keys: str = "", feed_port: int | None = None, json: bool = False) -> int:
     """Show how a running learner is doing; exit code 1 if nothing is heard or nothing moves.
 
     Parameters
     ----------
     address
         The learner: HOST, HOST:PORT or [IPv6]:PORT.
+    keys
+        Any key file that this learner allows; by default ~/.config/farflung/actor.key if that is there and the learner is elsewhere.
     feed_port
         Its feed, where it is not the next port.
     json
@@ -23,10 +25,33 @@ def status(address: str = "127.0.0.1", /, *, feed_port: int | None = None, json:
     """
     from common import sockets
     from common.address import parse_address
+    from common.keys import client_keys_for
     from learner.watch import watch
 
+    where = parse_address(address, feed_port)
     with sockets.context() as context:
-        watch(context, parse_address(address, feed_port), sys.stdout, as_json=json)
+        watch(context, where, sys.stdout, as_json=json, keys=client_keys_for(where, keys))
+    return 0
+
+
+def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "actor") -> int:
+    """Make the keys of a learner or broker and of whoever dials it. What is there is kept.
+
+    Remove a file from the folder `allowed` to shut its owner out, at once; take a `.key` file to whoever is to use it, and nowhere else.
+
+    Parameters
+    ----------
+    folder
+        Where they are, or shall be: server.key, actor.key, and allowed/actor.pub.
+    add
+        Label of another client: LABEL.key and allowed/LABEL.pub. The names of its actors begin with LABEL/.
+    role
+        broker: it may pass on what actors of any name say.
+    """
+    from common.keys import make
+
+    for sentence in make(folder, add, role):
+        sys.stdout.write(sentence + "\n")
     return 0
 
 

@@ -2,11 +2,13 @@
 
 import shlex
 import time
+from pathlib import Path
 
 from actor.channel import Channel
 from actor.config import ActorConfig
 from actor.worker import Means
 from common.address import Address
+from common.keys import CLIENT_FILE, client_keys
 from common.lifecycle import Stop
 from learner.build import Learner
 from learner.children import Children, actor_command
@@ -21,20 +23,20 @@ EVALUATION_SEATS = 20
 def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
     """The actors and the evaluator that this learner brings along: ordinary ones, over loopback."""
     near, now = address.seen_from_here, time.monotonic()
-    for index in range(local_actors(config)):
-        name = f"local-{index}"
-        command = actor_command(near, name, environments=config.environments, policy=config.policy, imports=config.imports)
-        children.add(name, command, now)
+    wanted: list[tuple[str, int, bool]] = [(f"local-{index}", config.environments, False) for index in range(local_actors(config))]
     if config.evaluate_every:
-        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
-        command = actor_command(near, "evaluator", environments=seats, policy=config.policy, imports=config.imports, evaluate=True)
-        children.add("evaluator", command, now)
+        wanted.append(("evaluator", min(config.evaluate_episodes, EVALUATION_SEATS), True))
+    keys = str(client_keys(Path(config.keys)).path) if config.keys and wanted else ""  # the path: a secret is on no command line
+    for name, seats, evaluates in wanted:
+        command = actor_command(near, name, environments=seats, policy=config.policy, imports=config.imports, evaluate=evaluates, keys=keys)
+        children.add(name, command, now)
 
 
 def line_to_paste(config: LearnerConfig, address: Address) -> str:
     """The command that starts an actor of this learner, on another machine if it listens beyond this one."""
     words = ["actor", str(address.seen_from_elsewhere)]
     words += ["--feed-port", str(address.feed_port)] if address.feed_port != address.port + 1 else []
+    words += ["--keys", CLIENT_FILE] if config.keys else []
     words += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
     words += [word for package in config.imports for word in ("--import", package)]
     return shlex.join(words)

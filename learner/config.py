@@ -115,6 +115,8 @@ class LearnerConfig:
 
     bind: Annotated[str, NETWORK] = "127.0.0.1"
     """Address to listen on."""
+    keys: Annotated[str, NETWORK, Parameter(show_default=False)] = ""
+    """Folder that `learner keys` made: only whoever has one of its keys is let in, and everything is encrypted."""
     insecure: Annotated[bool, NETWORK, Parameter(negative=())] = False
     """Listen beyond this machine although nothing is encrypted and everybody may send."""
     port: Annotated[int, NETWORK] = 5555
@@ -149,7 +151,7 @@ class LearnerConfig:
     @property
     def address(self) -> Address:
         """Where to listen."""
-        return listening(self.bind, self.port, self.feed_port, self.insecure)
+        return listening(self.bind, self.port, self.feed_port, self.insecure, self.keys)
 
     @property
     def condition(self) -> Condition:

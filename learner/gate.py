@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from common import topics, wire
 from common.delivery import Admission, Inbox
 from common.errors import Refused
+from common.keys import ANYBODY, Client, require_own_name
 from common.log import once_every
 from common.membership import Roster, Snapshots
 from common.messages import Bye, Hello, Report
@@ -65,20 +66,27 @@ class Gate:
         self._format = ParcelFormat(spec)
         self.declined: Callable[[Envelope, str], None] = lambda envelope, reason: self.settle(envelope)  # a journal keeps it first
 
-    def receive(self, frame: bytes | bytearray | memoryview, now: float) -> Accepted | None:
-        """The parcel in a frame, if it is one and is new. Nothing that arrives raises."""
+    def receive(self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANYBODY) -> Accepted | None:
+        """The parcel in a frame, if it is one and is new, from whoever may send it (None: nobody may). Nothing that arrives raises."""
         try:
+            if sender is None:
+                raise Refused("revoked", "its key is not allowed any more")
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
             if opened.kind is not Kind.PARCEL:
-                self._hear(opened, now)
+                self._hear(opened, now, sender)
                 return None
             envelope = wire.read_envelope(opened)
+            require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
         except Refused as refusal:
-            self.inbox.reject(refusal.reason)
-            self._note(refusal, "somebody")
+            self.turn_away(refusal)
             return None
         return self._admit(opened, envelope, frame, now)
+
+    def turn_away(self, refusal: Refused) -> None:
+        """Count and name what was refused before it came here."""
+        self.inbox.reject(refusal.reason)
+        self._note(refusal, "somebody")
 
     def keep(self, accepted: Accepted) -> None:
         """It is kept as safely as was asked for: its actor may be told."""
@@ -104,13 +112,14 @@ class Gate:
             self.usual_rows += (parcel.rows - self.usual_rows) / 16
         return Accepted(envelope, parcel, frame)
 
-    def _hear(self, opened: Opened, now: float) -> None:
+    def _hear(self, opened: Opened, now: float, sender: Client) -> None:
         message = wire.read(opened)
         if not isinstance(message, Hello | Report | Bye):
             raise Refused("kind", f"{opened.kind.name} is not for a learner")
         self._require_ours(message.run, message.policy)
         if not ACTOR.fullmatch(message.actor) or not 0 <= message.incarnation < 1 << 64 or message.base < 1:
             raise Refused("header", "a name, incarnation or base that no actor has")
+        require_own_name(message.actor, sender)
         if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
             raise Refused("nonfinite", "a counter is NaN or infinity")
         life = message.actor, message.incarnation

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from common import topics, wire
 from common.delivery import grant
+from common.keys import ANYBODY, Client, require_own_name
 from common.membership import Snapshots
 from common.messages import Announcement, Beacon, Credit, State, Telemetry
 from common.spec import Spec
@@ -48,18 +49,20 @@ class Herald:
         telemetry = Telemetry(self._spec.run, self._spec.policy, self._life, document)
         self._queue.append((topics.telemetry(self._spec.policy), wire.encode(telemetry)))
 
-    def subscribed(self, topic: bytes) -> bool:
-        """Whether somebody may hear this topic; a private one is a question that will be answered."""
+    def subscribed(self, topic: bytes, sender: Client = ANYBODY) -> bool:
+        """Whether somebody may hear this topic; a private one is a question that will be answered, if the name in it is the asker's."""
         private = topics.parse_private(topic)
         if private is not None:
+            require_own_name(private.actor, sender)
             return private.policy == self._spec.policy and self._snapshots.ask(topic.decode())
         if topic and topics.announcement(self._spec.policy).startswith(topic):
             self._queue.append((topics.announcement(self._spec.policy), self._announcement()))
         return topics.is_allowed(topic)
 
-    def unsubscribed(self, topic: bytes) -> None:
+    def unsubscribed(self, topic: bytes, sender: Client = ANYBODY) -> None:
         """Nobody waits there any more."""
-        if topics.parse_private(topic) is not None:
+        private = topics.parse_private(topic)
+        if private is not None and sender.may_speak_for(private.actor):
             self._snapshots.confirm(topic.decode())
 
     def hurry(self) -> None:

@@ -10,6 +10,9 @@ import zmq
 
 from common import sockets
 from common.address import Address
+from common.errors import Refused
+from common.front import Front
+from common.keys import ANYBODY, ServerKeys
 from common.membership import Presence, RosterState
 from common.messages import State
 from common.sockets import Context
@@ -46,8 +49,18 @@ class View:
 class Link:
     """A learner's connection to everybody, in a thread of its own from `start` to `close`."""
 
-    def __init__(self, context: Context, address: Address, gate: Gate, herald: Herald, inlet: Inlet, message_bytes: int) -> None:
-        self.address, self._pull, self._feed = sockets.listen(context, address, message_bytes)
+    def __init__(
+        self,
+        context: Context,
+        address: Address,
+        gate: Gate,
+        herald: Herald,
+        inlet: Inlet,
+        message_bytes: int,
+        keys: ServerKeys | None = None,
+    ) -> None:
+        self._front = Front(context, address, message_bytes, keys=keys)
+        self.address, self._pull, self._feed = self._front.address, self._front.pull, self._front.feed
         self.view = View()
         self.outlook = Outlook(0, 0, 0)
         self._gate, self._herald, self._inlet = gate, herald, inlet
@@ -88,24 +101,31 @@ class Link:
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
-        for socket in (self._pull, self._feed):
-            socket.close(linger=sockets.GOODBYE_MS)
+        self._front.close()
 
     def _run(self) -> None:
         try:
-            poller = zmq.Poller()
-            poller.register(self._pull, zmq.POLLIN)
-            poller.register(self._feed, zmq.POLLIN)
-            if self._journal is not None:
-                poller.register(self._journal.fileno(), zmq.POLLIN)
+            poller = self._poller()
             while not self._closing.is_set():
                 poller.poll(POLL_MS)
-                if self._round(time.monotonic()):
+                now = time.monotonic()
+                if self._round(now):
                     self._closing.wait(NAP_S)
+                if self._front.look_after(now):
+                    self._pull, self._feed = self._front.pull, self._front.feed
+                    poller = self._poller()
             self._farewell(time.monotonic())
         except BaseException as error:  # the top of a thread: training hears of it and ends
             log.exception("the network thread ended")
             self._failure = error
+
+    def _poller(self) -> zmq.Poller:
+        poller = zmq.Poller()
+        poller.register(self._pull, zmq.POLLIN)
+        poller.register(self._feed, zmq.POLLIN)
+        if self._journal is not None:
+            poller.register(self._journal.fileno(), zmq.POLLIN)
+        return poller
 
     def _round(self, now: float) -> int:
         """Hear and say what there is; gives how many experience messages came."""
@@ -122,13 +142,21 @@ class Link:
         for _ in range(DRAIN_MESSAGES):
             if not int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
                 return
-            word = self._feed.recv()
-            topic = word[1:]
-            if word[:1] == b"\x01" and self._herald.subscribed(topic):
+            frame = self._feed.recv(copy=False)
+            word, topic = frame.bytes[:1], frame.bytes[1:]
+            if word == b"\x01" and self._agrees(topic, frame):
                 self._feed.set(zmq.SUBSCRIBE, topic)
-            elif word[:1] == b"\x00":
+            elif word == b"\x00":
                 self._feed.set(zmq.UNSUBSCRIBE, topic)
-                self._herald.unsubscribed(topic)
+                self._herald.unsubscribed(topic, self._front.sender(frame) or ANYBODY)
+
+    def _agrees(self, topic: bytes, frame: zmq.Frame) -> bool:
+        """Whether whoever asks may hear this topic."""
+        try:
+            return self._herald.subscribed(topic, self._front.require(frame, None))
+        except Refused as refusal:
+            self._gate.turn_away(refusal)
+            return False
 
     def _hear_experience(self, now: float) -> int:
         heard, taken = 0, []
@@ -138,7 +166,7 @@ class Link:
             except zmq.Again:
                 break
             heard += 1
-            accepted = self._gate.receive(_whole(frames), now)
+            accepted = self._gate.receive(_whole(frames), now, self._front.sender(frames[0]))
             if accepted is not None and self._journal is not None:
                 self._journal.take(accepted)
             elif accepted is not None:

@@ -11,6 +11,7 @@ ABOUT = "Train a policy from the trajectories that actors send. Without a comman
 COMMANDS = (
     Command("status", "learner.commands:status", "Show how a running learner is doing."),
     Command("audit", "learner.commands:audit", "Check offline that what a run left on disk adds up."),
+    Command("keys", "learner.commands:keys", "Make keys, so that only who has one is let in and nothing can be read on the way."),
     Command("self-test", "learner.commands:self_test", "Say in half a minute whether this installation works."),
 )
 

@@ -11,6 +11,7 @@ from common import log as logs
 from common import sockets
 from common.config import Loaded, resolved_toml
 from common.delivery.inbox import LIVES
+from common.keys import server_keys
 from common.lifecycle import Stop, signals
 from common.messages import State
 from common.plugins import import_packages
@@ -96,7 +97,8 @@ def side_by_side(
     message_bytes = sum(tensor.size for tensor in training.spec.graph.weights)
     with sockets.context() as context:
         with run.attempt():
-            link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes)
+            keys = server_keys(Path(config.keys)) if config.keys else None
+            link = Link(context, config.address, learner.gate, learner.herald, inlet, message_bytes, keys)
             try:
                 journal = open_journal(config, run, learner, inlet, past)
             except BaseException:

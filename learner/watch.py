@@ -5,6 +5,7 @@ from typing import TextIO
 
 from common.address import Address
 from common.errors import FarflungError, Refused
+from common.keys import ClientKeys
 from common.messages import State, Telemetry
 from common.sockets import Context, feed_subscriber
 from common.topics import broker, telemetry
@@ -22,19 +23,26 @@ class Unhealthy(FarflungError):
     exit_code = 1
 
 
-def watch(context: Context, address: Address, stream: TextIO, as_json: bool = False, timeout_s: float = 5.0) -> None:
+def watch(
+    context: Context,
+    address: Address,
+    stream: TextIO,
+    as_json: bool = False,
+    timeout_s: float = 5.0,
+    keys: ClientKeys | None = None,
+) -> None:
     """Prints the next status that the learner at this address tells; raises `Unhealthy` if there is none, or no progress."""
-    status = receive(context, address, timeout_s)
+    status = receive(context, address, timeout_s, keys)
     stream.write((to_document(status) if as_json else describe(status, stream)) + "\n")
     if status.state == State.RUN and status.idle_seconds > STALLED_S:
         raise Unhealthy(f"no step and no update for {duration(status.idle_seconds)}: {status.waiting or 'nothing says why'}")
 
 
-def receive(context: Context, address: Address, timeout_s: float) -> Status:
+def receive(context: Context, address: Address, timeout_s: float, keys: ClientKeys | None = None) -> Status:
     """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
     unread, relayed = "", False
     end = time.monotonic() + timeout_s
-    with feed_subscriber(context, address, [telemetry()]) as socket:
+    with feed_subscriber(context, address, [telemetry()], keys=keys) as socket:
         while (left := end - time.monotonic()) > 0:
             if not socket.poll(max(1, int(left * 1000))):
                 break

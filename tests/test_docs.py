@@ -32,8 +32,10 @@ OTHERS = {
     "--logdir",
     "--against",
     "--actor",
+    "--add",
+    "--role",
 }  # of the parser, of subcommands, of other programs
-FREE_OF_CHARGE = {"learner status", "learner audit", "learner self-test"}
+FREE_OF_CHARGE = {"learner keys", "learner status", "learner audit", "learner self-test"}
 
 
 def flags(cls):

@@ -395,12 +395,12 @@ def test_the_schema_tells_apart_what_a_receiver_relies_on():
     assert len({spec.schema, *(other.schema for other in others)}) == 4
 
 
-def test_a_relay_reads_kind_and_policy_and_no_more():
+def test_a_relay_reads_kind_policy_and_actor_and_no_more():
     """Whatever happened to the rest is for the receiver to find."""
     spec = a_spec()
     frame = bytearray(ParcelFormat(spec).encode(an_envelope(spec), a_parcel(spec)))
     frame[-1] ^= 1
-    assert wire.peek(memoryview(frame)) == (wire.Kind.PARCEL, spec.policy)
+    assert wire.peek(memoryview(frame)) == (wire.Kind.PARCEL, spec.policy, an_envelope(spec).actor)
 
 
 def test_what_a_relay_cannot_pass_on_is_refused_under_its_reason():

@@ -130,7 +130,7 @@ def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic)
     """Such a subscription would carry everybody's snapshots; it is not granted, while an honest one beside it is."""
     asked = []
     subscribed = side.herald.subscribed
-    monkeypatch.setattr(side.herald, "subscribed", lambda wanted: subscribed(wanted) or asked.append(wanted))
+    monkeypatch.setattr(side.herald, "subscribed", lambda wanted, sender: subscribed(wanted, sender) or asked.append(wanted))
     greedy, honest = feed(topic), feed(C, T)
     heard(honest, C)
     assert eventually(lambda: asked == [topic])
@@ -222,9 +222,9 @@ class Flood:
     def get(self, option: int) -> int:
         return zmq.POLLIN
 
-    def recv(self) -> bytes:
+    def recv(self, *, copy: bool) -> zmq.Frame:
         self.heard += 1
-        return b"\x01" + C
+        return zmq.Frame(b"\x01" + C)
 
     def set(self, option: int, value: bytes) -> None:
         """A subscription is granted."""
