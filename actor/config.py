@@ -13,6 +13,8 @@ LINK = Parameter(group=Group("Learner", sort_key=1))
 WORLD = Parameter(group=Group("World", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
 
+LEAST_AGE_S = 10.0  # by then several snapshots were asked for
+
 
 @dataclass(frozen=True, slots=True)
 class ActorConfig:
@@ -45,6 +47,8 @@ class ActorConfig:
     """File to append a line to for each parcel that the learner acknowledged, for `learner audit --against`."""
     step_timeout: Annotated[float, PROCESS] = 60.0
     """Seconds after which an environment step counts as hung and the process ends; 0: never."""
+    max_policy_age: Annotated[float, PROCESS] = 300.0
+    """Seconds for which a newer policy may be known and not come, although it is asked for, before the process ends; 0: any."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
     """The least important lines to show."""
     until_stdin_closes: Annotated[bool, PROCESS, Parameter(show=False, negative=())] = False
@@ -54,6 +58,10 @@ class ActorConfig:
         parse_address(self.address, self.feed_port)
         require(self.environments >= 1, "--envs must be at least 1")
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
+        require(
+            self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,
+            f"--max-policy-age must be 0 or at least {LEAST_AGE_S:g}: a policy needs time to come",
+        )
         require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {RULE}")
         require(not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}")
 

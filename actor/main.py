@@ -49,7 +49,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     with lifecycle.signals(stop), sockets.context() as context:
         link = Link(context, asked.learner, channel, keys=keys)
         try:
-            Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once).run(asked.evaluate)
+            Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once, asked.max_policy_age).run(asked.evaluate)
         except Exception as error:
             channel.problem("ended", str(error))
             stop.set(str(error), 1)

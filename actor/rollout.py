@@ -9,7 +9,7 @@ from actor.channel import Joined
 from actor.link import Link
 from actor.seats import Seats
 from actor.worker import Means, Place
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, PolicyTooOld
 from common.lifecycle import Stop, Watchdog
 from common.log import Who
 from common.messages import State
@@ -27,11 +27,21 @@ WAITING_AGAIN_S = 30.0  # before it says so again
 class Rollout:
     """One actor at work over one link."""
 
-    def __init__(self, link: Link, means: Means, stop: Stop, watchdog: Watchdog, who: Who, allowed: tuple[str, ...], once: bool) -> None:
+    def __init__(
+        self,
+        link: Link,
+        means: Means,
+        stop: Stop,
+        watchdog: Watchdog,
+        who: Who,
+        allowed: tuple[str, ...],
+        once: bool,
+        max_policy_age_s: float = 0.0,
+    ) -> None:
         self._link, self._channel = link, link.channel
         self._means, self._stop, self._watchdog, self._who = means, stop, watchdog, who
         self._clock = means.clock
-        self._allowed, self._once = allowed, once
+        self._allowed, self._once, self._max_policy_age_s = allowed, once, max_policy_age_s
         self._pumped_at = 0.0
         self._steps = self._episodes = 0
         self._longest_step_s = 0.0
@@ -84,7 +94,7 @@ class Rollout:
             while self._stays(joined):
                 weights = self._channel.weights
                 if not wanted.every or weights is None or weights.steps < due:
-                    self._link.pump(WAIT_S)
+                    self._pump(WAIT_S)
                     continue
                 due = weights.steps + wanted.every
                 self._who.version = str(weights.version)
@@ -127,6 +137,16 @@ class Rollout:
         self._channel.counters.update(steps=self._steps, episodes=self._episodes, waits=float(waits), longest_step_s=self._longest_step_s)
         self._link.pump(timeout_s)
         self._pumped_at = self._clock()
+        self._require_fresh(self._pumped_at)
+
+    def _require_fresh(self, now: float) -> None:
+        """End where the policy in use is known to be too old, and every snapshot that was asked for failed to bring a newer one."""
+        age_s = self._channel.membership.outdated_s(now)
+        if 0 < self._max_policy_age_s <= age_s:
+            raise PolicyTooOld(
+                f"for {age_s:.0f} s a newer policy than version {self._channel.membership.held} has been announced and has not come, "
+                f"although it was asked for: --max-policy-age is {self._max_policy_age_s:g}"
+            )
 
     def _stays(self, joined: Joined) -> bool:
         return self._channel.joined is joined and not self._over

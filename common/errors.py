@@ -25,6 +25,12 @@ class NotAllowed(FarflungError):
     exit_code = 77
 
 
+class PolicyTooOld(FarflungError):
+    """A policy that is known to be old and could not be replaced: what it collects is of little use, and a fresh start may help."""
+
+    exit_code = 75
+
+
 class EnvironmentFailure(FarflungError):
     """An environment that failed too often to go on with."""
 

@@ -2,6 +2,8 @@
 
 ACTOR = """
     address keys feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout log-level until-stdin-closes
+    address feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout max-policy-age log-level
+    until-stdin-closes
 """
 BROKER = """
     upstreams upstream-keys queue bind keys insecure port feed-port name log-level

@@ -78,7 +78,9 @@ class Membership:
         if verdict.obeyed:
             self._restoring = beacon.state is State.RESTORING
             newest = Version(beacon.epoch, beacon.version)
-            if self._behind is None and self.held is not None and self.held < newest:
+            if self._restoring:
+                self._behind = None  # its next version comes when it has restored, however long that takes
+            elif self._behind is None and self.held is not None and self.held < newest:
                 self._behind = newest, now
         return verdict
 
@@ -111,7 +113,7 @@ class Membership:
         """The snapshot of a nonce is here, spec and weights. True if it is the one asked for: unsubscribe, and say hello with it."""
         if nonce != self.nonce:
             return False
-        self.nonce, self.confirmed, self._asks, self._behind = None, nonce, 0, None
+        self.nonce, self.confirmed, self._asks = None, nonce, 0
         return True
 
     def contested(self, now: float) -> bool:
@@ -121,6 +123,15 @@ class Membership:
     def sends(self, now: float) -> bool:
         """Whether there is a learner to send parcels to: heard lately, and the only one."""
         return bool(self.run) and now - self._heard_at < SILENCE_S and not self.contested(now)
+
+    def outdated_s(self, now: float) -> float:
+        """For how long a newer version than the one in use has been known and has not come, while its learner was heard.
+
+        A snapshot was asked for after the first second, and again and again since.
+        """
+        if self._behind is None or not self.sends(now):
+            return 0.0
+        return max(0.0, now - max(self._behind[1], self._contact_at))
 
     def due(self, now: float, *, drained: bool, unanswered_since: float | None) -> Action:
         """What to do now. Silence is judged only after the feed was read to its end (`drained`): what is unread is not silence.
@@ -188,7 +199,7 @@ class Membership:
             return now - max(self._asked_at, self._contact_at) >= RETRY_S * _growth(self._asks)
         if self._wanted:
             return True
-        if self._behind is not None and now - self._behind[1] >= BEHIND_S:
+        if self._behind is not None and now - self._behind[1] >= BEHIND_S and now - self._asked_at >= RETRY_S:
             return True
         return not self._restoring and now - max(self._line_at, self._asked_at, self._contact_at) >= LINELESS_S
 

@@ -38,6 +38,7 @@ def test_the_address_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"feed_port": 5555}, "--feed-port"),
         ({"environments": 0}, "--envs"),
         ({"step_timeout": -1.0}, "--step-timeout"),
+        ({"max_policy_age": 9.9}, "--max-policy-age must be 0 or at least 10"),
         ({"policy": "a b"}, "--policy 'a b'"),
         ({"name": "a b"}, "--name 'a b'"),
     ],

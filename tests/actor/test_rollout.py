@@ -11,7 +11,8 @@ import pytest
 from actor.channel import Channel
 from actor.rollout import Rollout
 from actor.worker import Means
-from common.errors import ConfigurationError, EnvironmentFailure
+from common import wire
+from common.errors import ConfigurationError, EnvironmentFailure, PolicyTooOld
 from common.lifecycle import Stop, Watchdog
 from common.log import Who
 from common.messages import State
@@ -35,7 +36,16 @@ class Stage:
         self._each = each
         means = Means(environments, self.channel.problem, clock.wait, clock)
         watchdog = options.pop("watchdog", None) or Watchdog(0.0)
-        self.rollout = Rollout(self.link, means, self.stop, watchdog, self.who, options.pop("allowed", ()), options.pop("once", False))
+        self.rollout = Rollout(
+            self.link,
+            means,
+            self.stop,
+            watchdog,
+            self.who,
+            options.pop("allowed", ()),
+            options.pop("once", False),
+            options.pop("age_s", 0.0),
+        )
         try:
             self.rollout.run(evaluates)
         finally:
@@ -326,3 +336,51 @@ class TestEvaluating:
                 stage.stop.set("the test is over")
 
         assert not play(make_desk(make_spec(evaluation=Evaluation(1, 1_000_000))), each, evaluates=True).desk.taken
+
+
+class TestAge:
+    """A policy that is known to be old."""
+
+    @pytest.fixture
+    def forgetful(self, make_spec: MakeSpec, make_desk: MakeDesk, make_weights: Callable[..., Weights]) -> Any:
+        """A learner that announces version 2 once it has two parcels, and whose weights are lost on their way from then on."""
+        desk = make_desk(make_spec(evaluation=Evaluation(1, 1)))
+        say = desk.say
+
+        def lossy(now: float, channel: Channel | None = None) -> list[tuple[bytes, bytes]]:
+            if len(desk.taken) == 2 and desk.herald.newest.number == 1:
+                desk.herald.publish(make_weights(desk.spec, 2))
+            heard = say(now, channel)
+            lost = desk.herald.newest.number == 2
+            return [word for word in heard if not (lost and wire.open_frame(word[1]).kind is wire.Kind.WEIGHTS)]
+
+        desk.say = lossy
+        return desk
+
+    @pytest.mark.parametrize("evaluates", [False, True])
+    def test_an_actor_that_cannot_get_a_newer_one_ends(self, forgetful: Any, play: Callable[..., Stage], evaluates: bool) -> None:
+        """It has asked for snapshots before; the exit code says that another start may help."""
+        stages: list[Stage] = []
+
+        def each(stage: Stage) -> None:
+            stages[:] = [stage]
+            if evaluates and len(stage.desk.taken) == 1:
+                stage.desk.taken *= 2  # its episodes are due once
+            if stage.desk.herald.newest.number == 2:
+                stage.link._clock.wait(0.2)
+
+        with pytest.raises(PolicyTooOld, match=r"for 10 s a newer policy than version 1\.1 .* --max-policy-age is 10") as caught:
+            play(forgetful, each, age_s=10.0, evaluates=evaluates)
+        assert caught.value.exit_code == 75
+        assert stages[0].channel.membership.nonce is not None  # a question stands
+
+    def test_without_a_limit_it_collects_on(self, forgetful: Any, play: Callable[..., Stage]) -> None:
+        """0 bears any age."""
+
+        def each(stage: Stage) -> None:
+            if stage.channel.membership.outdated_s(stage.link._clock.now) > 400:
+                stage.stop.set("enough")
+            if stage.desk.herald.newest.number == 2:
+                stage.link._clock.wait(2.0)
+
+        assert play(forgetful, each).channel.weights.version.number == 1

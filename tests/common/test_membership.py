@@ -203,6 +203,52 @@ def test_being_behind_a_later_version_is_not_being_behind_for_long() -> None:
     assert due(member, 2.5) is Action.NOTHING
 
 
+def test_a_policy_is_as_old_as_a_newer_one_is_known() -> None:
+    """Version 4 is announced at 1.0 and 5 at 8.5, and neither comes: at 9.5 the policy is 8.5 s old. When one of them comes it is not."""
+    member = joined()
+    assert member.outdated_s(0.5) == 0
+    for now, version in ((1.0, 4), (3.5, 4), (6.0, 4), (8.5, 5)):
+        hear(member, now, version=version)
+    assert member.outdated_s(9.5) == 8.5
+    member.take("a", Version(1, 4))
+    assert member.outdated_s(9.5) == 0
+
+
+def test_a_snapshot_with_old_weights_makes_no_policy_newer() -> None:
+    """It came at 3.0, with what is held already: the age counts on, and the next question waits for 2 s."""
+    member = joined()
+    hear(member, 1.0, version=4)
+    member.line(1.0)
+    assert due(member, 2.0) is Action.ASK
+    member.ask(2.0)
+    hear(member, 3.0, version=4)
+    member.line(3.0)
+    assert not member.take("a", Version(1, 0))
+    assert member.arrived(2)
+    assert member.outdated_s(3.5) == 2.5
+    assert due(member, 3.5) is Action.NOTHING
+    assert due(member, 4.0) is Action.ASK
+
+
+def test_a_policy_does_not_age_while_its_learner_is_not_heard() -> None:
+    """Version 4 is announced at 1.0; silence from then to 21.0; at 22.0 one second of hearing it counts."""
+    member = joined()
+    hear(member, 1.0, version=4)
+    assert member.outdated_s(9.5) == 0
+    hear(member, 21.0, version=4)
+    assert member.outdated_s(22.0) == 1
+
+
+def test_a_policy_does_not_age_while_its_learner_restores() -> None:
+    """It has nothing newer to give until it has made its replay again: from 1.0 to 50.0 here."""
+    member = joined()
+    for now in range(1, 51):
+        hear(member, float(now), life=2, epoch=2, version=7, state=State.RESTORING)
+    assert member.outdated_s(50.0) == 0
+    hear(member, 51.0, life=2, epoch=2, version=7)
+    assert member.outdated_s(53.0) == 2
+
+
 # ---- asking
 
 
