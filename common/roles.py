@@ -1,8 +1,7 @@
 """What each role can be told, by key: a program passes over the variables of the others. None of them is imported for it."""
 
 ACTOR = """
-    address keys feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout log-level until-stdin-closes
-    address feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout max-policy-age log-level
+    address keys feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout max-policy-age log-level
     until-stdin-closes
 """
 BROKER = """

@@ -68,7 +68,7 @@ MUTATIONS = (
     Mutation("snapshot asked for once", "membership.allegiance", ">= RETRY_S *", ">= 1e9 *"),
     Mutation("lag not noticed", "membership.allegiance", "now - self._behind[1] >= BEHIND_S", "False"),
     Mutation("place given out twice", "membership.roster", "self._starts[index] += 1", "pass"),
-    Mutation("places not persisted", "membership.roster", 'list(state["starts"])', 'list([0] * len(state["starts"]))'),
+    Mutation("places not persisted", "membership.roster", 'for start in state["starts"]]', 'for start in [0] * len(state["starts"])]'),
     Mutation("snapshot never given up", "membership.snapshots", "now - at < PATIENCE_S", "True"),
 )
 
