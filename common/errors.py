@@ -37,6 +37,12 @@ class EnvironmentFailure(FarflungError):
     exit_code = 70
 
 
+class OutOfMemory(FarflungError):
+    """Memory that the system or a device has not got."""
+
+    exit_code = 71
+
+
 class Diverged(FarflungError):
     """Training whose numbers are no longer finite, and that nothing is left to go back to."""
 

@@ -15,7 +15,7 @@ from common.keys import server_keys
 from common.lifecycle import Stop, signals
 from common.messages import State
 from common.plugins import import_packages
-from learner import asynchronous, build, device, sequential
+from learner import asynchronous, build, device, memory, sequential
 from learner.build import Learner
 from learner.children import Children
 from learner.company import line_to_paste, players, start_local_actors
@@ -47,7 +47,7 @@ def train(loaded: Loaded[LearnerConfig]) -> int:
     import_packages(config.imports)
     torch.set_num_threads(config.threads)
     run = choose_run(config, resolved_toml(config, loaded.origins))
-    with run.locked():
+    with run.locked(), memory.named(config):
         return train_in(run, config, started_at)
 
 

@@ -6,6 +6,7 @@ import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
 from actor.channel import Channel
 from actor.link import Link as ActorLink
@@ -14,10 +15,11 @@ from actor.worker import Means
 from common import sockets
 from common.address import Address
 from common.config import Loaded
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, OutOfMemory
 from common.lifecycle import Stop, Watchdog
 from common.log import Who
 from learner import checkpoint, train
+from learner.algorithms.dqn import DQN
 from learner.outlet import Outlet
 from learner.status import from_document
 
@@ -47,6 +49,20 @@ def test_the_steps_end_a_run_in_turns(run):
     assert "all 40 steps are collected and learned from" in found.err
     assert checkpoint.load(found.folder).facts["steps"] == 40
     assert checkpoint.load(found.folder).facts["updates"] == 3
+
+
+def test_a_device_that_is_full_is_named_with_what_helps(run, monkeypatch):
+    """An algorithm that runs out of memory in its third update ends the run in a sentence."""
+    gradients = DQN.gradients
+
+    def full(self, batch):
+        if self._updates == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return gradients(self, batch)
+
+    monkeypatch.setattr(DQN, "gradients", full)
+    with pytest.raises(OutOfMemory, match=r"--batch-size \(8\).*--device.*\(CUDA out of memory"):
+        run(steps=40)
 
 
 def test_the_last_words_say_how_to_go_on(run):

@@ -1,0 +1,46 @@
+"""Out of memory, in a sentence: where, how much was asked for, and which settings help."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from common.errors import OutOfMemory
+from learner.config import LearnerConfig
+
+SIGNS = ("DefaultCPUAllocator", "out of memory")  # torch has a type of its own for it on CUDA only
+LETTERS = 160  # of what was said; torch goes on about its allocator
+
+
+@contextmanager
+def named(config: LearnerConfig) -> Iterator[None]:
+    """Say what helps where this ends for lack of memory, be it in somebody else's algorithm or in another thread."""
+    try:
+        yield
+    except Exception as error:
+        cause = next(filter(_is_lack_of_memory, _causes(error)), None)
+        if cause is None:
+            raise
+        raise OutOfMemory(_sentence(cause, config)) from error
+
+
+def _sentence(cause: BaseException, config: LearnerConfig) -> str:
+    words = " ".join(str(cause).split())[:LETTERS] or type(cause).__name__
+    if isinstance(cause, MemoryError) or SIGNS[0] in words:
+        helps = f"lower --capacity ({config.capacity}) or --batch-size ({config.batch_size}), or start fewer --actors here"
+        return f"this machine has not enough memory: {helps} ({words})"
+    helps = f"lower --batch-size ({config.batch_size}), make the network smaller, or train on another --device, such as cpu"
+    return f"the device has not enough memory: {helps} ({words})"
+
+
+def _is_lack_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__
