@@ -1,1 +1,9 @@
 """The learner: receives trajectories, keeps them, trains, and publishes versioned weights."""
+
+import sys
+
+import actor
+
+if not getattr(actor, "FARFLUNG", False):  # said here, before its modules are missed one by one
+    sys.stderr.write(f"learner: {actor.__file__} hides our package of that name: rename it, start elsewhere, or shorten PYTHONPATH\n")
+    raise SystemExit(78)
