@@ -31,11 +31,15 @@ def main() -> None:
 def relay(loaded: Loaded[BrokerConfig]) -> int:
     """The whole life of a broker."""
     from broker.link import Link  # what needs sockets is not imported for --help
-    from common import sockets
+    from common import descriptors, sockets
     from common.keys import server_keys
 
     asked = loaded.config
     require(bool(asked.upstreams), "name at least one learner: broker HOST[:PORT]")
+    descriptors.require(
+        descriptors.OWN + descriptors.LINE * (len(asked.learners) + descriptors.ACTORS),
+        f"a broker for {len(asked.learners)} learners and {descriptors.ACTORS} actors",
+    )
     name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
     keys = server_keys(Path(asked.keys)) if asked.keys else None
     upstream_keys = broker_keys(asked.upstream_keys)

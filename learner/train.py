@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from common import descriptors, sockets
 from common import log as logs
-from common import sockets
 from common.config import Loaded, resolved_toml
 from common.delivery.inbox import LIVES
 from common.keys import server_keys
@@ -18,7 +18,7 @@ from common.plugins import import_packages
 from learner import asynchronous, build, device, memory, sequential
 from learner.build import Learner
 from learner.children import Children
-from learner.company import line_to_paste, players, start_local_actors
+from learner.company import line_to_paste, local_actors, players, start_local_actors
 from learner.config import LearnerConfig
 from learner.inlet import Inlet
 from learner.journal.archive import Archive
@@ -46,9 +46,19 @@ def train(loaded: Loaded[LearnerConfig]) -> int:
     config = loaded.config
     import_packages(config.imports)
     torch.set_num_threads(config.threads)
+    require_descriptors(config)
     run = choose_run(config, resolved_toml(config, loaded.origins))
     with run.locked(), memory.named(config):
         return train_in(run, config, started_at)
+
+
+def require_descriptors(config: LearnerConfig) -> None:
+    """Room for its own actors, each with a pipe, for those that dial in, and for what it has open itself."""
+    if config.mode == "sequential":
+        return
+    own = local_actors(config) + bool(config.evaluate_every)
+    needed = descriptors.OWN + own + descriptors.LINE * (own + descriptors.ACTORS)
+    descriptors.require(needed, f"a learner with {own} actors here and {descriptors.ACTORS} elsewhere")
 
 
 def choose_run(config: LearnerConfig, settings: str) -> Run:

@@ -1,8 +1,10 @@
-"""What a process finds around it: packages of our names that are somebody else's."""
+"""What a process finds around it: packages of our names that are somebody else's, and too few file descriptors."""
 
 import os
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -43,3 +45,27 @@ def test_a_folder_that_is_no_package_hides_nothing(shell):
     program = shell.start(sys.executable, "-m", "broker.main", "--help")
     assert program.ended() == 0
     assert "Usage: broker" in program.said
+
+
+def limited(limit, role, *words):
+    """The command line of a role under such a limit of its file descriptors."""
+    return "/bin/sh", "-c", f'ulimit {limit} && exec "$@"', "sh", Path(sys.executable).with_name(role), *words
+
+
+@pytest.mark.parametrize(
+    ("role", "words", "needed"), [("broker", ("127.0.0.1:9",), 64 + 2 * (1 + 64)), ("learner", ("--actors", 3), 64 + 3 + 2 * (3 + 64))]
+)
+def test_too_few_file_descriptors_are_refused_with_the_number(shell, role, words, needed):
+    """One less than the number is refused at the start, in one sentence."""
+    program = shell.start(*limited(f"-n {needed - 1}", role, *words, "--port", 0))
+    assert program.ended() == 78, program.said
+    [line] = program.said.splitlines()
+    assert f"needs {needed} file descriptors, and this system allows {needed - 1}" in line
+
+
+def test_a_low_soft_limit_is_raised(shell):
+    """Many systems give 256 or 1,024 and allow far more."""
+    program = shell.start(*limited("-Sn 100", "broker", "127.0.0.1:9", "--port", 0))
+    program.says("listening: ")
+    soft, hard = psutil.Process(program.pid).rlimit(psutil.RLIMIT_NOFILE)
+    assert soft == min(hard if hard > 0 else 8192, 8192)
