@@ -12,6 +12,7 @@ from common import log as logs
 from common.config import Loaded
 from common.lifecycle import Stop, Watchdog
 from common.names import default_name
+from common.terminal import unblocked
 
 ABOUT = "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
 GRACE_S = 3.0  # for the last acknowledgements
@@ -22,6 +23,7 @@ def main() -> None:
     sys.exit(lifecycle.main_guard("actor", lambda: config.run("actor", ActorConfig, act, sys.argv[1:], description=ABOUT)))
 
 
+@unblocked()
 def act(loaded: Loaded[ActorConfig]) -> int:
     """The whole life of an actor."""
     from actor.channel import Channel  # what needs numpy and sockets is not imported for --help

@@ -14,6 +14,7 @@ from common.config import Loaded, require
 from common.errors import ConfigurationError
 from common.lifecycle import Stop
 from common.names import default_name
+from common.terminal import unblocked
 
 if TYPE_CHECKING:
     from common.keys import ClientKeys
@@ -28,6 +29,7 @@ def main() -> None:
     sys.exit(lifecycle.main_guard("broker", lambda: config.run("broker", BrokerConfig, relay, sys.argv[1:], description=ABOUT)))
 
 
+@unblocked()
 def relay(loaded: Loaded[BrokerConfig]) -> int:
     """The whole life of a broker."""
     from broker.link import Link  # what needs sockets is not imported for --help

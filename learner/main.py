@@ -5,6 +5,7 @@ from pathlib import Path
 
 from common import config, lifecycle
 from common.config import Command, Loaded
+from common.terminal import unblocked
 from learner.config import SETTINGS, LearnerConfig, config_class
 
 ABOUT = "Train a policy from the trajectories that actors send. Without a command: train."
@@ -36,6 +37,7 @@ def with_own_settings(argv: list[str]) -> list[str]:
     return [*argv, "--config", str(Path(str(resumed)) / SETTINGS)]
 
 
+@unblocked()
 def train(loaded: Loaded[LearnerConfig]) -> int:
     """Train, as configured."""
     from learner.train import train as run

@@ -3,10 +3,12 @@
 import importlib.util
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
 MEASURED_S = 5.0
 IDLE_PERCENT = 2.0
+PATIENCE_S = 40.0
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 90, 130
 FIRST_MESSAGE_S = 1.0  # twice what is promised: `python bench/startup.py` gives the figure, a busy machine must not fail a test
 HELP_S = 0.6  # likewise
@@ -148,6 +151,23 @@ def test_a_world_whose_extra_is_not_installed_is_refused_with_the_command_that_i
     lander = shell.learner("--env", "LunarLander-v3")
     sentence = "LunarLander-v3 needs a package that is not installed here: pip install 'farflung[box2d]'"
     assert refusal(lander, 78) == f"learner: {sentence}"
+
+
+def test_a_terminal_that_takes_nothing_does_not_stop_a_training(tmp_path):
+    """Stopped as with Ctrl-S from before the first frame of the panel: the learner meets its goal, saves and ends all the same."""
+    front, back = pty.openpty()
+    termios.tcflow(back, termios.TCOOFF)
+    words = ("learner", "--port", "0", "--ui", "panel", "--name", "quiet", "--actors", "1", "--warmup", "200", "--until", "updates > 100")
+    command = [str(Path(sys.executable).parent / words[0]), *words[1:]]
+    variables = os.environ | {"TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=back, stderr=back, env=variables) as learner:
+        try:
+            assert learner.wait(PATIENCE_S) == 0
+        finally:
+            learner.kill()
+    assert (tmp_path / "runs" / "quiet" / "FINISHED").exists()
+    os.close(back)
+    os.close(front)
 
 
 def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
