@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test check fast simulate bench clean
+.PHONY: help env run test check fast simulate fuzz bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,6 +35,10 @@ check: env  ## formatting, lint, types, imports
 
 simulate: env  ## delivery against 1,000 seeds of faults, and every planted mutation
 	@$(BIN)/python tests/simulation/run.py --seeds 1000
+
+fuzz: env  ## every decoder against MINUTES (10) of hostile input
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(or $(MINUTES),10)
 
 bench: env  ## every benchmark, one JSON line each
 	@for script in bench/[a-z]*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done

@@ -1,11 +1,11 @@
-"""Frozen dataclasses as plain data and back, strictly: what arrives has exactly the declared fields and types, or is refused."""
+"""Frozen dataclasses and typed tables as plain data and back, strictly: what arrives has exactly the declared fields and types."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
 from common.errors import Refused
 
@@ -30,9 +30,9 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(kind: type[T], value: object) -> T:
-    """The dataclass that `to_plain` made into `value`; raises `Refused` naming the field that differs."""
+    """The dataclass that `to_plain` made into `value`, or a typed table; raises `Refused` naming the field that differs."""
     declared: Any = kind
-    result: T = _reader(declared)(value, kind.__name__)
+    result: T = _reader(declared)(value, getattr(kind, "__name__", str(kind)))
     return result
 
 
@@ -44,7 +44,7 @@ def _reader(kind: Any) -> Reader:
         return lambda value, where: _free(value, where, DEPTH)
     if kind in SCALARS:
         return _scalar(kind)
-    if is_dataclass(kind):
+    if is_dataclass(kind) or is_typeddict(kind):
         return _record(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _one_of(kind, {member.value for member in kind})
@@ -52,6 +52,8 @@ def _reader(kind: Any) -> Reader:
         return _one_of(lambda value: value, set(arguments))
     if origin is tuple:
         return _sequence(arguments)
+    if origin is list:
+        return lambda value, where: list(_sequence((*arguments, ...))(value, where))
     if origin is dict:
         return _mapping(_reader(arguments[1]))
     if origin is UnionType and type(None) in arguments:
@@ -71,7 +73,8 @@ def _scalar(kind: type) -> Reader:
 
 def _record(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
+    names = hints if is_typeddict(kind) else [field.name for field in fields(kind)]
+    readers = {name: _reader(hints[name]) for name in names}
 
     def read(value: object, where: str) -> Any:
         if not isinstance(value, dict) or value.keys() != readers.keys():

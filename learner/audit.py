@@ -13,10 +13,10 @@ from common.delivery import Admission, InboxState
 from common.errors import ConfigurationError, Refused
 from learner import manifest
 from learner.journal import content, folder
-from learner.journal.archive import POSITION, REPLAY_FROM
 from learner.journal.content import Marker, Refusal, Start, Table
 from learner.journal.folder import Position
 from learner.journal.format import Damage, Kind, Record, Torn
+from learner.manifest import POSITION, REPLAY_FROM
 
 SHOWN = 20  # problems of one kind
 Number = tuple[str, int, int]  # actor, incarnation, sequence
@@ -167,7 +167,7 @@ def check_tensors(path: Path) -> None:
         (length,) = struct.unpack_from("<Q", data)
         table = json.loads(data[8 : 8 + length])
         ends = [entry["data_offsets"][1] for key, entry in table.items() if key != "__metadata__"]
-    except (OSError, struct.error, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (OSError, struct.error, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
     if 8 + length + max(ends, default=0) != len(data):
         raise ConfigurationError(f"{path.name} has {len(data)} bytes, not {8 + length + max(ends, default=0)}")

@@ -1,23 +1,49 @@
 """Which checkpoints of a run are complete, and what they say of themselves. Without torch."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, Refused
+from common.membership import RosterState
+from common.plain import from_plain
 
 MANIFEST = "MANIFEST"
 FOLDER = "checkpoints"
+NUMBER = re.compile(r"[0-9]{1,18}")
 TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
+
+POSITION, REPLAY_FROM, REPLAY_HASH, TABLE = "journal_position", "journal_replay_from", "replay_hash", "journal_table"
+NUMBERS = ("steps", "updates", "episodes", "samples", REPLAY_FROM)
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(NUMBERS, int),
+    "run": str,
+    REPLAY_HASH: str,
+    "random": bytes,
+    "replay": bytes,
+    POSITION: tuple[int, int],
+    TABLE: tuple[int, bytes],
+    "roster": RosterState,
+}  # of what a checkpoint says, where it says it
 
 
 def kept(run_folder: Path) -> list[str]:
     """The names of the complete checkpoints, the newest last."""
+    path = run_folder / MANIFEST
     try:
-        return [name for name in (run_folder / MANIFEST).read_text().split() if name.isdecimal()]
+        names = path.read_bytes().decode(errors="replace").split()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if odd := [name for name in names if not NUMBER.fullmatch(name)]:
+        raise ConfigurationError(
+            f"{path} is damaged: {odd[0]!r} is the name of no checkpoint. Write one number a line into it, the newest last, of those in "
+            f"{run_folder / FOLDER} that you trust"
+        )
+    return names
 
 
 def facts(run_folder: Path, name: str) -> dict[str, Any]:
@@ -29,4 +55,7 @@ def facts(run_folder: Path, name: str) -> dict[str, Any]:
         raise ConfigurationError(f"the checkpoint {path.parent} cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise ConfigurationError(f"{path} is no table")
-    return found
+    try:
+        return found | {key: from_plain(kind, found[key]) for key, kind in KINDS.items() if key in found}
+    except Refused as refusal:
+        raise ConfigurationError(f"the checkpoint {path.parent} cannot be read: {refusal}") from refusal

@@ -19,11 +19,11 @@ from learner.checkpoint import Checkpoint
 from learner.durable import sync
 from learner.journal import content, folder
 from learner.journal import format as form
-from learner.journal.archive import POSITION, REPLAY_FROM, REPLAY_HASH
 from learner.journal.content import Marker, Table
 from learner.journal.coverage import Coverage
 from learner.journal.folder import Position
 from learner.journal.format import Kind, Record
+from learner.manifest import POSITION, REPLAY_FROM, REPLAY_HASH
 from learner.run import Run
 from learner.training import Training
 

@@ -84,7 +84,7 @@ def open_run(folder: Path) -> Run:
     try:
         facts = json.loads((folder / FACTS).read_text())
         run = Run(folder.resolve().name, str(facts["run"]), folder, resumed=True)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ConfigurationError(f"{folder} is not the folder of a run: {error}") from error
     if not NAME.fullmatch(run.identity):
         raise ConfigurationError(f"{folder / FACTS} names no run")
@@ -103,7 +103,7 @@ def unfinished_run(run_dir: str, name: str, environment: str) -> Run | None:
 def _environment(folder: Path) -> object:
     try:
         return json.loads((folder / FACTS).read_text()).get("environment")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
 
 

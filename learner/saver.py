@@ -14,8 +14,9 @@ from common.errors import FarflungError
 from common.membership import RosterState
 from learner import checkpoint
 from learner.checkpoint import Checkpoint
-from learner.journal.archive import POSITION, REPLAY_HASH, Archive
+from learner.journal.archive import Archive
 from learner.journal.folder import Position
+from learner.manifest import POSITION, REPLAY_HASH
 from learner.run import Run
 from learner.training import Training
 

@@ -7,8 +7,7 @@ from learner import durable, manifest
 from learner.journal import folder
 from learner.journal.coverage import Coverage
 from learner.journal.writer import Journal
-
-POSITION, REPLAY_FROM, REPLAY_HASH, TABLE = "journal_position", "journal_replay_from", "replay_hash", "journal_table"
+from learner.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TABLE
 
 
 class Archive:

@@ -1,7 +1,7 @@
 """What the payloads of records say, and what all of them together come to."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import msgpack
 
@@ -44,6 +44,16 @@ class Marker:
     version: int
     steps: int
     updates: int
+
+
+class TableState(TypedDict):
+    """A table as a segment keeps it."""
+
+    run: str
+    rows: int
+    episodes: int
+    marker: Marker
+    inbox: InboxState
 
 
 @dataclass(slots=True)
@@ -105,14 +115,10 @@ def read(record: Record) -> Start | Refusal | Marker:
 
 def read_table(record: Record) -> Table:
     """The table that begins a segment."""
-    state = _unpack(record)
-    try:
-        kept: InboxState = state["inbox"]
-        inbox = Inbox.restore(kept)
-        inbox.epoch = kept["epoch"]  # it is the same life's, or the record of a new one follows
-        return Table(state["run"], inbox, state["rows"], state["episodes"], from_plain(Marker, state["marker"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise Refused("malformed", f"a table that is none: {error!r}") from error
+    state = from_plain(TableState, _unpack(record))
+    inbox = Inbox.restore(state["inbox"])
+    inbox.epoch = state["inbox"]["epoch"]  # it is the same life's, or the record of a new one follows
+    return Table(state["run"], inbox, state["rows"], state["episodes"], state["marker"])
 
 
 def counts_of(header: dict[str, Any]) -> tuple[int, int]:

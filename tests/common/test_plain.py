@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import pytest
 
@@ -123,3 +123,18 @@ def test_a_message_cannot_declare_what_is_not_data():
 
     with pytest.raises(TypeError, match="a message cannot hold"):
         from_plain(Odd, {"thing": 1})
+
+
+class Row(TypedDict):
+    """A table with typed fields."""
+
+    name: str
+    numbers: list[tuple[int, str]]
+
+
+def test_typed_tables_and_lists_are_checked_like_records():
+    """What a typed table declares is what arrives, in plain lists and dictionaries."""
+    assert from_plain(Row, {"name": "a", "numbers": [[1, "b"]]}) == {"name": "a", "numbers": [(1, "b")]}
+    for wrong in ({"name": "a"}, {"name": "a", "numbers": [[1]]}, {"name": "a", "numbers": [["1", "b"]]}, {"name": 1, "numbers": []}, []):
+        with pytest.raises(Refused):
+            from_plain(Row, wrong)

@@ -1,0 +1,239 @@
+"""Decoders of what comes over the network: experience, feed, topics, acting graphs."""
+
+import dataclasses
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+from fuzz.inputs import MESSAGE, frame, join, split, unframed
+from fuzz.target import Target, beside
+
+from actor import graph
+from actor.channel import Channel, _parcel_format
+from broker.relay import Subscriptions
+from common import topics, wire
+from common.delivery import Inbox
+from common.errors import Refused
+from common.membership import Roster, Snapshots
+from common.messages import Announcement, Beacon, Bye, Credit, Hello, Line, Problem, Report, State, Telemetry
+from common.packing import ParcelFormat
+from common.spec import Evaluation, Exploration, Graph, Space, Spec, World
+from common.trajectory import Column, Ending, Parcel, Results
+from common.wire import Kind
+from learner.gate import Gate
+
+stand_ins = beside("stand_ins")
+
+IMAGE = Space("box", "uint8", (2, 2, 1))
+PAIR = Space("multidiscrete", "int64", (2,), (3, 4))
+CONTINUOUS = Space("box", "float32", (2,), (), (-1.0, -1.0), (1.0, 1.0))
+
+
+@cache
+def specs() -> tuple[Spec, ...]:
+    """One spec of each sort: plain, compressed and stacked frames, several leaves and optional columns, continuous actions."""
+    several = {"a": Space("box", "float32", (2,)), "b": Space("discrete", "int32", (), (5,))}
+    extras = (Column("log_probability", "float32", (), "step"), Column("state", "float32", (3,), "trajectory"))
+    return (
+        stand_ins.a_spec(),
+        stand_ins.a_spec(observation={"": IMAGE}, stack=3, compression={"observations": "lz4"}),
+        stand_ins.a_spec(observation=several, action=PAIR, extras=extras),
+        stand_ins.a_spec(action=CONTINUOUS, head="gaussian"),
+    )
+
+
+@cache
+def formats() -> tuple[ParcelFormat, ...]:
+    """Of the same specs."""
+    return tuple(map(ParcelFormat, specs()))
+
+
+def a_parcel(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
+    """A parcel of a spec; without lengths it is an evaluation."""
+    steps, count = sum(lengths), len(lengths)
+    columns = {c.name: np.ones((c.count(steps, count, spec.stack), *c.shape), c.dtype) for c in spec.columns}
+    results = Results(np.array([1.5]), np.array([9], np.int32))
+    endings = np.full(count, Ending.TRUNCATED, np.uint8)
+    return Parcel(1, 1, np.array(lengths, np.int32), endings, columns, results, evaluation=not lengths)
+
+
+def parcel_frames(spec: Spec) -> list[bytes]:
+    """Messages of parcels of a spec."""
+    return [stand_ins.a_frame(spec, a_parcel(spec, lengths)) for lengths in ((3, 1), (8,), ())]
+
+
+# ---- experience
+
+
+def test_parcel(data: bytes) -> None:
+    """A parcel by each of the specs: the first byte chooses."""
+    if not data:
+        return
+    opened = wire.open_frame(frame(data[1:]), wire.EXPERIENCE)
+    form, spec = formats()[data[0] % 4], specs()[data[0] % 4]
+    parcel = form.decode(opened, wire.read_envelope(opened))
+    assert parcel.size <= 256 * len(data) + 4096
+    assert all(column.nbytes == 0 or np.isfinite(column).all() for column in parcel.columns.values())
+    for trajectory in () if parcel.evaluation else parcel.trajectories(spec.columns, spec.stack):
+        assert 1 <= trajectory.length <= spec.horizon
+
+
+def parcel_seeds() -> list[bytes]:
+    return [bytes([index]) + unframed(one) for index, spec in enumerate(specs()) for one in parcel_frames(spec)]
+
+
+LIFE = ("run-1", "default", "box-1", 7)
+
+
+def words() -> list[Any]:
+    """What an actor says besides parcels."""
+    report = Report(*LIFE, 1, 1, 2, {"steps": 8.0, "longest_step_s": 0.5}, (Problem(1, "environment", "Traceback\nValueError: x"),))
+    return [Hello(*LIFE, 99, 1, 2, 1, 4, True), report, Bye(*LIFE, 3, "stopped")]
+
+
+def test_words(data: bytes) -> None:
+    """Everything an actor may say, as learner and broker read it."""
+    sealed = frame(data)
+    with suppress(Refused):
+        wire.peek(sealed)
+    wire.read(wire.open_frame(sealed))
+
+
+def test_gate(data: bytes) -> None:
+    """Several messages into one gate, which must never raise; its books balance, and its lines can be written."""
+    gate = Gate(specs()[0], Inbox(), Roster(), Snapshots())
+    for count, part in enumerate(split(data)[:16]):
+        accepted = gate.receive(frame(part), count * 0.5)
+        if accepted is not None:
+            gate.keep(accepted)
+    inbox = gate.inbox
+    assert inbox.ledger.balanced
+    lines = inbox.lines(8.0, lambda actor, incarnation: Credit(1, 1), everyone=True)
+    wire.encode(Beacon("run-1", "default", 1, 1, 1, 0, 0, State.RUN, lines))
+    assert Inbox.restore(inbox.state()).state() == inbox.state() | {"epoch": 2}
+
+
+def gate_seeds() -> list[bytes]:
+    said = [unframed(wire.encode(word)) for word in words()]
+    spec = specs()[0]
+    parcels = [unframed(stand_ins.a_frame(spec, a_parcel(spec), sequence=number, base=base)) for number, base in ((1, 1), (3, 1), (5, 3))]
+    return [join([said[0], *parcels, said[1], parcels[1], said[2]]), join(parcels), join(said)]
+
+
+# ---- feed
+
+
+@cache
+def a_graph() -> Graph:
+    """A real acting graph, small."""
+    from learner.algorithms.networks import q_network
+    from learner.graph import export, observation_inputs
+
+    spaces = {"": Space("box", "float32", (2,))}
+    return export(q_network(spaces, 1, 2, (3,), dueling=False), observation_inputs(spaces, 1), ("q",))
+
+
+@cache
+def a_rich_spec() -> Spec:
+    """A spec in which every field says something."""
+    world = World("Toy-v0", {"size": 3, "names": ["a", {"b": 1.5}]}, (("Frame", {"skip": 4}),), 9)
+    space = Space("box", "float32", (2,))
+    extras = (Column("mask", "bool", (2,), "step"),)
+    spec = stand_ins.a_spec(world=world, observation={"": space, "key": space}, extras=extras, compression={"observations": "lz4"})
+    return dataclasses.replace(spec, graph=a_graph(), exploration=Exploration(1.0, 0.1, 100, 4), evaluation=Evaluation(1000, 5))
+
+
+def test_announcement(data: bytes) -> None:
+    """A spec that nobody vouches for, up to where a session would be built and parcels written."""
+    announcement = wire.read(wire.open_frame(frame(data)))
+    if isinstance(announcement, Announcement):
+        _parcel_format(announcement.spec)
+        graph.check(announcement.spec.graph)
+
+
+def announcement_seeds() -> list[bytes]:
+    specs_ = [a_rich_spec(), *specs()]
+    return [unframed(wire.encode(Announcement(spec, 5, 1, 0, 2))) for spec in specs_]
+
+
+def test_feed(data: bytes) -> None:
+    """Everything a learner may say, read alone."""
+    opened = wire.open_frame(frame(data))
+    if opened.kind is Kind.WEIGHTS:
+        weights = wire.read_weights(opened, stand_ins.TENSORS)
+        assert sum(array.nbytes for array in weights.arrays.values()) == len(weights.block)
+    else:
+        wire.read(opened)
+
+
+def said() -> list[Any]:
+    """What a learner says to an actor, in order: the snapshot's two parts, and beacons."""
+    spec = specs()[0]
+    line = Line("box-1", 7, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
+    beacon = Beacon("run-1", "default", 5, 1, 2, 100, 10, State.RUN, (line,))
+    frames = [wire.encode(Announcement(spec, 5, 1, 0, 0)), wire.encode_weights(stand_ins.some_weights(spec, number=2))]
+    return [*frames, wire.encode(beacon), wire.encode(Telemetry("run-1", "default", 5, "{}"))]
+
+
+def feed_seeds() -> list[bytes]:
+    return [unframed(one) for one in said()]
+
+
+def test_channel(data: bytes) -> None:
+    """Several messages to an actor that has something to send: it must never raise, and its books balance."""
+    channel = Channel("default", "box-1", 4)
+    channel.outbox.incarnation = 7
+    channel.ask(0.0)
+    for count, part in enumerate(split(data)[:16]):
+        topic = channel.private or topics.weights("default") if part[:1] == b"z" else topics.beacon("default")
+        channel.hear(topic, frame(part[1:]), count * 0.5)
+        if channel.ready is not None and channel.ready.spec == specs()[0]:
+            channel.outbox.offer(stand_ins.a_parcel(), 3, 100)
+        channel.due(count * 0.5)
+        for _ in range(4):
+            if channel.next(count * 0.5) is not None:
+                channel.sent(count * 0.5)
+    assert channel.outbox.ledger.balanced
+
+
+def channel_seeds() -> list[bytes]:
+    announced, weights, beacon, told = [unframed(one) for one in said()]
+    joined = [b"z" + announced, b"z" + weights, b"c" + beacon]
+    return [join(joined), join([*joined, b"c" + told, b"c" + weights, b"c" + beacon])]
+
+
+def test_graph(data: bytes) -> None:
+    """The model of an acting graph whose tensors the spec names."""
+    ours = a_graph()
+    graph.check(Graph(data, ours.inputs, ours.outputs, ours.weights))
+
+
+def test_topics(data: bytes) -> None:
+    """Subscriptions, as feed and broker take them: what is understood is written the same again."""
+    parsed, policy = topics.parse_private(data), topics.parse_policy(data)
+    if parsed is not None:
+        assert topics.private(*parsed) == data
+        assert policy == parsed.policy
+        assert topics.is_allowed(data)
+    subscriptions = Subscriptions()
+    if subscriptions.agrees(data):
+        subscriptions.add(data)
+    subscriptions.remove(data)
+
+
+def topic_seeds() -> list[bytes]:
+    names = [topics.announcement, topics.weights, topics.beacon, topics.telemetry, topics.broker]
+    return [topics.private("default", "key/box-1", 7, 99), b"", *(name("default") for name in names)]
+
+
+TARGETS = (
+    Target("parcel", test_parcel, parcel_seeds, MESSAGE, skip=1),
+    Target("words", test_words, lambda: [unframed(wire.encode(word)) for word in words()], MESSAGE),
+    Target("gate", test_gate, gate_seeds, never_refuses=True),
+    Target("announcement", test_announcement, announcement_seeds, MESSAGE),
+    Target("feed", test_feed, feed_seeds, MESSAGE),
+    Target("channel", test_channel, channel_seeds, never_refuses=True),
+    Target("graph", test_graph, lambda: [a_graph().model]),
+    Target("topics", test_topics, topic_seeds, never_refuses=True),
+)

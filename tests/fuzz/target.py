@@ -1,0 +1,49 @@
+"""What a fuzz target is: a decoder that takes any bytes, and gives a value or one of our own errors."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from fuzz.inputs import Structure, change
+
+from common.errors import FarflungError
+
+TESTS = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One decoder, with inputs that it takes."""
+
+    name: str
+    decode: Callable[[bytes], object]
+    seeds: Callable[[], list[bytes]]
+    structure: Structure | None = None  # in which inputs are changed besides byte by byte
+    skip: int = 0  # bytes before it
+    never_refuses: bool = False
+
+    def run(self, data: bytes) -> None:
+        """Decode an input. Whatever this raises is a finding."""
+        try:
+            self.decode(data)
+        except FarflungError:
+            if self.never_refuses:
+                raise
+
+    def changed(self, data: bytes, seed: int) -> bytes:
+        """The input with its structure kept."""
+        return data if self.structure is None else data[: self.skip] + change(self.structure, data[self.skip :], seed)
+
+
+def beside(name: str) -> ModuleType:
+    """A module of the folder of tests, which is no package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, TESTS / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]

@@ -1,0 +1,27 @@
+"""Any input gives a value or one of our own errors. The long form, guided by coverage, is `make fuzz`."""
+
+from random import Random
+
+import pytest
+from fuzz.targets import TARGETS
+
+ENOUGH = 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_decoder_takes_any_input(name: str) -> None:
+    """Real inputs with a byte, a length or a part of their structure changed."""
+    target, chance = TARGETS[name], Random(1)
+    for data in target.seeds():
+        for _ in range(ENOUGH):
+            position = chance.randrange(len(data) + 1)
+            changes = (bytes([chance.randrange(256)]) + data[position + 1 :], data[position + 1 :], b"", data[position:] + data[position:])
+            target.run(data[:position] + chance.choice(changes))
+            target.run(target.changed(data, chance.getrandbits(32)))
+
+
+def test_real_inputs_are_read() -> None:
+    """The first seed of each is something that is really written, so that changes to it get far."""
+    for target in TARGETS.values():
+        target.decode(target.seeds()[0])
