@@ -2,8 +2,8 @@
 
 import sys
 
-import actor
+import common
 
-if not getattr(actor, "FARFLUNG", False):  # said here, before its modules are missed one by one
-    sys.stderr.write(f"learner: {actor.__file__} hides our package of that name: rename it, start elsewhere, or shorten PYTHONPATH\n")
+if not getattr(common, "FARFLUNG", False):  # said here, before its modules are missed one by one
+    sys.stderr.write(f"learner: {common.__file__} hides our package of that name: rename it, start elsewhere, or shorten PYTHONPATH\n")
     raise SystemExit(78)

@@ -1,10 +1,12 @@
 """The `learner` command: train, or one of the subcommands. What needs torch is imported only where it is needed."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from common import config, lifecycle
 from common.config import Command, Loaded
+from common.errors import ConfigurationError
 from common.terminal import unblocked
 from learner.config import SETTINGS, LearnerConfig, config_class
 
@@ -24,8 +26,16 @@ def main() -> None:
 
 def command(argv: list[str]) -> int:
     """Run what these words ask for; gives the exit code."""
+    require_own_actor()
     argv = with_own_settings(argv)
     return config.run("learner", config_class(argv), train, argv, description=ABOUT, commands=COMMANDS)
+
+
+def require_own_actor() -> None:
+    """Refuse a package `actor` of somebody else's that is found before ours; it is not imported for that."""
+    found, ours = find_spec("actor"), Path(__file__).parents[1] / "actor"
+    if found is not None and found.origin is not None and not (ours.exists() and Path(found.origin).parent.samefile(ours)):
+        raise ConfigurationError(f"{found.origin} hides our package of that name: rename it, start elsewhere, or shorten PYTHONPATH")
 
 
 def with_own_settings(argv: list[str]) -> list[str]:
