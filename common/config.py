@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 PREFIX = "FARFLUNG_"
+ANYBODYS = frozenset().union(*KEYS.values())
 
 
 class Origin(StrEnum):
@@ -117,7 +118,7 @@ def peek(key: str, argv: Sequence[str]) -> str | None:
     if (value := os.environ.get(_variable(key))) is not None:
         return value
     path = None if key == "config" else peek("config", argv)
-    value = None if path is None else read_toml(Path(path)).get(key)
+    value = None if path is None else _part_of("learner", read_toml(Path(path))).get(key)
     return None if value is None else str(value)
 
 
@@ -206,10 +207,11 @@ def _take_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCo
 
     All roles may be told in one environment, as a file of services has it: what another one knows is not for this one, and no mistake.
     """
-    known = {_variable(key) for key, is_section in _keys(arguments).items() if not is_section}
-    known.update(_variable(key) for keys in KEYS.values() for key in keys)
+    own = _keys(arguments)
+    known = {_variable(key) for key, is_section in own.items() if not is_section} | {_variable(key) for key in ANYBODYS}
+    left_to_the_learner = _has_section_of_ones_own(own, {})
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in known and not left_to_the_learner:
             raise UsageError(f"unknown variable {name} in the environment.{suggestion(name, known)}")
     cyclopts.config.Env(PREFIX, source=Origin.ENVIRONMENT)(app, commands, arguments)
 
@@ -219,15 +221,38 @@ def _take_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
     named = [token.value for argument in arguments if argument.name == "--config" for token in argument.tokens]
     if not named:
         return
-    path = Path(named[0])
-    content = read_toml(path)
-    _check_keys(path, content, _keys(arguments))
-    cyclopts.config.Dict(content, source=str(path))(app, commands, arguments)
+    path, known = Path(named[0]), _keys(arguments)
+    content = _part_of(app.name[0], read_toml(path))
+    _check_keys(path, content, known)
+    own = {key: value for key, value in content.items() if key in known}
+    cyclopts.config.Dict(own, source=str(path))(app, commands, arguments)
+
+
+def _part_of(role: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says to a role: what it says to all, and above that the section of that name."""
+    own = content.get(role, {})
+    if not isinstance(own, dict):
+        raise UsageError(f"{role} in a configuration file is a section, not a value")
+    return {key: value for key, value in content.items() if key not in KEYS} | own
+
+
+def _has_section_of_ones_own(known: Mapping[str, bool], content: Mapping[str, Any]) -> bool:
+    """Whether there is an algorithm of the user's own, whose settings only a learner can check: it imports that."""
+    return "algorithm" not in known and ":" in str(content.get("algorithm") or peek("algorithm", ()) or "")
+
+
+def _is_anothers(key: str, value: object, known: Mapping[str, bool], content: Mapping[str, Any]) -> bool:
+    """Whether a key that is not this role's is one of another's: all may be told in one file."""
+    if not isinstance(value, dict):
+        return key in ANYBODYS
+    return all(f"{key}.{inner}" in ANYBODYS for inner in value) or _has_section_of_ones_own(known, content)
 
 
 def _check_keys(path: Path, content: Mapping[str, Any], known: Mapping[str, bool]) -> None:
-    """Refuse what a file should not say; sections are one level deep."""
+    """Refuse what a file should not say; sections are one level deep, within that of a role two."""
     for key, value in content.items():
+        if key not in known and _is_anothers(key, value, known, content):
+            continue
         if key not in known or key == "config":
             raise UsageError(f"unknown key {key} in {path}.{suggestion(key, known)}")
         if isinstance(value, dict) != known[key]:

@@ -140,6 +140,78 @@ def test_all_variables_of_the_other_roles_change_nothing(role: type, monkeypatch
     assert (loaded.config, loaded.origins) == (role(), {})
 
 
+MINE = {"FARFLUNG_ALGORITHM": "mine:Soft", "FARFLUNG_SOFT_TEMPERATURE": "3"}
+
+
+@pytest.mark.parametrize("role", [ActorConfig, BrokerConfig])
+def test_the_section_of_a_users_own_algorithm_is_passed_over(role: type, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables and its section of the file are for the learner, which alone can know them and refuse what is misspelt."""
+    for name, value in MINE.items():
+        monkeypatch.setenv(name, value)
+    assert load("role", role, []).config == role()
+    for name in MINE:
+        monkeypatch.delenv(name)
+    file.write_text("algorithm = 'mine:Soft'\n[soft]\ntemperature = 3\n")
+    assert load("role", role, ["--config", str(file)]).config == role()
+    monkeypatch.setenv("FARFLUNG_CONFIG", str(file))
+    monkeypatch.setenv("FARFLUNG_SOFT_TEMPERATURE", "3")
+    assert load("role", role, []).config == role()
+
+
+def test_without_an_algorithm_of_ones_own_a_strange_variable_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so is a strange section."""
+    file.write_text("[soft]\ntemperature = 3\n")
+    with pytest.raises(UsageError, match="unknown key soft"):
+        load("actor", ActorConfig, ["--config", str(file)])
+    monkeypatch.setenv("FARFLUNG_SOFT_TEMPERATURE", "3")
+    with pytest.raises(UsageError, match="unknown variable FARFLUNG_SOFT_TEMPERATURE"):
+        load("actor", ActorConfig, [])
+
+
+SHARED = """
+policy = "red"
+replay-ratio = 4
+[dqn]
+gamma = 0.9
+[actor]
+envs = 16
+[learner]
+env = "Acrobot-v1"
+steps = 500
+[learner.dqn]
+gamma = 0.8
+[broker]
+queue = 1048577
+"""
+
+
+def test_one_file_may_tell_all_roles(file: Path) -> None:
+    """Each takes what is said to all and is its own, and its own section above that."""
+    file.write_text(SHARED)
+    actor = load("actor", ActorConfig, ["--config", str(file)]).config
+    learner = load("learner", LearnerConfig, ["--config", str(file)]).config
+    broker = load("broker", BrokerConfig, ["--config", str(file)]).config
+    assert actor == ActorConfig(policy="red", environments=16)
+    assert (learner.policy, learner.environment, learner.steps, learner.replay_ratio, learner.settings.gamma) == (
+        "red",
+        "Acrobot-v1",
+        500,
+        4,
+        0.8,
+    )
+    assert broker == BrokerConfig(queue=1048577)
+
+
+def test_a_misspelt_key_for_another_role_is_refused(file: Path) -> None:
+    """What no role knows is a mistake here too, and so is a value under the name of a role."""
+    file.write_text("replay-ration = 4")
+    assert "unknown key replay-ration" in refusal("--config", str(file))
+    file.write_text("car = 4")
+    assert "car in a configuration file is a section" in refusal("--config", str(file))
+    file.write_text("[dqn]\ngama = 4")
+    assert "unknown key dqn" in refusal("--config", str(file))
+
+
 def test_another_roles_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no role knows is a mistake, whoever it was meant for."""
     monkeypatch.setenv("FARFLUNG_REPLAY_RATION", "4")
