@@ -1,0 +1,52 @@
+"""An algorithm and a network of your own. In this folder, so that Python finds it:
+
+    learner --env CartPole-v1 --actors 2 --algorithm own_algorithm:SoftDQN --soft-dqn.temperature 0.05 --model own_algorithm:network
+
+It is deep Q-learning with one thing changed. `learner/algorithms/protocol.py` says what an algorithm is that shares nothing with it.
+Actors need none of this: they get the network as a graph.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from common.config import require
+from common.spec import Spec
+from learner.algorithms.dqn import DQN
+from learner.algorithms.settings import DQNSettings
+from learner.replay.protocol import Batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftSettings(DQNSettings):
+    """Those of deep Q-learning, and one more: each is a flag, a variable and a key, as the built-in ones are."""
+
+    temperature: float = 0.1
+    """How much more than the greedy action the others count."""
+
+    def __post_init__(self) -> None:
+        require(self.temperature > 0, "soft-dqn.temperature must be above 0")
+
+
+class SoftDQN(DQN):
+    """Values what comes next by a soft maximum: `temperature * log sum exp(values / temperature)`, less what equal values would add."""
+
+    name: ClassVar[str] = "soft-dqn"
+    Settings: ClassVar[type[SoftSettings]] = SoftSettings
+    settings: SoftSettings
+
+    @torch.no_grad()
+    def _next_values(self, batch: Batch) -> Tensor:
+        """What the bootstrap observations are worth, `[B] float32`."""
+        values: Tensor = self._target(self._inputs(batch.next_observations))  # [B, A] float32
+        temperature, actions = self.settings.temperature, values.shape[1]
+        return temperature * (torch.logsumexp(values / temperature, dim=1) - math.log(actions))
+
+
+def network(spec: Spec) -> nn.Module:
+    """A small network for observations without parts: what it answers for each action is its value."""
+    inputs = math.prod(spec.observation[""].shape) * spec.stack
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, spec.action.sizes[0]))
