@@ -1,5 +1,6 @@
 """A learner that drains: link, gate, inlet and replay as in a training, no updates. `python bench/_learner.py` runs one for CartPole."""
 
+import gc
 import math
 import secrets
 import sys
@@ -68,6 +69,7 @@ def learner_of(spec: Spec, capacity: int) -> Learner:
 def listening(learner: Learner, journal: Callable[[Inlet], Journal | None] = lambda inlet: None) -> Iterator[tuple[Link, Inlet]]:
     """Its network thread at work, on free ports of loopback."""
     inlet = Inlet()
+    gc.freeze()  # as before a training
     with sockets.context() as context:
         link = Link(context, Address("127.0.0.1", 0, 0), learner.gate, learner.herald, inlet, message_bytes=1 << 16)
         link.start(keeper := journal(inlet))

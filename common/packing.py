@@ -15,6 +15,8 @@ from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble
 
 COUNTS = (Column("lengths", "int32", (), "trajectory"), Column("endings", "uint8", (), "trajectory"))
 RESULTS = (Column("result_returns", "float64", (), "trajectory"), Column("result_lengths", "int32", (), "trajectory"))
+COUNTED = tuple(column.name for column in (*COUNTS, *RESULTS))
+ENDINGS = len(Ending)
 
 PLANS = 1024  # sizes of parcels that are remembered: an actor's recur
 
@@ -39,7 +41,7 @@ class ParcelFormat:
         arrays = [] if parcel.evaluation else [(expected, parcel.columns[expected.name]) for expected in self._columns]
         arrays += zip(self._counts, (parcel.lengths, parcel.endings), strict=True)
         arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
-        blocks = [ENCODE[expected.encoding](expected.block(array)) for expected, array in arrays]
+        blocks = [expected.block(array) for expected, array in arrays]
         offsets, _ = layout(map(len, blocks))
         table = [
             [expected.name, expected.column.dtype, array.shape, offset, len(block), expected.encoding]
@@ -74,17 +76,18 @@ class ParcelFormat:
             raise Refused("lengths", f"{steps} steps in {trajectories} trajectories of at most {self._horizon}")
         plan = self._plan(evaluation, steps, trajectories, finished)
         arrays = plan.cut(table, opened.data)
-        lengths, endings, returns, episodes = (arrays.pop(expected.name) for expected in (*self._counts, *self._results))
-        if evaluation != (len(lengths) == 0):
+        lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
+        parcel = Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episodes), evaluation)
+        if evaluation != (trajectories == 0):
             raise Refused("lengths", "rows in an evaluation, or none in a parcel")
-        if not (_below(lengths - 1, self._horizon) and _below(endings, len(Ending)) and lengths.sum() == steps):
+        if not (_below(lengths - 1, self._horizon) and _below(endings, ENDINGS) and parcel.rows == steps):
             raise Refused(
                 "lengths", f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending"
             )
         for name, space in () if evaluation else self._choices:
             if not _below(arrays[name], space.sizes[0] if space.kind == "discrete" else np.reshape(space.sizes, space.shape)):
                 raise Refused("range", f"{name} outside {list(space.sizes)}")
-        return Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episodes), evaluation)
+        return parcel
 
     def _planned(self, evaluation: bool, steps: int, trajectories: int, episodes: int) -> "_Plan":
         columns = [] if evaluation else self._columns
@@ -98,21 +101,24 @@ class _Plan:
     def __init__(self, columns: list["_Expected"], counts: list[int]) -> None:
         self._columns, self._counts = columns, counts
         offsets, self._end = layout(column.element * count for column, count in zip(columns, counts, strict=True))
-        self._places = [(column, (count, *column.shape), offset) for column, count, offset in zip(columns, counts, offsets, strict=True)]
+        placed = [*zip(columns, counts, offsets, strict=True)]
+        self._places = [(column.name, (count, *column.shape), column.dtype, offset) for column, count, offset in placed]
         self._table = [
-            [column.name, column.column.dtype, [*shape], offset, column.element * shape[0], ""] for column, shape, offset in self._places
+            [column.name, column.column.dtype, [count, *column.shape], offset, column.element * count, ""]
+            for column, count, offset in placed
         ]
+        self._floats = [column.name for column, count in zip(columns, counts, strict=True) if column.dtype.kind == "f" and count]
 
     def cut(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
         """The columns by name, as views into the data. What differs from the plan is looked at one by one: it is compressed, or refused."""
         if table == self._table and len(data) >= self._end:
-            arrays = {column.name: np.ndarray(shape, column.dtype, data, offset) for column, shape, offset in self._places}
+            arrays = {name: np.ndarray(shape, dtype, data, offset) for name, shape, dtype, offset in self._places}
         else:
             taken = zip(self._columns, table, self._counts, strict=True)
             arrays = {column.name: column.take(row, data, count) for column, row, count in taken}
-        for column in self._columns:
-            if column.dtype.kind == "f" and not _finite(arrays[column.name]):
-                raise Refused("nonfinite", f"{column.name} holds NaN or infinity")
+        for name in self._floats:
+            if not _finite(arrays[name]):
+                raise Refused("nonfinite", f"{name} holds NaN or infinity")
         return arrays
 
 
@@ -126,7 +132,8 @@ class _Expected:
 
     def block(self, array: np.ndarray) -> bytes | memoryview:
         """The bytes of an array that is to be sent as this column."""
-        return np.ascontiguousarray(array, self.dtype).data.cast("B") if array.size else b""
+        block = np.ascontiguousarray(array, self.dtype).data.cast("B") if array.size else b""
+        return ENCODE[self.encoding](block)
 
     def take(self, row: Any, data: memoryview, count: int) -> np.ndarray:
         """The column of `count` elements that a row of the table describes, as a view into the data."""
@@ -159,9 +166,14 @@ def _claimed(row: Any) -> int:
 
 
 def _finite(array: np.ndarray) -> bool:
-    return bool(np.count_nonzero(np.isfinite(array)) == array.size)
+    return _all(np.isfinite(array))
 
 
 def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:
     """Whether all are from 0 to below a limit: a number that becomes an index. Negative ones are huge without their sign."""
-    return bool(np.count_nonzero(array.view(UNSIGNED[array.itemsize]) < limit) == array.size)
+    return _all(array.view(UNSIGNED[array.itemsize]) < limit)
+
+
+def _all(truths: np.ndarray) -> bool:
+    """Whether each of some truths holds: for the few of a small column in a fraction of the time that `numpy.all` takes."""
+    return 0 not in truths.tobytes()

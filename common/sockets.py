@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import zmq
 
+from common import memory
 from common.address import Address
 from common.errors import ConfigurationError
 from common.keys import ClientKeys, ServerKeys
@@ -19,7 +20,9 @@ Held: TypeAlias = bytes | zmq.Frame
 FEED_BACKLOG_BYTES = 256 << 20
 MAX_PUSH_MESSAGES = 1024  # a queue in front of the network; what bounds memory and staleness is credit
 RELAY_MESSAGES = 32  # in a broker's sockets: what bounds its memory is its own queue
-COPY_BYTES = 64 << 10  # from here on a send without a copy is cheaper; its buffer must never change again
+COPY_BYTES = 256 << 10  # from here on a send without a copy is cheaper; its buffer must never change again
+HELD_BYTES = 64 << 10  # from here on a received frame has a buffer of its own
+READABLE = int(zmq.POLLIN)  # the enum's own arithmetic takes longer than the question
 DOMAIN = b"farflung"  # of the questions about who may come in
 REBIND_S = 5.0  # for a port that was just closed to be free again
 GOODBYE_MS = 500  # how long closing waits for what was just said
@@ -27,6 +30,7 @@ GOODBYE_MS = 500  # how long closing waits for what was just said
 
 def context() -> Context:
     """The context of a process. Never fork after this."""
+    memory.keep_freed()
     made: Context = zmq.Context()
     made.set(zmq.MAX_SOCKETS, 4096)
     return made
@@ -106,9 +110,14 @@ def visitor(context: Context, kind: int, address: Address, keys: ClientKeys | No
     return socket
 
 
+def readable(socket: Socket) -> bool:
+    """Whether something is there to be received."""
+    return bool(int(socket.get(zmq.EVENTS)) & READABLE)
+
+
 def hold(frame: zmq.Frame) -> Held:
     """What was received without a copy, as it may be kept: a small one pins the buffer that it arrived in with others, so it is copied."""
-    return frame if len(frame) >= COPY_BYTES else frame.bytes
+    return frame if len(frame) >= HELD_BYTES else frame.bytes
 
 
 def _socket(context: Context, kind: int, address: Address) -> Socket:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from common.spec import Tensor
@@ -9,6 +10,7 @@ from common.spec import Tensor
 if TYPE_CHECKING:
     import numpy as np  # not loaded for those who only relay
 
+LAYOUTS = 1024  # that are remembered: an actor's parcels recur in size
 ALIGNMENT = 64  # of every column in a message, so that a received block can be used where it lies
 
 
@@ -46,14 +48,19 @@ class Weights:
         }
 
 
-def layout(sizes: Iterable[int]) -> tuple[list[int], int]:
+def layout(sizes: Iterable[int]) -> tuple[tuple[int, ...], int]:
     """Where each column of so many bytes begins in a block, and how long the block is."""
+    return _layout(tuple(sizes))
+
+
+@lru_cache(LAYOUTS)
+def _layout(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     offsets, end = [], 0
     for size in sizes:
         start = end + -end % ALIGNMENT
         offsets.append(start)
         end = start + size
-    return offsets, end
+    return tuple(offsets), end
 
 
 def pack(tensors: tuple[Tensor, ...], arrays: "Mapping[str, np.ndarray]") -> bytearray:

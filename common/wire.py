@@ -22,6 +22,7 @@ MAGIC, VERSION = b"\xfa\x5f", 1
 PREAMBLE = struct.Struct("<2sBBII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
+PADDING = bytes(ALIGNMENT)  # at most, between two columns
 
 
 class Kind(IntEnum):
@@ -91,13 +92,13 @@ def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memor
     start = _aligned(HEAD + len(head))
     offsets, length = layout(map(len, columns))
     total = start + length if columns else HEAD + len(head)
-    frame = bytearray(total)
-    view = memoryview(frame)  # into a bytearray itself, a column would be copied twice
-    frame[HEAD : HEAD + len(head)] = head
+    parts: list[bytes | memoryview] = [PREAMBLE.pack(MAGIC, VERSION, kind, len(head), total), bytes(CHECKSUM.size), head]
+    end = HEAD + len(head)
     for offset, column in zip(offsets, columns, strict=True):
-        view[start + offset : start + offset + len(column)] = column
-    PREAMBLE.pack_into(frame, 0, MAGIC, VERSION, kind, len(head), total)
-    CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(view))
+        parts += (PADDING[: start + offset - end], column)
+        end = start + offset + len(column)
+    frame = bytearray().join(parts)  # one copy, into memory that was not cleared before
+    CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(memoryview(frame)))
     return frame
 
 
@@ -179,16 +180,16 @@ def _unpack(header: memoryview) -> dict[str, Any]:
 
 def _texts(header: dict[str, Any], *keys: str) -> list[str]:
     values = [header.get(key) for key in keys]
-    if not all(type(value) is str for value in values):
+    if set(map(type, values)) != {str}:
         raise Refused("header", f"one of {', '.join(keys)} is missing or no text")
     return values  # type: ignore[return-value]  # just checked
 
 
 def _numbers(header: dict[str, Any], *keys: str) -> list[int]:
-    values = [header.get(key) for key in keys]
-    if not all(type(value) is int and value >= 0 for value in values):
+    values: list[Any] = [header.get(key) for key in keys]
+    if set(map(type, values)) != {int} or min(values) < 0:
         raise Refused("header", f"one of {', '.join(keys)} is missing or no natural number")
-    return values  # type: ignore[return-value]  # just checked
+    return values
 
 
 # ---- messages without columns

@@ -140,7 +140,7 @@ class Link:
 
     def _hear_subscriptions(self) -> None:
         for _ in range(DRAIN_MESSAGES):
-            if not int(self._feed.get(zmq.EVENTS)) & zmq.POLLIN:
+            if not sockets.readable(self._feed):
                 return
             frame = self._feed.recv(copy=False)
             word, topic = frame.bytes[:1], frame.bytes[1:]
@@ -162,11 +162,11 @@ class Link:
         heard, taken = 0, []
         while heard < DRAIN_MESSAGES:
             try:
-                frames = self._pull.recv_multipart(zmq.NOBLOCK, copy=False)
+                frame = self._pull.recv(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 break
             heard += 1
-            accepted = self._gate.receive(_whole(frames), now, self._front.sender(frames[0]))
+            accepted = self._gate.receive(self._whole(frame), now, self._front.sender(frame))
             if accepted is not None and self._journal is not None:
                 self._journal.take(accepted)
             elif accepted is not None:
@@ -176,6 +176,14 @@ class Link:
         for accepted in taken:
             self._gate.keep(accepted)
         return heard
+
+    def _whole(self, frame: zmq.Frame) -> bytes | memoryview:
+        """A message of one frame, as all of ours are; a large one is read where it lies, until its rows are copied into the replay."""
+        if frame.more:
+            self._pull.recv_multipart(copy=False)  # the rest of it, which is here too
+            return b""
+        held = sockets.hold(frame)
+        return held if isinstance(held, bytes) else held.buffer
 
     def _settle(self) -> None:
         """What the journal has on disk may be acknowledged. The books are this thread's alone."""
@@ -210,14 +218,6 @@ class Link:
         self._herald.hurry()
         self._say(now)
         self.view = self._look(now)
-
-
-def _whole(frames: list[zmq.Frame]) -> bytes | memoryview:
-    """A message of one frame, as all of ours are; a large one is read where it lies, until its rows are copied into the replay."""
-    if len(frames) != 1:
-        return b""
-    held = sockets.hold(frames[0])
-    return held if isinstance(held, bytes) else held.buffer
 
 
 def look(gate: Gate, now: float) -> View:

@@ -134,7 +134,7 @@ def _replay(journal: Path, saved: Mapping[str, Any], training: Training, coverag
                 parcel = parcels.decode(opened, envelope)
             except Refused as refusal:
                 raise ConfigurationError(f"the journal does not fit these settings: {refusal}") from refusal
-            training.insert(parcel)
+            training.insert([parcel])
             end = Position(number, found.end, form.chained(end.digest if end.segment == number else 0, found.payload))
             coverage.inserted(parcel.rows, end)
             if end == expected:

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import torch
@@ -48,12 +48,21 @@ class Training:
         """Environment steps that entered the replay."""
         return self.progress.steps
 
-    def insert(self, parcel: Parcel) -> None:
-        """Take a checked parcel: its rows into the replay, its results into the statistics."""
-        if not parcel.evaluation:
-            rows = self.replay.add(parcel)
-            self.pacing.inserted(rows)
-        self.progress.count(parcel, self.version)
+    def insert(self, parcels: Iterable[Parcel]) -> int:
+        """Take checked parcels: their rows into the replay, their results into the statistics. Gives how many there were.
+
+        Pacing knows of each before the next one is asked for, so that it can say whether that may come too.
+        """
+        taken, with_rows = 0, []
+        for parcel in parcels:
+            taken += 1
+            if not parcel.evaluation:
+                with_rows.append(parcel)
+                self.pacing.inserted(parcel.rows)
+            self.progress.count(parcel, self.version)
+        if with_rows:
+            self.replay.add(*with_rows)
+        return taken
 
     def update(self) -> None:
         """One batch, one gradient step; none where the guard does not admit it, and the batch counts all the same."""

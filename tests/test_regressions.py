@@ -302,7 +302,7 @@ def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
         return quick.a_learner(quick.a_config(policy=policy, seed=seed, warmup=0), tmp_path, name)
 
     def step(learner):
-        learner.training.insert(cartpole_parcel())
+        learner.training.insert([cartpole_parcel()])
         learner.training.update()
 
     left, right, alone = made("left", "left", 1), made("right", "right", 2), made("alone", "left", 1)
@@ -380,7 +380,7 @@ def test_l5_constant_observations_are_reported(quick, tmp_path, value):
     """A thousand rows that never differ are a problem on the screen, not a silent failure to learn."""
     learner = quick.a_learner(quick.a_config(), tmp_path)
     overview = Overview(quick.a_config(), quick.somewhere(tmp_path), learner.training, "cpu")
-    learner.training.insert(cartpole_parcel(1000, value))
+    learner.training.insert([cartpole_parcel(1000, value)])
     assert "nothing can be learned from them" in overview.status(View(), 0.0).problems[0]
 
 
@@ -485,7 +485,7 @@ def test_l12_evaluation_has_start_states_of_its_own(quick, tmp_path):
         playing.close()
     assert len(starts[0]) == len(starts[1]) == 10
     assert starts[0].isdisjoint(starts[1])
-    learner.training.insert(quick.an_evaluation([9.0]))
+    learner.training.insert([quick.an_evaluation([9.0])])
     assert (learner.training.replay.size, learner.training.progress.episodes) == (0, 0)
 
 
@@ -496,7 +496,7 @@ def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
     progress = learner.training.progress
     assert progress.episodes == len(progress.returns) > 0
     assert sum(progress.lengths) <= sum(player.channel.outbox.ledger.collected.rows for player in players) == 240
-    learner.training.insert(quick.an_evaluation([1e6]))
+    learner.training.insert([quick.an_evaluation([1e6])])
     assert progress.return_mean < 1e6
     foreign = quick.a_frame(learner.training.spec, cartpole_parcel(), policy="other", actor="box-9")
     assert learner.gate.receive(foreign, 0.0) is None

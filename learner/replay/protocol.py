@@ -29,8 +29,8 @@ class Batch:
 class Replay(Protocol):
     """A store with one writer, which is also its reader: parcels are added between two updates."""
 
-    def add(self, parcel: Parcel) -> int:
-        """Take a parcel's trajectories in order; gives how many environment steps they brought."""
+    def add(self, *parcels: Parcel) -> None:
+        """Take the trajectories of parcels in order. What is stored does not depend on how many come at once."""
         ...
 
     def sample(self, update: int) -> Batch:

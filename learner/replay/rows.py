@@ -30,7 +30,8 @@ def rows(
     powers = _powers(gamma, n)
     returns = rewards.copy()
     for ahead in range(1, n):
-        returns[:-ahead] += powers[ahead] * rewards[ahead:] * (spans[:-ahead] > ahead)
+        # Not the sum with zero: the sign of a zero must not depend on which parcels are taken together.
+        np.add(returns[:-ahead], powers[ahead] * rewards[ahead:], out=returns[:-ahead], where=spans[:-ahead] > ahead)
     final = np.repeat(endings == TERMINATED, lengths) & (remaining <= n)
     return returns, np.where(final, np.float32(0), powers[spans]), spans
 

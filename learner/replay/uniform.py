@@ -1,6 +1,7 @@
 """Uniform replay: every transition that is still whole is as likely as any other."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import psutil
@@ -73,24 +74,15 @@ class UniformReplay:
         """Bytes that it takes when it is full."""
         return self._capacity * self._layout.itemsize + self._slots * self._frame_size
 
-    def add(self, parcel: Parcel) -> int:
-        """Take a parcel's trajectories in order; gives how many environment steps they brought."""
-        rewards = parcel.columns[REWARDS]
-        returns, discounts, spans = rows(parcel.lengths, parcel.endings, rewards, self._n_step, self._gamma)
-        first = np.arange(self._stack - 1, self._stack * len(parcel.lengths), self._stack)  # frames that are nobody's step, cumulated
-        transitions = np.empty(len(rewards), self._layout)
-        transitions["frame"] = np.repeat(first, parcel.lengths) + np.arange(self._frame_count, self._frame_count + len(rewards))
-        transitions["span"] = spans
-        transitions["return"] = returns
-        transitions["discount"] = discounts
-        for name in (ACTIONS, *self._extras):
-            transitions[name] = parcel.columns[name]
+    def add(self, *parcels: Parcel) -> None:
+        """Take the trajectories of parcels in order. Small columns are taken together, since most of their cost is the call of numpy."""
         for key, ring in self._frames.items():
-            ring.append(parcel.columns[self._names[key]])
-        self._frame_count += len(rewards) + self._stack * len(parcel.lengths)
-        self._transitions.append(transitions)
+            for parcel in parcels:
+                ring.append(parcel.columns[self._names[key]])
+        lengths = np.concatenate([parcel.lengths for parcel in parcels])
+        self._transitions.append(self._rows(parcels, lengths))
+        self._frame_count += int(lengths.sum()) + self._stack * len(lengths)
         self._forget()
-        return len(rewards)
 
     def sample(self, update: int) -> Batch:
         """The batch of this update: the same content, seed and update number give the same batch."""
@@ -108,6 +100,21 @@ class UniformReplay:
             extras={name: transitions[name] for name in self._extras},
             indices=numbers,
         )
+
+    def _rows(self, parcels: Sequence[Parcel], lengths: np.ndarray) -> np.ndarray:  # [K] int32
+        """The transitions of parcels whose first frame is the next one, `[sum(K)]` of the layout."""
+
+        def column(name: str) -> np.ndarray:
+            return np.concatenate([parcel.columns[name] for parcel in parcels])
+
+        endings, rewards = np.concatenate([parcel.endings for parcel in parcels]), column(REWARDS)
+        first = np.arange(self._stack - 1, self._stack * len(lengths), self._stack)  # frames that are nobody's step, cumulated
+        transitions = np.empty(len(rewards), self._layout)
+        transitions["frame"] = np.repeat(first, lengths) + np.arange(self._frame_count, self._frame_count + len(rewards))
+        transitions["return"], transitions["discount"], transitions["span"] = rows(lengths, endings, rewards, self._n_step, self._gamma)
+        for name in (ACTIONS, *self._extras):
+            transitions[name] = column(name)
+        return transitions
 
     def _observations(
         self,

@@ -18,9 +18,9 @@ ARRAYS = {
 def test_each_column_begins_on_its_boundary():
     """24, 8, 0 and 65 bytes: at 0, 64, 128 and 128, the block ends at 193."""
     assert ALIGNMENT == 64
-    assert layout([24, 8, 0, 65]) == ([0, 64, 128, 128], 193)
-    assert layout([]) == ([], 0)
-    assert layout([64, 1]) == ([0, 64], 65)
+    assert layout([24, 8, 0, 65]) == ((0, 64, 128, 128), 193)
+    assert layout([]) == ((), 0)
+    assert layout([64, 1]) == ((0, 64), 65)
 
 
 def test_a_state_dict_survives_its_block():

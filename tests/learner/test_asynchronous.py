@@ -8,6 +8,7 @@ from learner import asynchronous
 from learner.asynchronous import insert, train
 from learner.inlet import Inlet
 from learner.link import View
+from learner.pacing import Pacing
 
 ROUND_S = 0.02
 
@@ -51,8 +52,10 @@ class Counting:
     def may_insert(self, rows):
         return rows <= self.room
 
-    def insert(self, parcel):
-        self.parcels.append(parcel)
+    def insert(self, parcels):
+        before = len(self.parcels)
+        self.parcels.extend(parcels)
+        return len(self.parcels) - before
 
     def update(self):
         self.updates += 1
@@ -169,6 +172,27 @@ def test_parcels_wait_where_pacing_has_no_room(stand_ins: ModuleType):
     assert insert(counting, counting.inlet)
     assert counting.steps == 4
     assert not insert(counting, counting.inlet)
+
+
+def test_each_parcel_counts_before_the_next_is_let_in(stand_ins: ModuleType):
+    """Room for 12 rows: of parcels of 5, 5 and 5, taken together, two enter, and the third when there is room again."""
+    training, taken = Counting(), []
+
+    def insert_counted(parcels):
+        before = len(taken)
+        for parcel in parcels:
+            taken.append(parcel.rows)
+            training.pacing.inserted(parcel.rows)
+        return len(taken) - before
+
+    training.pacing, training.insert = Pacing(1.0, 1, 0, 5, tolerance=12), insert_counted
+    for _ in range(3):
+        training.inlet.put(stand_ins.a_parcel((5,)))
+    assert insert(training, training.inlet)
+    assert taken == [5, 5]
+    training.pacing.sampled(3)
+    assert insert(training, training.inlet)
+    assert taken == [5, 5, 5]
 
 
 def test_evaluations_never_wait_for_room(stand_ins: ModuleType):

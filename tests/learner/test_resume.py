@@ -55,7 +55,7 @@ class Life:
         self.form = ParcelFormat(self.training.spec)
 
     def insert(self, parcel, end):
-        self.training.insert(parcel)
+        self.training.insert([parcel])
         self.coverage.inserted(parcel.rows, end)
 
     def frame(self, number):

@@ -25,9 +25,8 @@ class Ledger:
     def __init__(self) -> None:
         self.parcels, self.counted = [], []
 
-    def add(self, parcel):
-        self.parcels.append(parcel)
-        return parcel.rows
+    def add(self, *parcels):
+        self.parcels.extend(parcels)
 
     def inserted(self, rows):
         self.counted.append(rows)
@@ -60,14 +59,14 @@ def training(stand_ins: ModuleType):
 
 
 def test_rows_enter_replay_and_pacing(training, stand_ins):
-    """A parcel of 5 rows is 5 steps, and pacing counts what the replay took."""
-    training.insert(stand_ins.a_parcel((2, 3), (Ending.OPEN,) * 2))
+    """A parcel of 5 rows is 5 steps, and pacing counts what the replay takes."""
+    training.insert([stand_ins.a_parcel((2, 3), (Ending.OPEN,) * 2)])
     assert (training.steps, training.pacing.counted, len(training.replay.parcels)) == (5, [5], 1)
 
 
 def test_an_evaluation_feeds_nothing_to_replay(training, stand_ins):
     """Greedy episodes change neither replay nor pacing nor the count of steps and episodes."""
-    training.insert(stand_ins.an_evaluation([1.0, 3.0], version=4))
+    training.insert([stand_ins.an_evaluation([1.0, 3.0], version=4)])
     assert (training.steps, training.progress.episodes, training.replay.parcels, training.pacing.counted) == (0, 0, [], [])
     result = training.progress.evaluation
     assert (result.mean, result.episodes, result.length_mean, result.version) == (2.0, 2, 10.0, Version(1, 4))
@@ -75,8 +74,8 @@ def test_an_evaluation_feeds_nothing_to_replay(training, stand_ins):
 
 def test_an_evaluation_without_episodes_says_nothing(training, stand_ins):
     """It does not replace the one before."""
-    training.insert(stand_ins.an_evaluation([1.0]))
-    training.insert(stand_ins.an_evaluation([]))
+    training.insert([stand_ins.an_evaluation([1.0])])
+    training.insert([stand_ins.an_evaluation([])])
     assert training.progress.evaluation.mean == 1.0
 
 
@@ -119,7 +118,7 @@ def test_an_update_is_sampled_by_its_number(quick, tmp_path):
     config = quick.a_config(warmup=0)
     training = quick.a_learner(config, tmp_path).training
     columns = {OBSERVATIONS: np.eye(9, 4, dtype=np.float32), "actions": np.zeros(8, np.int64), "rewards": np.ones(8, np.float32)}
-    training.insert(quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns))
+    training.insert([quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns)])
     sampled, before = [], training.fingerprint
     sample = training.replay.sample
     training.replay.sample = lambda update: sampled.append(update) or sample(update)
@@ -215,7 +214,7 @@ def learning(quick, tmp_path):
     """Training with eight rows to learn from, of which no pacing makes an end."""
     training = quick.a_learner(quick.a_config(warmup=0), tmp_path).training
     columns = {OBSERVATIONS: np.eye(9, 4, dtype=np.float32), "actions": np.zeros(8, np.int64), "rewards": np.ones(8, np.float32)}
-    training.insert(quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns))
+    training.insert([quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns)])
     return training
 
 
