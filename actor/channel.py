@@ -57,7 +57,7 @@ class Channel:
         self.state = State.RUN
         self.private: bytes | None = None  # the topic that is to be subscribed now
         self.counters: dict[str, float] = {}
-        self._policy, self._actor, self._seats, self._evaluates = policy, actor, seats, evaluates
+        self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
         self.membership = Membership(lambda: secrets.randbits(63))
         self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=secrets.randbits(63), capacity=waiting_bytes, when_full=when_full)
         self._format: ParcelFormat | None = None
@@ -106,7 +106,7 @@ class Channel:
             return
         self.steps, self.state = beacon.steps, beacon.state
         for line in beacon.lines:
-            if line.actor == self._actor and line.incarnation == self.outbox.incarnation:
+            if line.actor == self.actor and line.incarnation == self.outbox.incarnation:
                 self.membership.line(now)
                 self.outbox.acknowledge(line, now)
         while self.outbox.given_up:
@@ -178,7 +178,7 @@ class Channel:
     def ask(self, now: float) -> None:
         """Ask for a snapshot under a fresh nonce, and say hello if somebody is known there."""
         nonce = self.membership.ask(now)
-        self.private = topics.private(self._policy, self._actor, self.outbox.incarnation, nonce)
+        self.private = topics.private(self._policy, self.actor, self.outbox.incarnation, nonce)
         if self.joined is not None:
             self._hello()
 
@@ -199,7 +199,7 @@ class Channel:
         """From now on whatever is acknowledged is written down before it is released."""
 
         def write(number: int, frame: Frame) -> None:
-            life = self._actor, self.outbox.incarnation
+            life = self.actor, self.outbox.incarnation
             receipts.add(Receipt(self.membership.run, self._policy, *life, number, wire.checksum(frame)))
 
         self.outbox.before_release = write
@@ -214,26 +214,26 @@ class Channel:
         if self.joined is not None:
             self._report()
         if self.membership.run:
-            life = self._actor, self.outbox.incarnation
+            life = self.actor, self.outbox.incarnation
             self._words.append(wire.encode(Bye(self.membership.run, self._policy, *life, self.outbox.base, reason[:REASON_LETTERS])))
 
     def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
         assert self.joined is not None
         assert self._format is not None
         spec = self.joined.spec
-        envelope = Envelope(spec.run, spec.policy, self._actor, incarnation, sequence, base, parcel.epoch, parcel.version, spec.schema)
+        envelope = Envelope(spec.run, spec.policy, self.actor, incarnation, sequence, base, parcel.epoch, parcel.version, spec.schema)
         return self._format.encode(envelope, parcel)
 
     def _hello(self) -> None:
         held, outbox = self._held, self.outbox
-        life = self._actor, outbox.incarnation
+        life = self.actor, outbox.incarnation
         run, nonce = self.membership.run, self.membership.confirmed
         self._words.append(wire.encode(Hello(run, self._policy, *life, nonce, *held, outbox.base, self._seats, self._evaluates)))
 
     def _report(self) -> None:
         outbox = self.outbox
         counters = self.counters | outbox.ledger.figures()
-        life = self._actor, outbox.incarnation
+        life = self.actor, outbox.incarnation
         run, held = self.membership.run, self._held
         self._words.append(wire.encode(Report(run, self._policy, *life, outbox.base, *held, counters, self._latest_problems())))
 

@@ -12,9 +12,15 @@ from common.address import Address
 from common.keys import ClientKeys
 from common.log import once_every
 from common.membership import Action
+from common.messages import State
+from common.silence import Silence
 from common.sockets import Context
 
 log = logging.getLogger(__name__)
+
+UNANSWERED = (
+    "%s speaks, but does not answer %s: if it refuses messages as `label`, the label in %s is not the one in its folder of allowed keys"
+)
 
 
 class Link:
@@ -33,6 +39,7 @@ class Link:
         self._context, self._clock, self._keys = context, clock, keys
         self._private: bytes | None = None  # as subscribed
         self._connected = False
+        self._silence = Silence(address, keys)
         now = clock()
         channel.ask(now)
         self._build(now)
@@ -44,6 +51,8 @@ class Link:
         now = self._clock()
         self._hear(now)
         action = self.channel.due(now)
+        if self._silence.look(self.channel.membership.silence(now), bool(self.channel.membership.run), now):
+            action = Action.REBUILD
         if action is Action.REBUILD:
             log.warning("no answer from %s: connecting anew", self.address, extra=once_every(30))
             self._drop()
@@ -113,3 +122,6 @@ class Link:
         elif not connected and self._connected:
             log.warning("no word from the learner at %s: waiting for it", self.address)
         self._connected = connected
+        unanswered = self.channel.joined is None and self.channel.membership.vain_asks >= 2
+        if self._keys is not None and unanswered and self.channel.state is State.RUN:
+            log.warning(UNANSWERED, self.address, self.channel.actor, self._keys.path, extra=once_every(30))

@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 PUMP_S = 0.005  # between two looks at the sockets while collecting
 WAIT_S = 0.1  # for something to hear while there is nothing to do
-WAITING_WORD_S = 2.0  # before it says that it waits
-WAITING_AGAIN_S = 30.0  # before it says so again
 
 
 class Rollout:
@@ -56,16 +54,11 @@ class Rollout:
 
     def _join(self) -> Joined | None:
         """The snapshot of the run at our address, however long it takes to come."""
-        word_at = self._clock() + WAITING_WORD_S
         while not self._over:
             if (joined := self._channel.ready) is not None:
                 self._require_allowed(joined)
                 return joined
             self._link.pump(WAIT_S)
-            now = self._clock()
-            if now >= word_at and not self._channel.membership.sends(now):
-                word_at = now + WAITING_AGAIN_S
-                log.info("waiting for a learner at %s", self._link.address)
         return None
 
     def _collect(self, joined: Joined) -> None:

@@ -180,7 +180,7 @@ class Link:
             self._pass_upstream(self._subscriptions.forget())  # who may come back subscribes again
         for upstream in self._upstreams:
             upstream.flush(now)
-            if reason := upstream.pulse.due(now):
+            if reason := upstream.due(now):
                 upstream.reconnect(self._subscriptions.topics, reason, now)
         if now - self._told_at >= FIGURES_S:
             self._told_at = now

@@ -11,6 +11,7 @@ from common import sockets
 from common.address import Address
 from common.keys import ClientKeys
 from common.log import once_every
+from common.silence import Silence
 from common.sockets import Context, Held
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Upstream:
         self._context, self._keys = context, keys
         self._dropped: Counter[str] = Counter()
         self._passed = self._passed_bytes = 0
+        self._known = False  # whether it ever said anything
+        self._silence = Silence(address, keys)
         self._connect(topics)
 
     def offer(self, frame: zmq.Frame) -> None:
@@ -58,6 +61,7 @@ class Upstream:
             except zmq.Again:
                 return
             self.pulse.heard(now)
+            self._known = True
             if len(frames) == 1:
                 yield topic.bytes, sockets.hold(frames[0])
 
@@ -65,6 +69,12 @@ class Upstream:
         """Pass subscriptions and unsubscriptions on."""
         for word in words:
             self.feed.send(word)
+
+    def due(self, now: float) -> str:
+        """Why to connect anew, if so."""
+        if self._silence.look(self.pulse.silence(now), self._known, now):
+            return "it lets us in again"
+        return self.pulse.due(now)
 
     def reconnect(self, topics: list[bytes], reason: str, now: float) -> None:
         """Make both sockets anew. What waited is dropped: it is old by now, and the outboxes have it."""

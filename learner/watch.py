@@ -4,9 +4,10 @@ import time
 from typing import TextIO
 
 from common.address import Address
-from common.errors import FarflungError, Refused
+from common.errors import FarflungError, NotAllowed, Refused
 from common.keys import ClientKeys
 from common.messages import State, Telemetry
+from common.silence import Finding, diagnose
 from common.sockets import Context, feed_subscriber
 from common.topics import broker, telemetry
 from common.wire import open_frame, read
@@ -14,6 +15,7 @@ from learner.figures import duration
 from learner.screen import can_draw, line
 from learner.status import Status, from_document, to_document
 
+PATIENCE_S = 1.5  # before it is asked why nothing is heard: figures come every second
 STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects
 
 
@@ -41,8 +43,13 @@ def watch(
 def receive(context: Context, address: Address, timeout_s: float, keys: ClientKeys | None = None) -> Status:
     """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
     unread, relayed = "", False
-    end = time.monotonic() + timeout_s
+    silent = Finding("")
     with feed_subscriber(context, address, [telemetry()], keys=keys) as socket:
+        end = time.monotonic() + timeout_s
+        if not socket.poll(int(min(timeout_s, PATIENCE_S) * 1000)):
+            silent = diagnose(address, keys)
+            if silent.final:
+                raise NotAllowed(silent.text)
         while (left := end - time.monotonic()) > 0:
             if not socket.poll(max(1, int(left * 1000))):
                 break
@@ -58,9 +65,8 @@ def receive(context: Context, address: Address, timeout_s: float, keys: ClientKe
         raise Unhealthy(f"what {address} tells cannot be read, use the same release on both sides: {unread}")
     if relayed:
         raise Unhealthy(f"a broker answers at {address}, but no learner behind it was heard within {timeout_s:g} s")
-    raise Unhealthy(
-        f"nothing heard from {address} within {timeout_s:g} s: does a learner run there, with its feed on port {address.feed_port}?"
-    )
+    why = silent.text or f"does a learner run there, with its feed on port {address.feed_port}?"
+    raise Unhealthy(f"nothing heard from {address} within {timeout_s:g} s: {why}")
 
 
 def decode(frame: bytes) -> Status:

@@ -280,7 +280,7 @@ def test_s1_5_one_architecture_with_borders():
     assert {path.partition("/")[0] for path in importers("torch")} == {"learner"}
     assert importers("gymnasium") == {"actor/environment.py"}
     assert importers("onnxruntime") == {"actor/policy.py"}
-    doors = {f"common/{name}.py" for name in ("doorkeeper", "front", "handshake", "keys", "sockets")}
+    doors = {f"common/{name}.py" for name in ("doorkeeper", "front", "handshake", "keys", "silence", "sockets")}
     border = doors | {"actor/link.py", "learner/link.py", "learner/self_test.py"}
     assert {path for path in importers("zmq") if not path.startswith("broker/")} <= border
 

@@ -116,6 +116,15 @@ class Membership:
         self.nonce, self.confirmed, self._asks = None, nonce, 0
         return True
 
+    @property
+    def vain_asks(self) -> int:
+        """How often a snapshot was asked for of a learner that speaks, without an answer."""
+        return self._asks if self.run else 0
+
+    def silence(self, now: float) -> float:
+        """Seconds since anything was heard, or since the sockets were made."""
+        return now - max(self._heard_at, self._built_at)
+
     def contested(self, now: float) -> bool:
         """Whether two learners claim this address. Their names go to the screen, and nothing is sent until one is left."""
         return now - self._rival_at < RIVAL_S

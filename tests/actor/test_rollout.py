@@ -1,6 +1,5 @@
 """The actor's loop, in turns with a learner's own gate and herald. Time passes where it waits."""
 
-import logging
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -209,25 +208,8 @@ class TestCollecting:
 class TestBeginning:
     """Until there is something to do."""
 
-    def test_it_waits_for_a_learner(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """After two seconds it says so; it ends when told to."""
-        desk = make_desk(make_spec())
-        desk.say = lambda now, channel=None: []
-
-        def each(stage: Stage) -> None:
-            if stage.turns == 30:
-                stage.stop.set("enough")
-
-        with caplog.at_level(logging.INFO):
-            play(desk, each)
-        assert "waiting for a learner at desk" in caplog.text
-
-    def test_it_says_seldom_that_it_waits(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """It looks ten times a second, and that is no news: 40 s are two lines."""
+    def test_it_waits_for_a_learner(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """As long as it takes; it ends when told to."""
         desk = make_desk(make_spec())
         desk.say = lambda now, channel=None: []
 
@@ -235,11 +217,7 @@ class TestBeginning:
             if stage.turns == 400:
                 stage.stop.set("enough")
 
-        with caplog.at_level(logging.INFO):
-            play(desk, each)
-        lines = [record for record in caplog.records if "waiting for a learner" in record.message]
-        assert len(lines) == 2
-        assert not any(hasattr(record, "once_every") for record in lines)  # no count of looks behind the line
+        assert play(desk, each).turns >= 400
 
     @pytest.mark.parametrize("evaluates", [False, True])
     def test_a_watchdog_looks_on_while_worlds_are_made_and_reset(

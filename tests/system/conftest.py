@@ -20,6 +20,7 @@ import zmq
 from common import sockets, wire
 from common.address import Address, parse_address
 from common.errors import Refused
+from common.keys import ClientKeys
 from common.topics import telemetry
 from learner.status import Status
 from learner.watch import decode
@@ -110,6 +111,7 @@ class Learner(Program):
 
     context: sockets.Context
     address: Address
+    keys: ClientKeys | None = None  # to watch it with
 
     def listens(self) -> "Learner":
         """Wait until its ports are open."""
@@ -121,7 +123,7 @@ class Learner(Program):
         """Wait until it tells a status of which this is true; gives that."""
         latest: Status | None = None
         end = time.monotonic() + within_s
-        with sockets.feed_subscriber(self.context, self.address, [telemetry()]) as feed:
+        with sockets.feed_subscriber(self.context, self.address, [telemetry()], keys=self.keys) as feed:
             while time.monotonic() < end and self.running:
                 if feed.poll(200):
                     try:
