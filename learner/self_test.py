@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -36,9 +36,9 @@ from learner.overview import Overview
 from learner.run import new_run
 from learner.session import Session
 from learner.status import ActorState, Status
-from learner.watch import receive
+from learner.watch import Unhealthy, receive
 
-PATIENCE_S = 25.0  # for what takes two seconds on a quiet machine
+PATIENCE_S = 28.0  # for all of it together, which takes a quiet machine ten: whatever is broken, half a minute is enough to hear of it
 HORIZON = 32
 STEPS = 2000  # of the real actor
 VECTOR = Space("box", "float32", (4,))
@@ -58,6 +58,7 @@ class Pair:
     address: Address
     context: sockets.Context
     folder: Path
+    end: float  # by the clock, of all waiting
 
 
 def versions() -> str:
@@ -92,9 +93,9 @@ def repetition() -> str:
     return f"two trainings in turns with one seed give the same parameters ({first})"
 
 
-def loopback() -> str:
-    """Whether a learner and an actor, each in a process of its own, train together, and count the same."""
-    with _pair() as pair:
+def loopback(end: float) -> str:
+    """Whether a learner and an actor, each in a process of its own, train together, and count the same. It waits until `end` at most."""
+    with _pair(end) as pair:
         with sockets.experience_sender(pair.context, pair.address) as socket:
             socket.send(_damaged())
         trained = _told(pair, lambda status: status.steps >= STEPS and status.updates > 0, f"{STEPS} steps and an update")
@@ -102,28 +103,28 @@ def loopback() -> str:
         pair.actor.send_signal(signal.SIGTERM)
         _told(pair, _balanced, "a balanced ledger")
         pair.learner.send_signal(signal.SIGTERM)
-        code = pair.learner.wait(PATIENCE_S)
+        code = _exit_code(pair.learner, end)
         _require(code == 0, f"the learner's exit code is {code}")
         steps = checkpoint.load(pair.folder / "runs" / "self-test").facts["steps"]
     return f"an actor's process sent {steps} steps to a learner's: trained, ledger balanced, a damaged message refused, checkpoint readable"
 
 
-CHECKS: dict[str, Callable[[], str]] = {
-    "versions": versions,
-    "device": training_device,
-    "acting graph": acting_graph,
-    "repetition": repetition,
+CHECKS: dict[str, Callable[[float], str]] = {  # by the moment at which their waiting ends
+    "versions": lambda end: versions(),
+    "device": lambda end: training_device(),
+    "acting graph": lambda end: acting_graph(),
+    "repetition": lambda end: repetition(),
     "loopback": loopback,
 }
 
 
-def self_test(stream: TextIO, checks: Mapping[str, Callable[[], str]] = CHECKS) -> int:
+def self_test(stream: TextIO, checks: Mapping[str, Callable[[float], str]] = CHECKS) -> int:
     """Run all checks and say what came of each; gives the exit code: 0 if everything works, else 1."""
     started_at = time.monotonic()
     failed = []
     for name, check in checks.items():
         try:
-            verdict = f"ok      {name}: {check()}"
+            verdict = f"ok      {name}: {check(started_at + PATIENCE_S)}"
         except Exception as error:  # the top of a check: whatever it is, the others are told, too
             failed.append(name)
             verdict = f"FAILED  {name}: {error if isinstance(error, FarflungError) else f'{type(error).__name__}: {error}'}"
@@ -168,17 +169,17 @@ def _trained(seed: int) -> str:
 
 
 @contextmanager
-def _pair() -> Iterator[Pair]:
+def _pair(end: float) -> Iterator[Pair]:
     """A learner on free ports of loopback and an actor for it; both have ended afterwards."""
     with tempfile.TemporaryDirectory() as name, sockets.context() as context:
         folder = Path(name)
         small = ("--warmup", "256", "--replay-ratio", "1", "--horizon", str(HORIZON), "--checkpoint-every", "0")
         learner = _started(folder, "learner", "--port", "0", "--name", "self-test", *small)
         try:
-            address = _address(folder / "learner.log", learner)
+            address = _address(folder / "learner.log", learner, end)
             actor = _started(folder, "actor", str(address), "--feed-port", str(address.feed_port), "--name", "self-test")
             try:
-                yield Pair(learner, actor, address, context, folder)
+                yield Pair(learner, actor, address, context, folder, end)
             finally:
                 _end(actor)
         finally:
@@ -199,9 +200,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _address(log: Path, learner: subprocess.Popen[bytes]) -> Address:
+def _exit_code(process: subprocess.Popen[bytes], end: float) -> int:
+    """That of a process which was told to end."""
+    try:
+        return process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired as error:
+        raise Broken("the learner does not end when it is told to") from error
+
+
+def _address(log: Path, learner: subprocess.Popen[bytes], end: float) -> Address:
     """Where the learner says that it listens."""
-    poll, end = Stop(), time.monotonic() + PATIENCE_S
+    poll = Stop()
     try:
         while time.monotonic() < end and learner.poll() is None:
             if found := re.search(r"listening: actor (\S+) \(feed on port (\d+)\)", log.read_text()):
@@ -214,11 +223,11 @@ def _address(log: Path, learner: subprocess.Popen[bytes]) -> Address:
 
 def _told(pair: Pair, condition: Callable[[Status], bool], what: str) -> Status:
     """The first status of the learner for which this holds."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end and pair.learner.poll() is None:
-        status = receive(pair.context, pair.address, PATIENCE_S)
-        if condition(status):
-            return status
+    with suppress(Unhealthy):  # it tells nothing: its log may say why
+        while (left_s := pair.end - time.monotonic()) > 0 and pair.learner.poll() is None:
+            status = receive(pair.context, pair.address, left_s)
+            if condition(status):
+                return status
     words = "; ".join(f"{role}: {_last_line(pair.folder / f'{role}.log')}" for role in ("learner", "actor"))
     raise Broken(f"waited for {what}. The last words of the {words}")
 
