@@ -117,7 +117,10 @@ class Rollout:
             before = now
 
     def _hand_over(self, joined: Joined, parcel: Parcel) -> None:
-        """Into the outbox; where it is full, or there is no credit, wait: that is how pacing holds collection back."""
+        """Into the outbox; where it is full, or there is no credit, wait: that is how pacing holds collection back.
+
+        Also while the learner is away: environments lose nothing by waiting, and then play under a newer policy.
+        """
         while self._stays(joined):
             if self._channel.outbox.offer(parcel, parcel.rows, parcel.size):
                 break

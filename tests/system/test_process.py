@@ -61,6 +61,23 @@ def test_idle_processes_hardly_use_the_processor(alone, shell, free_address):
     assert actor.ended(10) == 130
 
 
+def test_an_actor_without_credit_hardly_uses_the_processor(shell):
+    """Its learner has all the rows it wants and learns from them for long: nothing is collected, and the actor only listens."""
+    flags = ("--steps", 600, "--warmup", 500, "--replay-ratio", 1e6, "--publish-every", 10**9, "--durability", "none")
+    learner = shell.learner(*flags).listens()
+    actor = shell.actor(learner.address, "--name", "held")
+    held = learner.shows(lambda status: status.steps >= 600 and [a.state for a in status.actors] == ["waiting"])
+    before = actor.cpu_s()
+    threading.Event().wait(MEASURED_S)  # the measurement itself
+    share = 100 * (actor.cpu_s() - before) / MEASURED_S
+    later = learner.shows(lambda status: status.updates > held.updates)
+    print(f"actor without credit {share:.1f} % of a processor")
+    assert share < IDLE_PERCENT
+    assert later.steps == held.steps
+    actor.send(signal.SIGTERM)
+    assert actor.ended(10) == 0
+
+
 def test_an_actor_is_quick(shared, shell, tap, eventually):
     """The time from its start to its first message over loopback, the best of three: the first one may still have to read its files."""
     tapped = tap(shared.address)
