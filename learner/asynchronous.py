@@ -14,7 +14,7 @@ from learner.training import Training
 
 PUBLISH_S = 0.05  # at least, between two versions
 WAIT_S = 0.05  # for experience, when nothing may be learned
-TOGETHER_ROWS = 1024  # inserted in one go where so many wait: beyond it only the memory that it takes would grow
+TOGETHER_ROWS = 4096  # inserted in one go where so many wait: beyond it only the memory that it takes would grow
 
 
 def train(training: Training, session: Session, link: Link, inlet: Inlet, publish_every: int) -> None:

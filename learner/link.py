@@ -26,7 +26,8 @@ from learner.status import ActorState, ActorStatus
 
 log = logging.getLogger(__name__)
 
-NAP_S = 0.005  # after emptying the PULL: bursts cost training least
+NAP_S = 0.005  # from one round that heard experience to the next: bursts cost training least
+LEAST_NAP_S = 0.001  # after a longer round: what came meanwhile is a burst already, and training may have nothing left to insert
 POLL_MS = 20
 DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
 VIEW_S = 0.25
@@ -110,7 +111,7 @@ class Link:
                 poller.poll(POLL_MS)
                 now = time.monotonic()
                 if self._round(now):
-                    self._closing.wait(NAP_S)
+                    self._closing.wait(max(LEAST_NAP_S, now + NAP_S - time.monotonic()))
                 if self._front.look_after(now):
                     self._pull, self._feed = self._front.pull, self._front.feed
                     poller = self._poller()
