@@ -67,12 +67,29 @@ def signals(stop: Stop) -> Iterator[None]:
         # A supervisor that asked for the end got what it wanted; a shell should not go on after Ctrl-C.
         stop.set(signal.Signals(number).name, INTERRUPTED if number == signal.SIGINT else 0)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    with _handled({signal.SIGINT: handle, signal.SIGTERM: handle}):
+        yield
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While something starts, a signal ends it by an exception that lets go of what was begun: SIGTERM with exit code 0."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    with _handled({signal.SIGTERM: end, signal.SIGINT: signal.default_int_handler}):
+        yield
+
+
+@contextmanager
+def _handled(handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 def stop_when_closed(stop: Stop, descriptor: int, grace_s: float = 15.0) -> None:

@@ -1,6 +1,7 @@
 """The sockets of every role, with each option and its reason. Options are set here, before bind or connect, and nowhere else."""
 
 import random
+import socket
 import threading
 import time
 from typing import Any, TypeAlias
@@ -153,6 +154,26 @@ def listen(
     raise ConfigurationError(f"no two free ports on {address.host}: name one with --port")
 
 
+def require_free(address: Address) -> None:
+    """Refuse an address where somebody listens already, long before it is needed. It stays free: what is tried here listens to nobody."""
+    for endpoint, port in ((address.experience, address.port), (address.feed, address.feed_port)):
+        if port:
+            try:
+                family, kind, protocol, _, place = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM)[0]
+            except OSError:
+                continue  # libzmq knows more names than the system, such as those of interfaces
+            with socket.socket(family, kind, protocol) as attempt:
+                attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    attempt.bind(place)
+                except OSError as error:
+                    raise _taken(endpoint, error.strerror or str(error)) from error
+
+
+def _taken(endpoint: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"cannot listen on {endpoint}: {reason}. Is another one there? --port takes another.")
+
+
 def listen_anew(
     context: Context, address: Address, message_bytes: int, messages: int = 0, keys: ServerKeys | None = None
 ) -> tuple[Socket, Socket]:
@@ -189,7 +210,7 @@ def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None) -> Socket:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
         socket.close()
-        raise ConfigurationError(f"cannot listen on {endpoint}: {error.strerror}. Is another one there? --port takes another.") from error
+        raise _taken(endpoint, error.strerror) from error
     return socket
 
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import logging
-import secrets
-import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,28 +9,24 @@ from typing import cast
 
 import torch
 
-from actor import environment
 from actor.explore import require_head
 from common import plugins, seeds
-from common.delivery import Inbox
 from common.errors import ConfigurationError, FarflungError, Refused
-from common.membership import Roster, RosterState, Snapshots
-from common.spec import Evaluation, Exploration, Graph, Spec, World, column_name
-from learner import checkpoint, graph
+from common.spec import Graph, Spec
+from learner import checkpoint, graph, manifest, talk
 from learner.algorithms.protocol import Algorithm
 from learner.config import LearnerConfig
 from learner.gate import Gate
 from learner.herald import Herald
 from learner.pacing import Pacing
+from learner.resume import Past
 from learner.run import Run
+from learner.talk import Talk
 from learner.training import Training
 
 log = logging.getLogger(__name__)
 
 OUTPUTS = {"q": ("q",), "logits": ("logits",), "gaussian": ("mean", "log_std")}
-FIRST_EPOCH = 1
-STARTS = 1 << 20  # of each index in one life of the learner: places that were given out after the last checkpoint are not used again
-UNWRITTEN = Graph(b"", (), (), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,57 +34,38 @@ class Learner:
     """The parts that every mode drives."""
 
     training: Training
-    gate: Gate
-    herald: Herald
+    talk: Talk
+
+    @property
+    def gate(self) -> Gate:
+        """What comes in."""
+        return self.talk.gate
+
+    @property
+    def herald(self) -> Herald:
+        """What goes out."""
+        return self.talk.herald
 
 
-def learner(
-    config: LearnerConfig, run: Run, device: torch.device, inbox: Inbox | None = None, members: RosterState | None = None
-) -> Learner:
-    """Everything but sockets and threads; with the inbox and the members of a life before this one, if there was one."""
+def learner(config: LearnerConfig, run: Run, device: torch.device, past: Past | None = None, known: Talk | None = None) -> Learner:
+    """Everything but sockets and threads; after a life before this one, if there was one, and in a talk that has begun already."""
     torch.manual_seed(seeds.number(config.seed, "torch"))  # for networks that are random themselves, as by dropout
-    draft = spec(config, run, head=_algorithm_class(config).head)
+    draft = talk.describe(config, run, head=_algorithm_class(config).head)
     algorithm = _algorithm(config, draft, device)
-    if config.init:
+    if config.init and not manifest.kept(run.folder):
         _start_from(config.init, algorithm)
-    module = algorithm.policy()
-    acting = graph.export(module, graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head])
-    graph.prove(module, acting)
-    final = dataclasses.replace(draft, graph=acting)
-    _require_head(final)
-    run.file("policy", "graph.onnx").write_bytes(acting.model)
-    replay = algorithm.replay(final, capacity=config.capacity, batch_size=config.batch_size, seed=seeds.number(config.seed, "replay"))
-    inbox = inbox or Inbox(FIRST_EPOCH)
-    epoch = inbox.epoch
-    training = Training(final, algorithm, replay, pacing(config), epoch)
+    if known is not None:
+        _require_the_same(algorithm, known.spec)
+    else:
+        spec = dataclasses.replace(draft, graph=_written(algorithm, draft))
+        _require_head(spec)
+        talk.keep(run, spec)
+        known = talk.talk(spec, *((past.inbox, past.members) if past is not None else ()))
+    seed = seeds.number(config.seed, "replay")
+    replay = algorithm.replay(known.spec, capacity=config.capacity, batch_size=config.batch_size, seed=seed)
+    training = Training(known.spec, algorithm, replay, pacing(config), known.epoch)
     training.last_good = partial(checkpoint.last_good, run.folder)
-    snapshots = Snapshots()
-    first_start = (epoch - FIRST_EPOCH) * STARTS
-    roster = Roster(first_start) if members is None else Roster.restore(members, time.monotonic(), first_start)
-    gate = Gate(final, inbox, roster, snapshots)
-    return Learner(training, gate, Herald(final, secrets.randbits(63), epoch, gate, snapshots))
-
-
-def spec(config: LearnerConfig, run: Run, head: str) -> Spec:
-    """What actors will be told, but for the graph."""
-    world = World(config.environment, config.arguments, config.wrappers, config.seed)
-    described = environment.describe(world)
-    images = [key for key, leaf in described.observation.items() if leaf.dtype == "uint8" and len(leaf.shape) >= 2]
-    return Spec(
-        run=run.identity,
-        policy=config.policy,
-        mode=config.mode,
-        world=world,
-        observation=described.observation,
-        action=described.action,
-        head=head,  # type: ignore[arg-type]  # the algorithm's own word, one of the three
-        horizon=config.horizon,
-        stack=config.stack,
-        graph=UNWRITTEN,
-        exploration=Exploration(config.exploration_start, config.exploration_end, config.exploration_steps, config.exploration_ladder),
-        evaluation=Evaluation(config.evaluate_every, config.evaluate_episodes),
-        compression={column_name(key): "lz4" for key in images if config.compress},
-    )
+    return Learner(training, known)
 
 
 def pacing(config: LearnerConfig) -> Pacing:
@@ -124,6 +99,26 @@ def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algo
         whose = f"--model {config.model}" if config.model else f"--algorithm {config.algorithm}"
         raise ConfigurationError(f"{whose} cannot be made for {config.environment}: {error!r}") from error
     return made
+
+
+def _written(algorithm: Algorithm, draft: Spec) -> Graph:
+    """The acting graph, and it is proved."""
+    module = algorithm.policy()
+    acting = graph.export(module, graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head])
+    graph.prove(module, acting)
+    return acting
+
+
+def _require_the_same(algorithm: Algorithm, spec: Spec) -> None:
+    """Show that the graph in the run's folder is that of this policy still: actors have it."""
+    try:
+        if algorithm.head != spec.head:
+            raise ConfigurationError(f"The policy answers with {algorithm.head}, and the acting graph with {spec.head}.")
+        graph.prove(algorithm.policy(), spec.graph)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{error} This run began with another network: --resume goes on with that one, --init starts another run from its weights"
+        ) from error
 
 
 def _require_head(spec: Spec) -> None:

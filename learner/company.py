@@ -13,7 +13,7 @@ from common.lifecycle import Stop
 from learner.build import Learner
 from learner.children import Children, actor_command
 from learner.config import LearnerConfig
-from learner.processors import actors_for, usable_processors
+from learner.processors import local_actors
 from learner.sequential import LocalCollector, LocalEvaluator, Player
 
 DEFAULT_POLICY = ActorConfig().policy
@@ -40,11 +40,6 @@ def line_to_paste(config: LearnerConfig, address: Address) -> str:
     words += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
     words += [word for package in config.imports for word in ("--import", package)]
     return shlex.join(words)
-
-
-def local_actors(config: LearnerConfig) -> int:
-    """How many actors this learner brings along."""
-    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
 
 
 def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[Player]:

@@ -241,7 +241,10 @@ def _check_combinations(config: LearnerConfig) -> None:
         config.mode != "sequential" or config.replay_ratio < math.inf,
         "--replay-ratio inf has no end where actors wait for their turn: give a number with --mode sequential",
     )
-    require(not (config.resume and config.mode == "sequential"), "--resume goes on from a journal, and --mode sequential writes none")
+    require(
+        not (config.resume and config.mode == "sequential"),
+        "--resume goes on from a journal, and --mode sequential writes none: begun anew with the same seed it repeats to the bit",
+    )
     require(not (config.resume and config.durability == "none"), "--resume goes on from a journal, and --durability none writes none")
     evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
     require(evaluates, "--until names the evaluation, but there is none: add --evaluate-every")

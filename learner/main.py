@@ -50,9 +50,9 @@ def with_own_settings(argv: list[str]) -> list[str]:
 @unblocked()
 def train(loaded: Loaded[LearnerConfig]) -> int:
     """Train, as configured."""
-    from learner.train import train as run
+    from learner.start import start
 
-    return run(loaded)
+    return start(loaded)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import math
 import os
 from pathlib import Path
 
+from learner.config import LearnerConfig
+
 
 def usable_processors(cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
     """What affinity and the quotas of containers leave; at least one."""
@@ -36,3 +38,8 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def local_actors(config: LearnerConfig) -> int:
+    """How many actors this learner brings along."""
+    return actors_for(usable_processors()) if config.actors == "auto" else config.actors

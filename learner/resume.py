@@ -4,18 +4,16 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from common.delivery import Inbox
 from common.errors import ConfigurationError, Refused
 from common.membership import RosterState
 from common.packing import ParcelFormat
 from common.weights import Version
-from learner import checkpoint, manifest
-from learner.checkpoint import Checkpoint
+from learner import manifest
 from learner.durable import sync
 from learner.journal import content, folder
 from learner.journal import format as form
@@ -25,7 +23,10 @@ from learner.journal.folder import Position
 from learner.journal.format import Kind, Record
 from learner.manifest import POSITION, REPLAY_FROM, REPLAY_HASH
 from learner.run import Run
-from learner.training import Training
+
+if TYPE_CHECKING:  # reading the journal comes before torch is loaded
+    from learner.checkpoint import Checkpoint
+    from learner.training import Training
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def recover(run: Run, *, durable: bool) -> Past:
     return Past(table, Inbox.restore(table.inbox.state()), numbers[-1], table.rows, table.episodes, table.marker, members)
 
 
-def restore(run_folder: Path, training: Training, coverage: Coverage, past: Past) -> str:
+def restore(run_folder: Path, training: "Training", coverage: Coverage, past: Past) -> str:
     """Weights and counters of the newest checkpoint, and the replay from the journal; gives what was restored."""
     saved = _weights(run_folder, training)
     _replay(run_folder / folder.NAME, saved.facts, training, coverage, past)
@@ -104,11 +105,15 @@ def _counted(table: Table | None, record: Record, where: str) -> Table:
     return table
 
 
-def _weights(run_folder: Path, training: Training) -> Checkpoint:
+def _weights(run_folder: Path, training: "Training") -> "Checkpoint":
     """The newest checkpoint that can be read, taken over; an empty one where there is none yet."""
+    import torch
+
+    from learner import checkpoint
+
     if not manifest.kept(run_folder):
         log.warning("%s has no checkpoint yet: the weights begin anew, the replay does not", run_folder)
-        return Checkpoint({})
+        return checkpoint.Checkpoint({})
     saved = checkpoint.load(run_folder)
     try:
         training.algorithm.restore(saved.tensors)
@@ -120,7 +125,7 @@ def _weights(run_folder: Path, training: Training) -> Checkpoint:
     return saved
 
 
-def _replay(journal: Path, saved: Mapping[str, Any], training: Training, coverage: Coverage, past: Past) -> None:
+def _replay(journal: Path, saved: Mapping[str, Any], training: "Training", coverage: Coverage, past: Past) -> None:
     """Insert every parcel that the checkpoint's replay needs, and all after it, in the order in which they came.
 
     Pacing has no say: they were let in before. At the checkpoint's place the replay must be what it was there.
@@ -145,7 +150,7 @@ def _replay(journal: Path, saved: Mapping[str, Any], training: Training, coverag
         )
 
 
-def _compare(saved: Mapping[str, Any], training: Training, coverage: Coverage) -> None:
+def _compare(saved: Mapping[str, Any], training: "Training", coverage: Coverage) -> None:
     """Whether the replay is what it was when the checkpoint was taken, and what sampling it depends on."""
     found, expected = coverage.digest(training.replay.size), saved.get(REPLAY_HASH)
     place = f"journal {coverage.position}"

@@ -61,21 +61,42 @@ class Run:
         self.file(FINISHED).write_text(verdict + "\n")
 
 
-def new_run(run_dir: str, name: str, environment: str, configuration: str) -> Run:
-    """A fresh folder with the configuration in it. A folder that holds a run already is refused."""
+def new_run(run_dir: str, name: str, environment: str, configuration: str, *, again: bool = False) -> Run:
+    """A fresh folder with the configuration in it. A folder that holds a run already is refused.
+
+    One whose start was cut short holds none: nothing in it was ever promised. With `again` it is begun anew.
+    """
     name = name or default_name(environment)
     folder = Path(run_dir) / name
     run = Run(name, f"{name[: 64 - ENDURING]}-{secrets.token_hex(4)}", folder)
     try:
         if folder.exists() and any(folder.iterdir()):
+            if again and not _began(folder):
+                with run.locked():
+                    return _written(run, environment, configuration)
             raise ConfigurationError(
                 f"{folder} holds a run already: choose another --name, --resume {folder} to go on with it, "
                 f"or --init {folder} to start from its weights"
             )
-        run.file("config.toml").write_text(configuration)
-        run.file(FACTS).write_text(json.dumps(_facts(run) | {"environment": environment}, indent=2) + "\n")
+        with run.attempt():
+            return _written(run, environment, configuration)
     except OSError as error:
         raise ConfigurationError(f"cannot write to {folder}: {error.strerror}. --run-dir names another place.") from error
+
+
+def _began(folder: Path) -> bool:
+    """Whether anything in a folder was promised to anybody, or is not ours: a life of a learner, a checkpoint, other files."""
+    ours = {"config.toml", FACTS, LOCK, "logs", "policy", "journal"}
+    return _has_journal(folder) or any(path.name not in ours for path in folder.iterdir())
+
+
+def _has_journal(folder: Path) -> bool:
+    return any((folder / "journal").glob("*.log"))
+
+
+def _written(run: Run, environment: str, configuration: str) -> Run:
+    run.file("config.toml").write_text(configuration)
+    run.file(FACTS).write_text(json.dumps(_facts(run) | {"environment": environment}, indent=2) + "\n")
     return run
 
 
@@ -94,7 +115,7 @@ def open_run(folder: Path) -> Run:
 def unfinished_run(run_dir: str, name: str, environment: str) -> Run | None:
     """The newest run of this name, or by default of this environment, that has not reached its goal; None if there is none."""
     found = [path.parent for path in Path(run_dir).glob(f"{name or '*'}/{FACTS}") if not (path.parent / FINISHED).exists()]
-    found = [folder for folder in found if any((folder / "journal").glob("*.log"))]  # else nothing was ever acknowledged
+    found = [folder for folder in found if _has_journal(folder)]  # else nothing was ever acknowledged
     ours = [folder for folder in found if name or _environment(folder) == environment]
     newest = max(ours, key=lambda folder: (folder / FACTS).stat().st_mtime, default=None)
     return None if newest is None else open_run(newest)

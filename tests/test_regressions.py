@@ -560,7 +560,7 @@ def test_nothing_that_arrives_is_executed():
 def test_nothing_is_imported_by_a_name_from_the_network():
     """Only `plugins` imports by name, and only those modules ask it that read this machine's own flags."""
     assert callers("import_module") == {"common/plugins.py"}
-    assert importers("common.plugins") <= {"actor/main.py", "learner/build.py", "learner/config.py", "learner/train.py"}
+    assert importers("common.plugins") <= {"actor/main.py", "learner/build.py", "learner/config.py", "learner/start.py"}
 
 
 def test_headers_hold_plain_data():

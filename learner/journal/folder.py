@@ -60,7 +60,7 @@ def content(folder: Path, number: int) -> bytes:
 
 
 def repair(folder: Path) -> list[str]:
-    """Make a journal whole after a crash; gives what was done, in sentences.
+    """Make a journal whole after a crash, and give back what was reserved; gives what was done, in sentences.
 
     The torn tail of the last segment is cut: nobody was told of what is in it. Any other bytes that are no record are copied to
     `quarantine/` and named: they lie before good ones, so something was lost there.
@@ -69,7 +69,9 @@ def repair(folder: Path) -> list[str]:
     known = numbers(folder)
     for number in known:
         data = content(folder, number)
+        end = 0
         for found in form.scan(number, memoryview(data)):
+            end = found.end
             if isinstance(found, Torn) and number == known[-1]:
                 _cut(path_of(folder, number), found.start)
                 sentences.append(f"{path_of(folder, number)}: {found.end - found.start} bytes of a torn tail from {found.start} on are cut")
@@ -78,6 +80,8 @@ def repair(folder: Path) -> list[str]:
                 sentences.append(
                     f"{path_of(folder, number)}: bytes {found.start} to {found.end} are damaged although good records follow; see {kept}"
                 )
+        if 0 < end < len(data):
+            _cut(path_of(folder, number), end)
     return sentences
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+
 from common import wire
 
 MAGIC = b"FARFLNG\x01"
@@ -105,8 +107,13 @@ def scan(number: int, data: memoryview) -> Iterator[Record | Damage | Torn]:
             record = further
         yield record
         position = record.end
-    if position < len(data) and bytes(data[position:]).strip(b"\0"):
+    if not blank(data[position:]):
         yield Torn(position, len(data))
+
+
+def blank(data: memoryview) -> bool:
+    """Whether there are only zeros, as in what was reserved and never written."""
+    return not np.frombuffer(data, np.uint8).max(initial=0)
 
 
 def _salt(number: int, data: memoryview) -> bytes:
@@ -138,6 +145,8 @@ def _read(salt: bytes, data: memoryview, start: int) -> Record | None:
 
 def _next(salt: bytes, data: memoryview, position: int) -> Record | None:
     """The first whole record further on."""
+    if blank(data[position:]):
+        return None
     rest = bytes(data)
     while (position := rest.find(salt, position + 1)) >= 0:
         if position % ALIGNMENT == 0 and (record := _read(salt, data, position)) is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from common import lifecycle
 from common.errors import Refused, UsageError
-from common.lifecycle import Stop, Watchdog, main_guard, signals, stop_when_closed
+from common.lifecycle import Stop, Watchdog, interruptible, main_guard, signals, stop_when_closed
 
 
 @pytest.fixture
@@ -80,6 +80,16 @@ def test_the_first_signal_asks_and_the_second_ends(stop: Stop, exits: Exits, num
         with pytest.raises(SystemExit):
             os.kill(os.getpid(), number)
     assert exits.codes == [128 + number]
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_a_start_is_ended_by_an_exception(number: signal.Signals, error: type[BaseException]) -> None:
+    """So that what was begun is let go of; SIGTERM got what it wanted, which is exit code 0. Afterwards the old handlers are back."""
+    before = signal.getsignal(number)
+    with pytest.raises(error) as ended, interruptible():
+        os.kill(os.getpid(), number)
+    assert getattr(ended.value, "code", 0) == 0
     assert signal.getsignal(number) is before
 
 

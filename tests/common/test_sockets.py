@@ -117,6 +117,23 @@ def test_a_taken_port_is_said(context, learner):
         sockets.listen(context, learner[0], 1)
 
 
+def test_a_taken_port_is_said_without_taking_it(context, learner):
+    """Long before it is needed; free ones stay free, and port 0 is any."""
+    taken, *both = learner
+    for address in (taken, Address("127.0.0.1", 0, taken.feed_port)):
+        with pytest.raises(ConfigurationError, match=r"cannot listen on tcp://127.0.0.1:.*--port takes another"):
+            sockets.require_free(address)
+    for one in both:
+        one.close()
+    sockets.require_free(Address("127.0.0.1", 0, 0))
+    free, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+    for one in pair:
+        one.close()
+    sockets.require_free(free)
+    for one in sockets.listen_anew(context, free, 1):
+        one.close()
+
+
 def test_where_the_feeds_port_is_taken_the_other_is_given_back(context, learner, monkeypatch):
     """Both sockets, or none."""
     made = []

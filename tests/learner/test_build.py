@@ -10,7 +10,7 @@ import torch
 
 from common.errors import ConfigurationError
 from common.spec import Evaluation, Exploration, Space
-from learner import build, checkpoint
+from learner import build, checkpoint, talk
 from learner.algorithms.dqn import DQN
 from learner.algorithms.settings import DQNSettings
 from learner.checkpoint import Checkpoint
@@ -29,7 +29,7 @@ def test_the_spec_says_what_was_asked_for(quick: ModuleType, tmp_path):
     config = quick.a_config(
         stack=2, seed=3, exploration_steps=50, exploration_ladder=4, evaluate_every=100, evaluate_episodes=7, policy="left", mode="async"
     )
-    spec = build.spec(config, quick.somewhere(tmp_path), head="q")
+    spec = talk.describe(config, quick.somewhere(tmp_path), head="q")
     assert (spec.run, spec.policy, spec.mode, spec.head, spec.horizon, spec.stack) == ("one-1", "left", "async", "q", 8, 2)
     assert (spec.world.environment, spec.world.seed) == ("CartPole-v1", 3)
     assert spec.observation == {"": Space("box", "float32", (4,))}
@@ -42,8 +42,8 @@ def test_images_are_compressed_and_nothing_else(quick: ModuleType, tmp_path, wor
     """Bytes of two dimensions or more; numbers of other kinds never pay."""
     config = quick.a_config(environment="toys/Parts-v0")
     run = quick.somewhere(tmp_path)
-    assert build.spec(config, run, "q").compression == {"observations.picture": "lz4"}
-    assert build.spec(quick.a_config(environment="toys/Parts-v0", compress=False), run, "q").compression == {}
+    assert talk.describe(config, run, "q").compression == {"observations.picture": "lz4"}
+    assert talk.describe(quick.a_config(environment="toys/Parts-v0", compress=False), run, "q").compression == {}
 
 
 def test_a_learner_is_all_of_one_spec(quick: ModuleType, tmp_path):

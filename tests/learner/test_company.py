@@ -4,7 +4,7 @@ import pytest
 
 from common.address import Address
 from common.lifecycle import Stop
-from learner import company
+from learner import company, processors
 from learner.children import Children
 
 
@@ -24,9 +24,9 @@ def test_local_actors_are_ordinary_ones(quick, tmp_path, monkeypatch):
 
 def test_auto_is_as_many_as_there_are_processors_less_two(quick, monkeypatch):
     """Of eight, six; where a number is given, that."""
-    monkeypatch.setattr(company, "usable_processors", lambda: 8)
-    assert company.local_actors(quick.a_config(mode="async", actors="auto")) == 6
-    assert company.local_actors(quick.a_config(actors=3)) == 3
+    monkeypatch.setattr(processors, "usable_processors", lambda: 8)
+    assert processors.local_actors(quick.a_config(mode="async", actors="auto")) == 6
+    assert processors.local_actors(quick.a_config(actors=3)) == 3
 
 
 def test_in_turns_there_is_always_an_actor(quick, tmp_path):

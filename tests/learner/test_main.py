@@ -13,9 +13,9 @@ from learner import main
 def trained(monkeypatch):
     """What training was asked for."""
     asked = []
-    module = ModuleType("learner.train")
-    module.train = lambda loaded: asked.append(loaded) or 3
-    monkeypatch.setitem(sys.modules, "learner.train", module)
+    module = ModuleType("learner.start")
+    module.start = lambda loaded: asked.append(loaded) or 3
+    monkeypatch.setitem(sys.modules, "learner.start", module)
     return asked
 
 

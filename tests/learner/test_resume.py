@@ -48,7 +48,7 @@ class Life:
 
         self.run = Run("one", "one-1", folder_, resumed=past is not None)
         device = __import__("torch").device("cpu")
-        self.learner = build.learner(config, self.run, device, *((past.inbox, past.members) if past is not None else ()))
+        self.learner = build.learner(config, self.run, device, past)
         self.training, self.gate, self.coverage = self.learner.training, self.learner.gate, Coverage()
         table = Table(self.run.identity) if past is None else past.table
         self.journal = Journal(folder_, table, self.gate.inbox.epoch, self.insert, durable=False, segment_bytes=4096)

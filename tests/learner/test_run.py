@@ -8,6 +8,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.names import NAME
+from learner import run as run_module
 from learner.run import default_name, new_run, open_run, unfinished_run
 
 
@@ -129,6 +130,41 @@ def test_the_newest_unfinished_run_of_a_world_is_found(tmp_path):
     named = unfinished_run(str(tmp_path), "old", "CartPole-v1")
     assert named is not None
     assert named.name == "old"
+
+
+def test_a_start_that_was_cut_short_is_begun_anew(tmp_path):
+    """By kill -9 before anything was promised: a supervisor with --resume auto and a name would never get beyond it. Not without resume."""
+    cut = new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
+    cut.file("logs", "learner.log").touch()
+    with pytest.raises(ConfigurationError, match="holds a run already"):
+        new_run(str(tmp_path), "one", "CartPole-v1", "seed = 4\n")
+    with cut.locked(), pytest.raises(ConfigurationError, match="another learner is at work"):
+        new_run(str(tmp_path), "one", "CartPole-v1", "seed = 4\n", again=True)
+    run = new_run(str(tmp_path), "one", "CartPole-v1", "seed = 4\n", again=True)
+    assert open_run(run.folder).identity == run.identity != cut.identity
+    assert (run.folder / "config.toml").read_text() == "seed = 4\n"
+
+
+@pytest.mark.parametrize("name", ["MANIFEST", "metrics.jsonl", "journal/00000001.log", "notes.txt"])
+def test_what_has_begun_is_never_begun_anew(tmp_path, name):
+    """A checkpoint, figures, a journal, or anything that is not ours."""
+    begun = new_run(str(tmp_path), "one", "CartPole-v1", "")
+    begun.file(*name.split("/")).touch()
+    with pytest.raises(ConfigurationError, match="holds a run already"):
+        new_run(str(tmp_path), "one", "CartPole-v1", "", again=True)
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit])
+def test_a_signal_while_the_folder_is_made_leaves_none(tmp_path, monkeypatch, failure):
+    """However short that is."""
+
+    def interrupted(run):
+        raise failure
+
+    monkeypatch.setattr(run_module, "_facts", interrupted)
+    with pytest.raises(failure):
+        new_run(str(tmp_path), "one", "CartPole-v1", "")
+    assert not (tmp_path / "one").exists()
 
 
 def test_one_process_works_in_a_folder(tmp_path):

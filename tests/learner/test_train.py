@@ -18,7 +18,7 @@ from common.config import Loaded
 from common.errors import ConfigurationError, OutOfMemory
 from common.lifecycle import Stop, Watchdog
 from common.log import Who
-from learner import checkpoint, train
+from learner import checkpoint, start, train
 from learner.algorithms.dqn import DQN
 from learner.outlet import Outlet
 from learner.status import from_document
@@ -31,7 +31,7 @@ def run(quick: ModuleType, tmp_path, monkeypatch, capsys):
 
     def run(**changes):
         config = quick.a_config(**{"run_dir": str(tmp_path), "name": "one", **changes})
-        code = train.train(Loaded(config, {}))
+        code = start.start(Loaded(config, {}))
         printed = capsys.readouterr()
         return SimpleNamespace(code=code, out=printed.out, err=printed.err, folder=tmp_path / config.name)
 

@@ -35,6 +35,8 @@ def test_a_whole_journal_needs_no_repair(tmp_path):
     write(tmp_path, 1, b"one")
     write(tmp_path, 2, b"two", reserved=1024)
     assert folder.repair(tmp_path) == []
+    assert folder.path_of(tmp_path, 2).stat().st_size == form.HEADER_BYTES + form.size(3)  # and are given back
+    assert payloads(tmp_path) == [(1, b"one"), (2, b"two")]
 
 
 def test_a_torn_tail_is_cut(tmp_path):

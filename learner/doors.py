@@ -1,0 +1,60 @@
+"""Where a learner is reached, and what becomes of what comes in: both sockets, the journal, the way to training. Without torch."""
+
+from pathlib import Path
+from types import TracebackType
+
+from common import sockets
+from common.keys import server_keys
+from common.messages import State
+from learner.config import LearnerConfig
+from learner.inlet import Inlet
+from learner.journal.content import Table
+from learner.journal.writer import Journal
+from learner.link import Link
+from learner.resume import Past
+from learner.run import Run
+from learner.talk import Talk
+
+
+class Doors:
+    """A learner that can be heard, from here until `close`. Of a run that goes on it is heard to be restoring."""
+
+    def __init__(self, config: LearnerConfig, run: Run, talk: Talk, past: Past | None) -> None:
+        self.talk, self.past = talk, past
+        self.inlet = Inlet()
+        self.journal: Journal | None = None
+        self._context = sockets.context()
+        talk.herald.state = State.RUN if past is None else State.RESTORING
+        try:
+            keys = server_keys(Path(config.keys)) if config.keys else None
+            message_bytes = sum(tensor.size for tensor in talk.spec.graph.weights)
+            self.link = Link(self._context, config.address, talk.gate, talk.herald, self.inlet, message_bytes, keys)
+            try:
+                self.journal = self._journal(config, run)
+            except BaseException:
+                self.link.close()  # an open socket would keep the context from ending
+                raise
+        except BaseException:
+            self._context.term()
+            raise
+        self.link.start(self.journal)
+
+    def close(self) -> None:
+        """Say the last word, and let go of ports and journal."""
+        self.link.close()
+        if self.journal is not None:
+            self.journal.close()
+        self._context.term()
+
+    def __enter__(self) -> "Doors":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _journal(self, config: LearnerConfig, run: Run) -> Journal | None:
+        """The journal of this run, if it is to have one. Once it is open, this life's epoch is on disk."""
+        if config.durability == "none":
+            return None
+        table = Table(run.identity) if self.past is None else self.past.table
+        return Journal(run.folder, table, self.talk.epoch, self.inlet.put, durable=config.durability == "fsync")

@@ -1,0 +1,95 @@
+"""What actors meet of a learner: the spec, the gate that hears them, the herald that tells them. None of it needs torch."""
+
+import dataclasses
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+
+from actor import environment
+from common import wire
+from common.delivery import Inbox
+from common.errors import Refused
+from common.membership import Roster, RosterState, Snapshots
+from common.messages import Announcement
+from common.spec import Evaluation, Exploration, Graph, Spec, World, column_name
+from learner.config import LearnerConfig
+from learner.gate import Gate
+from learner.herald import Herald
+from learner.run import Run
+
+log = logging.getLogger(__name__)
+
+FIRST_EPOCH = 1
+STARTS = 1 << 20  # of each index in one life of the learner: places that were given out after the last checkpoint are not used again
+UNWRITTEN = Graph(b"", (), (), ())
+GRAPH, SPEC = ("policy", "graph.onnx"), ("policy", "spec")  # the second is an announcement as on the wire, with the graph in it
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """One spec, and both sides of the talk about it."""
+
+    spec: Spec
+    gate: Gate
+    herald: Herald
+
+    @property
+    def epoch(self) -> int:
+        """Of this life of the learner."""
+        return self.gate.inbox.epoch
+
+
+def talk(spec: Spec, inbox: Inbox | None = None, members: RosterState | None = None) -> Talk:
+    """A talk about this spec; with the inbox and the members of a life before this one, if there was one."""
+    inbox = inbox or Inbox(FIRST_EPOCH)
+    first_start = (inbox.epoch - FIRST_EPOCH) * STARTS
+    roster = Roster(first_start) if members is None else Roster.restore(members, time.monotonic(), first_start)
+    snapshots = Snapshots()
+    gate = Gate(spec, inbox, roster, snapshots)
+    return Talk(spec, gate, Herald(spec, secrets.randbits(63), inbox.epoch, gate, snapshots))
+
+
+def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
+    """What actors will be told, but for the graph."""
+    world = World(config.environment, config.arguments, config.wrappers, config.seed)
+    described = environment.describe(world)
+    images = [key for key, leaf in described.observation.items() if leaf.dtype == "uint8" and len(leaf.shape) >= 2]
+    return Spec(
+        run=run.identity,
+        policy=config.policy,
+        mode=config.mode,
+        world=world,
+        observation=described.observation,
+        action=described.action,
+        head=head,  # type: ignore[arg-type]  # the algorithm's own word, one of the three
+        horizon=config.horizon,
+        stack=config.stack,
+        graph=UNWRITTEN,
+        exploration=Exploration(config.exploration_start, config.exploration_end, config.exploration_steps, config.exploration_ladder),
+        evaluation=Evaluation(config.evaluate_every, config.evaluate_episodes),
+        compression={column_name(key): "lz4" for key in images if config.compress},
+    )
+
+
+def keep(run: Run, spec: Spec) -> None:
+    """Leave spec and acting graph in the run's folder: a graph takes seconds to write, and a life that goes on need not."""
+    run.file(*GRAPH).write_bytes(spec.graph.model)
+    run.file(*SPEC).write_bytes(wire.encode(Announcement(spec, 0, 0, -1, -1)))
+
+
+def kept(config: LearnerConfig, run: Run) -> Spec | None:
+    """The spec under these settings with the graph that the run has already, if it has one and these settings can mean the same."""
+    try:
+        message = wire.read(wire.open_frame(run.file(*SPEC).read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (OSError, Refused) as error:
+        log.warning("the acting graph in %s cannot be read and is written anew: %s", run.folder, error)
+        return None
+    if not isinstance(message, Announcement):
+        return None
+    before = message.spec
+    now = dataclasses.replace(describe(config, run, before.head), graph=before.graph)
+    seen = [(spec.observation, spec.action, spec.stack) for spec in (before, now)]
+    return now if seen[0] == seen[1] else None

@@ -1,0 +1,74 @@
+"""The first moments: a port that is taken is said at once, a run that goes on is heard early, and a signal leaves nothing behind."""
+
+import subprocess
+import sys
+
+import pytest
+
+from common import sockets, topics, wire
+from common.address import Address
+from common.config import Loaded
+from common.errors import ConfigurationError
+from common.messages import State
+from learner import resume, start
+from learner.journal.content import Table
+from learner.journal.writer import Journal
+
+
+@pytest.fixture
+def taken():
+    """Two ports where somebody listens."""
+    with sockets.context() as context:
+        address, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+        yield address
+        for socket in pair:
+            socket.close()
+
+
+def test_a_taken_port_is_said_before_there_is_a_folder(quick, tmp_path, taken):
+    """Nothing was loaded or written yet, and the name stays free."""
+    config = quick.a_config(mode="async", port=taken.port, run_dir=str(tmp_path), name="one")
+    with pytest.raises(ConfigurationError, match="Is another one there"):
+        start.start(Loaded(config, {}))
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_signal_while_torch_is_loaded_leaves_no_folder(quick, tmp_path, monkeypatch):
+    """SIGTERM comes as an exception: exit code 0, and the next attempt may have the name."""
+
+    class Ended:
+        def find_spec(self, name, path=None, target=None):
+            if name == "learner.train":
+                raise SystemExit(0)
+
+    monkeypatch.delitem(sys.modules, "learner.train", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Ended(), *sys.meta_path])
+    config = quick.a_config(mode="async", port=0, run_dir=str(tmp_path), name="one")
+    with pytest.raises(SystemExit):
+        start.start(Loaded(config, {}))
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_run_that_goes_on_is_heard_to_be_restoring(quick, tmp_path):
+    """Before there is any torch: with the run's own graph, in the next epoch, which is on disk."""
+    config = quick.a_config(mode="async", port=0)
+    quick.a_learner(config, tmp_path)
+    run = start.open_run(tmp_path / "one")
+    Journal(run.folder, Table(run.identity), 1, lambda parcel, end: None, durable=False).close()
+    doors = start.early(config, run, resume.recover(run, durable=False))
+    assert doors is not None
+    with (
+        doors,
+        sockets.context() as context,
+        sockets.feed_subscriber(context, doors.link.address, [topics.beacon("default")]) as feed,
+    ):
+        assert feed.poll(5000)
+        beacon = wire.read(wire.open_frame(feed.recv_multipart()[-1]))
+    assert (beacon.state, beacon.epoch, beacon.run) == (State.RESTORING, 2, run.identity)
+    assert resume.recover(run, durable=False).inbox.epoch == 3
+
+
+def test_what_comes_first_needs_no_torch():
+    """Its import takes more than a second: a run that goes on is heard before."""
+    words = "import sys, learner.start; assert not {'torch', 'onnx', 'tensorboard'} & set(sys.modules), 'loaded'"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
