@@ -43,6 +43,10 @@ class ActorConfig:
     """Play the learner's greedy evaluation episodes instead of collecting."""
     once: Annotated[bool, PROCESS, Parameter(negative=(), show_default=False)] = False
     """End when the learner's run is over, instead of waiting for the next one."""
+    patience: Annotated[float, PROCESS] = 0.0
+    """Seconds without a word from a learner after which the process ends; 0: never."""
+    heartbeat: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
+    """File that is touched every few seconds while this actor works for a learner that it hears, for health checks."""
     acknowledged: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
     """File to append a line to for each parcel that the learner acknowledged, for `learner audit --against`."""
     step_timeout: Annotated[float, PROCESS] = 60.0
@@ -62,6 +66,7 @@ class ActorConfig:
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,
             f"--max-policy-age must be 0 or at least {LEAST_AGE_S:g}: a policy needs time to come",
         )
+        require(self.patience >= 0, "--patience must not be negative")
         require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {RULE}")
         require(not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}")
 

@@ -27,6 +27,7 @@ def main() -> None:
 def act(loaded: Loaded[ActorConfig]) -> int:
     """The whole life of an actor."""
     from actor.channel import Channel  # what needs numpy and sockets is not imported for --help
+    from actor.contact import Contact
     from actor.link import Link
     from actor.rollout import Rollout
     from actor.worker import Means
@@ -48,10 +49,11 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     if asked.acknowledged:
         channel.write_receipts(Receipts(Path(asked.acknowledged)))
     means = Means(asked.environments, channel.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat)
+    contact = Contact(asked.patience, asked.heartbeat)
     with lifecycle.signals(stop), sockets.context() as context:
         link = Link(context, asked.learner, channel, keys=keys)
         try:
-            Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once, asked.max_policy_age).run(asked.evaluate)
+            Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once, asked.max_policy_age, contact).run(asked.evaluate)
         except Exception as error:
             channel.problem("ended", str(error))
             stop.set(str(error), 1)

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 
 from actor import worker
 from actor.channel import Joined
+from actor.contact import Contact
 from actor.link import Link
 from actor.seats import Seats
 from actor.worker import Means, Place
 from common.errors import ConfigurationError, PolicyTooOld
-from common.lifecycle import Stop, Watchdog
+from common.lifecycle import NOBODY, Stop, Watchdog
 from common.log import Who
 from common.messages import State
 from common.trajectory import Parcel
@@ -35,11 +36,13 @@ class Rollout:
         allowed: tuple[str, ...],
         once: bool,
         max_policy_age_s: float = 0.0,
+        contact: Contact | None = None,
     ) -> None:
         self._link, self._channel = link, link.channel
         self._means, self._stop, self._watchdog, self._who = means, stop, watchdog, who
         self._clock = means.clock
         self._allowed, self._once, self._max_policy_age_s = allowed, once, max_policy_age_s
+        self._contact = contact or Contact()
         self._pumped_at = 0.0
         self._steps = self._episodes = 0
         self._longest_step_s = 0.0
@@ -58,7 +61,7 @@ class Rollout:
             if (joined := self._channel.ready) is not None:
                 self._require_allowed(joined)
                 return joined
-            self._link.pump(WAIT_S)
+            self._pump(WAIT_S)
         return None
 
     def _collect(self, joined: Joined) -> None:
@@ -132,8 +135,11 @@ class Rollout:
     def _pump(self, timeout_s: float, waits: bool = False) -> None:
         self._channel.counters.update(steps=self._steps, episodes=self._episodes, waits=float(waits), longest_step_s=self._longest_step_s)
         self._link.pump(timeout_s)
-        self._pumped_at = self._clock()
-        self._require_fresh(self._pumped_at)
+        self._pumped_at = now = self._clock()
+        self._require_fresh(now)
+        if self._contact.lost(self._channel.membership.sends(now), now):
+            # Whoever plays for one run only may have missed its end.
+            self._stop.set(f"nobody answers at {self._link.address}", 0 if self._once else NOBODY)
 
     def _require_fresh(self, now: float) -> None:
         """End where the policy in use is known to be too old, and every snapshot that was asked for failed to bring a newer one."""

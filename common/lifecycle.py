@@ -16,6 +16,7 @@ from common.errors import ConfigurationError, FarflungError
 
 INTERRUPTED = 130
 HUNG = 75
+NOBODY = 69  # nobody answers, or no longer
 UNHEARD = 128 + signal.SIGPIPE  # whoever read our output has gone
 UNEXPECTED = FarflungError.exit_code
 

@@ -1,8 +1,8 @@
 """What each role can be told, by key: a program passes over the variables of the others. None of them is imported for it."""
 
 ACTOR = """
-    address keys feed-port policy name envs vector import allow-env evaluate once acknowledged step-timeout max-policy-age log-level
-    until-stdin-closes
+    address keys feed-port policy name envs vector import allow-env evaluate once patience heartbeat acknowledged step-timeout
+    max-policy-age log-level until-stdin-closes
 """
 BROKER = """
     upstreams upstream-keys queue bind keys insecure port feed-port name log-level

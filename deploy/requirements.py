@@ -1,0 +1,16 @@
+"""What pyproject.toml says that these extras need, one requirement a line: an image installs it before our code, which changes more often."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+extras, wanted = list(sys.argv[1:]), list(project["dependencies"])
+for extra in extras:  # it grows: an extra may name others of ours
+    for requirement in project["optional-dependencies"][extra]:
+        own = requirement.removeprefix(f"{project['name']}[")
+        if own == requirement:
+            wanted.append(requirement)
+        else:
+            extras.append(own.removesuffix("]"))
+sys.stdout.write("\n".join(wanted) + "\n")
