@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test check fast simulate fuzz bench clean
+.PHONY: help env run test check fast containers simulate fuzz bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,11 +22,14 @@ run: env  ## solve CartPole-v1 with a learner and two local actors
 	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --evaluate-every 2000 --steps 1000000
 
 test: env  ## all tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not containers'
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m system
 
 fast: env  ## the tests that take no time, with coverage
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term --cov-fail-under=90
+
+containers: env  ## the tests in containers: images and docker-compose.yml (needs a Docker engine)
+	@$(BIN)/python -m pytest -m containers -s -rs
 
 check: env  ## formatting, lint, types, imports
 	@$(BIN)/ruff format --check .

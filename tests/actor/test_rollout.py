@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from actor.channel import Channel
+from actor.contact import Contact
 from actor.rollout import Rollout
 from actor.worker import Means
 from common import wire
@@ -27,7 +28,7 @@ class Stage:
     """A rollout, and who stops it: `each(stage)` is called after every turn, and it ends after 2,000 of them."""
 
     def __init__(self, clock: Any, wire: Any, desk: Any, each: Callable[["Stage"], None], **options: Any) -> None:
-        self.stop, self.who = Stop(), Who("actor", "a")
+        self.stop, self.who, self.clock = Stop(), Who("actor", "a"), clock
         environments, evaluates = options.pop("environments", 1), options.pop("evaluates", False)
         self.channel = Channel("p", "a", environments, evaluates)
         self.link = wire(self.channel, desk, clock, self._turn)
@@ -35,16 +36,9 @@ class Stage:
         self._each = each
         means = Means(environments, self.channel.problem, clock.wait, clock)
         watchdog = options.pop("watchdog", None) or Watchdog(0.0)
-        self.rollout = Rollout(
-            self.link,
-            means,
-            self.stop,
-            watchdog,
-            self.who,
-            options.pop("allowed", ()),
-            options.pop("once", False),
-            options.pop("age_s", 0.0),
-        )
+        allowed, once = options.pop("allowed", ()), options.pop("once", False)
+        age_s, contact = options.pop("age_s", 0.0), options.pop("contact", None)
+        self.rollout = Rollout(self.link, means, self.stop, watchdog, self.who, allowed, once, age_s, contact)
         try:
             self.rollout.run(evaluates)
         finally:
@@ -273,6 +267,21 @@ class TestEnding:
 
         stage = play(make_desk(make_spec()), each, once=once)
         assert stage.stop.reason == ("the run is over" if once else "the test is over")
+
+    @pytest.mark.parametrize(("once", "code"), [(True, 0), (False, 69)])
+    def test_patience_ends(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], once: bool, code: int) -> None:
+        """A learner that falls silent may have ended unheard: for an actor of one run that is no failure, for any other it is."""
+        fell_silent_at = 0.0
+
+        def each(stage: Stage) -> None:
+            nonlocal fell_silent_at
+            if len(stage.desk.taken) >= 2 and not fell_silent_at:
+                fell_silent_at = stage.clock.now
+                stage.desk.say = lambda now, channel=None: []
+
+        stage = play(make_desk(make_spec()), each, once=once, contact=Contact(patience_s=20.0))
+        assert (stage.stop.reason, stage.stop.exit_code) == ("nobody answers at desk", code)
+        assert 20.0 <= stage.clock.now - fell_silent_at < 30.0  # it is noticed after 8 s
 
 
 class TestEvaluating:

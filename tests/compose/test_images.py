@@ -1,0 +1,69 @@
+"""The two images: what is in them, what is not, and how large they are."""
+
+import subprocess
+
+import pytest
+
+pytestmark = [pytest.mark.containers, pytest.mark.slow, pytest.mark.timeout(1000)]
+
+MB = 1e6
+MAX_ACTOR_MB = 450
+
+
+def size_mb(engine, image):
+    """An image, and what of it is wheels that a stand-in for the base image carries for pip: no other base has them."""
+    wheels = engine.once(image, "-c", "du -sb $(pip config get global.find-links 2>/dev/null || echo /nowhere) 2>/dev/null | cut -f1")
+    return engine.inspect(image)["Size"] / MB, int(wheels.strip() or 0) / MB
+
+
+def test_the_actor_s_image_is_small(engine, images, capsys):
+    """At most 450 MB with the base; wheels that only a stand-in for the base has do not count, and are printed."""
+    sizes = {image: size_mb(engine, image) for image in images.values()}
+    with capsys.disabled():
+        for image, (whole, wheels) in sizes.items():
+            print(f"\n{image}: {whole - wheels:.0f} MB" + (f" and {wheels:.0f} MB of wheels in the base" if wheels else ""), end="")
+        print()
+    whole, wheels = sizes[images["FARFLUNG_ACTOR_IMAGE"]]
+    assert whole - wheels <= MAX_ACTOR_MB
+
+
+def test_an_actor_s_image_has_no_torch(engine, images):
+    """It plays by the graph that the learner sends; a learner's image has it."""
+    for name, there in (("ACTOR", False), ("LEARNER", True)):
+        code = "import importlib.util as u; print(u.find_spec('torch') is not None)"
+        assert engine.once(images[f"FARFLUNG_{name}_IMAGE"], "-c", code, program="python").strip() == str(there)
+
+
+def test_no_secret_is_in_any_layer(engine, images, planted):
+    """What lies about in the folder stays out of both, also of layers that later ones cover."""
+    for image in images.values():
+        assert engine.once(image, "-c", "find / -name '*.key' -not -path '/proc/*' 2>/dev/null; ls /keys /runs") == "/keys:\n\n/runs:\n"
+    with subprocess.Popen(["docker", "save", images["FARFLUNG_ACTOR_IMAGE"]], stdout=subprocess.PIPE) as saved:
+        assert saved.stdout is not None
+        tail, size, found = b"", 0, False
+        while block := saved.stdout.read(1 << 20):
+            found |= planted.encode() in tail + block
+            tail, size = block[-100:], size + len(block)
+    assert size > 100 * MB
+    assert not found
+
+
+def test_programs_run_as_nobody_in_particular(engine, images):
+    """Not as root, in the exec form, so that signals reach them; and with the health of what they do."""
+    for name, program in (("ACTOR", "actor"), ("LEARNER", "learner")):
+        settings = engine.inspect(images[f"FARFLUNG_{name}_IMAGE"])["Config"]
+        assert settings["Entrypoint"] == [program]
+        assert settings["Healthcheck"]["Test"][0] in ("CMD", "CMD-SHELL")
+        assert engine.once(images[f"FARFLUNG_{name}_IMAGE"], "-u", program="id").strip() == "10001"
+
+
+def test_everything_is_compiled(engine, images):
+    """Nobody may write into the image: a module without bytecode would be compiled at each start."""
+    code = """
+import importlib.util, pathlib, sys
+import actor.rollout, learner.commands, broker.link, gymnasium, onnxruntime
+missing = [m.__file__ for m in list(sys.modules.values())
+           if getattr(m, "__file__", None) and m.__file__.endswith(".py")
+           and not pathlib.Path(importlib.util.cache_from_source(m.__file__)).exists()]
+print(missing)"""
+    assert engine.once(images["FARFLUNG_ACTOR_IMAGE"], "-c", code, program="python").strip() == "[]"
