@@ -1,22 +1,13 @@
 # One file, two images:
 #   docker build --target actor -t farflung-actor .       actors and brokers; no torch
-#   docker build --target learner -t farflung-learner .   the same and what training needs
+#   docker build --target learner -t farflung-learner .   the same, and what training needs
 ARG BASE=python:3.11-slim
 
-# ---- what both need, in the order in which it changes: dependencies, then ours
-FROM ${BASE} AS actor-dependencies
+# What is to be installed: the layers below are made again when these lists change, not whenever pyproject.toml does.
+FROM ${BASE} AS requirements
 WORKDIR /source
-RUN python -m venv --without-pip /farflung
-COPY constraints.txt pyproject.toml deploy/requirements.py ./
-RUN python requirements.py actor > actor.txt \
- && pip --python /farflung/bin/python install --no-cache-dir -c constraints.txt -r actor.txt
-
-# pip's own settings decide which build of torch it is: the one for Linux in the usual index brings CUDA along, for a
-# smaller one name an index of builds for the CPU.
-FROM actor-dependencies AS learner-dependencies
-ARG TORCH_INDEX=
-RUN python requirements.py learner > learner.txt \
- && pip --python /farflung/bin/python install --no-cache-dir -c constraints.txt ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -r learner.txt
+COPY pyproject.toml deploy/requirements.py ./
+RUN python requirements.py actor > actor.txt && python requirements.py learner > learner.txt
 
 FROM ${BASE} AS ours
 WORKDIR /source
@@ -28,29 +19,37 @@ COPY broker broker
 COPY learner learner
 RUN pip --python /farflung/bin/python install --no-cache-dir --no-deps .
 
-# ---- what they run on
-FROM ${BASE} AS ground
-# The root file system is read-only and the user may not write there: whatever is not compiled now is compiled at each start.
-RUN python -m compileall -q -x 'test|idlelib|site-packages|dist-packages' "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
+# Whatever is not compiled now would be compiled at each start: nobody may write here later. pip compiles what it installs.
+FROM ${BASE} AS dependencies
+RUN python -m compileall -q -x 'test|idlelib|-packages' "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
  && groupadd --gid 10001 farflung && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp farflung \
- && install -d -o farflung -g farflung -m 0700 /keys /actor-keys && install -d -o farflung -g farflung /runs /receipts
+ && install -d -o farflung -g farflung -m 0700 /keys /actor-keys && install -d -o farflung -g farflung /runs /receipts \
+ && python -m venv --without-pip /farflung
 ENV PATH=/farflung/bin:$PATH HOME=/tmp PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
 WORKDIR /tmp
-USER farflung
+COPY constraints.txt /farflung/
+COPY --from=requirements /source/actor.txt /farflung/
+RUN pip --python /farflung/bin/python install --no-cache-dir -c /farflung/constraints.txt -r /farflung/actor.txt
 
-# ---- the images
-FROM ground AS actor
-COPY --from=actor-dependencies /farflung /farflung
+FROM dependencies AS actor
 COPY --from=ours /farflung /farflung
+USER farflung
 ENV FARFLUNG_HEARTBEAT=/tmp/acting
-# Touched every few seconds while it hears its learner and its loop turns. A broker's health is `learner status`.
+# An actor touches it every few seconds while it hears its learner and its loop turns. A broker's health is `learner status`.
 HEALTHCHECK --interval=15s --timeout=3s --start-period=30s CMD test -n "$(find /tmp/acting -newermt '-30 seconds')"
 ENTRYPOINT ["actor"]
 
-FROM ground AS learner
-COPY --from=learner-dependencies /farflung /farflung
+# pip's own settings decide which torch it is: the usual one for Linux brings CUDA along; TORCH_INDEX names an index of others.
+FROM dependencies AS learner-dependencies
+ARG TORCH_INDEX=
+COPY --from=requirements /source/learner.txt /farflung/
+RUN pip --python /farflung/bin/python install --no-cache-dir -c /farflung/constraints.txt -r /farflung/learner.txt \
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"}
+
+FROM learner-dependencies AS learner
 COPY --from=ours /farflung /farflung
+USER farflung
 EXPOSE 5555 5556
-HEALTHCHECK --interval=15s --timeout=10s --start-period=60s CMD ["learner", "status"]
+HEALTHCHECK --interval=15s --timeout=10s --start-period=120s CMD ["learner", "status"]
 ENTRYPOINT ["learner"]
 CMD ["--run-dir", "/runs", "--resume", "auto"]

@@ -1,4 +1,4 @@
-"""What pyproject.toml says that these extras need, one requirement a line: an image installs it before our code, which changes more often."""
+"""What pyproject.toml says that these extras need, a line each: an image installs it before our code, which changes more often."""
 
 import sys
 import tomllib

@@ -86,7 +86,7 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images,
 
 
 def test_health_means_progress(services, engine, eventually):
-    """A learner that stands still is unhealthy, and so is a broker in front of it; both recover with it. Actors reach it through the broker."""
+    """A learner that stands still is unhealthy, and so is a broker in front of it; both recover. Actors reach it through the broker."""
     compose = services(QUICK_TO_JUDGE, FARFLUNG_ADDRESS="broker", FARFLUNG_UNTIL="", FARFLUNG_STEPS="0")
     compose("--profile", "broker", "up", "-d", "--scale", "actor=1")
     eventually(lambda: compose.status().get("updates", 0) > 0, "training through the broker")
