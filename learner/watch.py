@@ -16,7 +16,7 @@ from learner.screen import can_draw, line
 from learner.status import Status, from_document, to_document
 
 PATIENCE_S = 1.5  # before it is asked why nothing is heard: figures come every second
-STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects
+STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects; 0: however long
 
 
 class Unhealthy(FarflungError):
@@ -32,11 +32,12 @@ def watch(
     as_json: bool = False,
     timeout_s: float = 5.0,
     keys: ClientKeys | None = None,
+    stalled_s: float = STALLED_S,
 ) -> None:
     """Prints the next status that the learner at this address tells; raises `Unhealthy` if there is none, or no progress."""
     status = receive(context, address, timeout_s, keys)
     stream.write((to_document(status) if as_json else describe(status, stream)) + "\n")
-    if status.state == State.RUN and status.idle_seconds > STALLED_S:
+    if status.state == State.RUN and 0 < stalled_s < status.idle_seconds:
         raise Unhealthy(f"no step and no update for {duration(status.idle_seconds)}: {status.waiting or 'nothing says why'}")
 
 

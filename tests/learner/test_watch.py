@@ -91,6 +91,12 @@ def test_a_learner_without_progress_is_unhealthy(context: Context, publish: Call
     assert stream.getvalue() == line(stuck) + "\n"
 
 
+@pytest.mark.parametrize("stalled_s", [0.0, 76.0])
+def test_how_long_it_may_stand_still_can_be_told(context: Context, publish: Callable[..., Address], stalled_s: float) -> None:
+    """For ever, too: whoever only wants to know that it is alive does not mind that nobody collects."""
+    watch(context, publish(frame(Status(run="r", idle_seconds=75.0))), io.StringIO(), stalled_s=stalled_s)
+
+
 def test_a_paused_learner_is_healthy(context: Context, publish: Callable[..., Address]) -> None:
     """It stands still because a person wants it to."""
     watch(context, publish(frame(Status(run="r", state="pause", idle_seconds=7000.0))), io.StringIO())

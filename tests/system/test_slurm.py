@@ -1,0 +1,43 @@
+"""The Slurm scripts with stand-ins for Slurm: the learner's step and the actors' array train, and all end when the run is over."""
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+SCRIPTS = Path(__file__).parents[2] / "deploy/slurm"
+STAND_INS = {"srun": 'exec "$@"', "squeue": 'test "$2" = --jobs=7 && echo 127.0.0.1'}
+
+
+def test_a_step_and_an_array_train(shell, free_address, tmp_path):
+    """The actors ask for the learner's node, and everything ends with exit code 0."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in STAND_INS.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    job = {"PATH": path, "SLURM_SUBMIT_DIR": str(tmp_path), "FARFLUNG_PORT": str(free_address.port)}
+    job["FARFLUNG_FEED_PORT"] = str(free_address.feed_port)
+    bash = shutil.which("bash")
+    assert shell.start("learner", "keys", "keys").ended() == 0
+    learner = shell.start(bash, SCRIPTS / "learner.sbatch", "--warmup", "100", "--steps", "600", "--ui", "lines", **job)
+    actors = [shell.start(bash, SCRIPTS / "actors.sbatch", "7", "--envs", "2", **job) for _ in range(2)]
+    assert learner.ended() == 0
+    assert [actor.ended() for actor in actors] == [0, 0]
+    assert re.search(r"all \d+ steps are collected and learned from", learner.said)
+    assert all("collecting CartPole-v1" in actor.said for actor in actors)
+
+
+def test_actors_without_a_learner_say_so(shell, tmp_path):
+    """A job that does not run has no node."""
+    (tmp_path / "squeue").write_text("#!/bin/sh\n")
+    (tmp_path / "squeue").chmod(0o755)
+    actor = shell.start(shutil.which("bash"), SCRIPTS / "actors.sbatch", "8", PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert actor.ended() != 0
+    assert "job 8 does not run" in actor.said

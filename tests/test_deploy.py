@@ -1,0 +1,169 @@
+"""The files for other machines are true: schemas hold, every flag exists, and what must be restricted is."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from actor.config import ActorConfig
+from broker.config import BrokerConfig
+from common import config
+from learner import commands
+from learner.config import load
+
+ROOT = Path(__file__).parents[1]
+KUBERNETES = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
+SLURM = sorted((ROOT / "deploy/slurm").glob("*.sbatch"))
+USER = 10001
+
+
+def objects(*kinds: str) -> list[dict[str, Any]]:
+    """Every Kubernetes object, or those of some kinds."""
+    found = [each for path in KUBERNETES for each in yaml.safe_load_all(path.read_text())]
+    return [each for each in found if not kinds or each["kind"] in kinds]
+
+
+def pods() -> list[dict[str, Any]]:
+    """Everything that runs, as pods."""
+    return [each["spec"]["template"]["spec"] for each in objects("StatefulSet", "Deployment")]
+
+
+def compose() -> dict[str, dict[str, Any]]:
+    """The services of Compose."""
+    return dict(yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"])
+
+
+def check_words(program: str, words: list[str]) -> None:
+    """What a program is told must be what it understands."""
+    if program == "learner" and words[:1] == ["status"]:
+        assert {word for word in words if word.startswith("--")} <= {
+            f"--{name.replace('_', '-')}" for name in commands.status.__kwdefaults__ or ()
+        }
+    elif program == "learner":
+        load([word for word in words if word not in ("--keys", "/keys", "keys")] + ["--insecure"])
+    elif program == "actor":
+        config.load("actor", ActorConfig, words)
+    else:
+        config.load("broker", BrokerConfig, words)
+
+
+@pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
+@pytest.mark.parametrize("version", ["1.29", "1.33"])
+def test_kubernetes_objects_hold_to_the_schema(path: Path, version: str) -> None:
+    """No field that Kubernetes does not know, none of the wrong type."""
+    for each in yaml.safe_load_all(path.read_text()):
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_a_schema_would_be_missed() -> None:
+    """A field that is misspelt is found: the check above can fail."""
+    [service] = [each for each in objects("Service") if each["metadata"]["name"] == "learner"]
+    service["spec"]["selectors"] = service["spec"].pop("selector")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(service, "1.33", strict=True)
+
+
+@pytest.mark.parametrize("pod", pods(), ids=lambda pod: pod["containers"][0]["name"])
+def test_pods_may_do_little(pod: dict[str, Any]) -> None:
+    """Not root, nothing writable but volumes, no capability, no token of the cluster, bounded memory, secrets that only they read."""
+    [container] = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, USER)
+    own = container["securityContext"]
+    assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"], own["capabilities"]) == (False, True, {"drop": ["ALL"]})
+    assert container["resources"]["limits"]["memory"]
+    assert container["readinessProbe"]
+    for volume in pod["volumes"]:
+        secret = volume.get("secret") or volume.get("projected")
+        assert secret is None or secret["defaultMode"] == 0o440
+    assert ("server.key" in str(pod["volumes"])) == (container["name"] != "actor")
+
+
+@pytest.mark.parametrize("pod", pods(), ids=lambda pod: pod["containers"][0]["name"])
+def test_pods_are_told_what_they_understand(pod: dict[str, Any]) -> None:
+    """Arguments and probes name flags that exist."""
+    [container] = pod["containers"]
+    check_words((container.get("command") or [container["name"]])[0], container["args"])
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        words = container.get(probe, {}).get("exec", {}).get("command", ["sh"])
+        if words[0] != "sh":
+            check_words(words[0], words[1:])
+
+
+def test_selectors_find_their_pods() -> None:
+    """Each service and policy is for pods that there are."""
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in objects("StatefulSet", "Deployment")]
+    for each in objects("Service"):
+        assert each["spec"]["selector"] in labels
+    for each in objects("NetworkPolicy"):
+        assert each["spec"]["podSelector"]["matchLabels"] in labels
+
+
+def test_compose_is_for_both_programs() -> None:
+    """docker-compose 1.29 wants no top-level name, `docker compose` no version; and merged lists are no news to either."""
+    for name in ("docker-compose.yml", "docker-compose.gpu.yml"):
+        top = yaml.safe_load((ROOT / name).read_text())
+        assert {key for key in top if not key.startswith("x-")} <= {"services", "volumes"}
+
+
+@pytest.mark.parametrize("name", ["keys", "learner", "actor", "broker"])
+def test_services_may_do_little(name: str) -> None:
+    """And nobody outside can dial one unless somebody says so."""
+    service = compose()[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert (service["ipc"], service["shm_size"], service["restart"], service["init"]) == ("private", "1m", "on-failure", True)
+    assert service["mem_limit"]
+    assert "ports" not in service
+    assert name != "actor" or service["volumes"] == ["actor-keys:/keys:ro"]
+
+
+@pytest.mark.parametrize("name", ["learner", "actor", "broker"])
+def test_services_are_told_what_they_understand(name: str) -> None:
+    """Their commands parse, and their variables exist."""
+    service = compose()[name]
+    check_words(service.get("entrypoint", [name])[0], service["command"])
+    known = {f"FARFLUNG_{key.upper().replace('-', '_')}" for keys in config.KEYS.values() for key in keys}
+    assert set(service.get("environment", ())) <= known
+    if "healthcheck" in service:
+        check_words("learner", service["healthcheck"]["test"][2:])
+
+
+def test_an_image_takes_what_is_needed_and_nothing_else() -> None:
+    """Extras name others of ours: actor's are the learner's too, and torch is not the actor's."""
+    said = {
+        extra: subprocess.run(
+            [sys.executable, "deploy/requirements.py", extra], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+        for extra in ("actor", "learner")
+    }
+    names = {extra: set(re.findall(r"^[\w-]+", text, re.MULTILINE)) for extra, text in said.items()}
+    assert {"pyzmq", "gymnasium", "onnxruntime"} <= names["actor"] < names["learner"]
+    assert names["learner"] - names["actor"] >= {"torch", "onnx", "safetensors"}
+
+
+@pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
+def test_slurm_scripts_are_sound(path: Path) -> None:
+    """Bash understands them, and shellcheck has nothing to say."""
+    checker = Path(sys.executable).parent / "shellcheck"
+    for command in (["bash", "-n"], [str(checker)]):
+        ended = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
+def test_slurm_steps_are_told_what_they_understand(path: Path) -> None:
+    """What `srun` starts parses."""
+    [step] = re.findall(r"^exec srun (.*)$", path.read_text(), re.MULTILINE)
+    step = re.sub(r"\$\{FARFLUNG_PORT:-(\d+)\}", r"\1", step.replace(' "$@"', "")).replace(
+        '"${host:?job $job does not run}:5555"', "node-1"
+    )
+    program, *words = shlex.split(step)
+    check_words(program, words)
