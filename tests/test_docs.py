@@ -23,7 +23,7 @@ from learner.config import LearnerConfig, load
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-OURS = ("common", "actor", "learner", "broker", "tests", "bench", "docs", "examples")
+OURS = ("common", "actor", "learner", "broker", "tests", "bench", "docs", "examples", "deploy")
 OTHERS = {
     "--help",
     "--version",
@@ -34,6 +34,7 @@ OTHERS = {
     "--actor",
     "--add",
     "--role",
+    "--stalled-after",
 }  # of the parser, of subcommands, of other programs
 FREE_OF_CHARGE = {"learner keys", "learner status", "learner audit", "learner self-test"}
 
@@ -60,7 +61,7 @@ def known_flags():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(document):
     """A flag that was renamed is renamed in the documents too."""
-    text = re.sub(r"pip install[^\n]*|git [^\n]*", "", document.read_text())
+    text = re.sub(r"(?:pip install|git|docker|kubectl|sbatch|ssh|make) [^\n]*|[^\n]*sbatch [^\n]*", "", document.read_text())
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z.-]*[a-z])\b", text))
     assert named <= known_flags()
 
