@@ -24,7 +24,7 @@ run: env  ## solve CartPole-v1 with a learner and two local actors
 
 test: env  ## all tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not containers'
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m system
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'system and not long'
 
 fast: env  ## the tests that take no time, with coverage
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term --cov-fail-under=90
@@ -43,6 +43,9 @@ simulate: env  ## delivery against 1,000 seeds of faults, and every planted muta
 fuzz: env  ## every decoder against MINUTES (10) of hostile input
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(or $(MINUTES),10)
+
+network: env  ## cuts of 30 s, lossy wires and resets between hosts that are network namespaces; needs root
+	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
 
 bench: env  ## every benchmark, one JSON line each
 	@for script in bench/[a-z]*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done

@@ -11,7 +11,7 @@ from common.delivery import Admission, Inbox
 from common.errors import Refused
 from common.keys import ANYBODY, Client, require_own_name
 from common.log import once_every
-from common.membership import Roster, Snapshots
+from common.membership import Presence, Roster, Snapshots
 from common.messages import Bye, Hello, Report
 from common.names import ACTOR
 from common.packing import ParcelFormat
@@ -63,6 +63,7 @@ class Gate:
         self.usual_rows = float(spec.horizon)  # of a parcel
         self._spec, self._snapshots = spec, snapshots
         self._shown: set[str] = set()  # reasons that the screen has named already
+        self._silent: set[str] = set()  # actors that the log has named silent
         self._format = ParcelFormat(spec)
         self.declined: Callable[[Envelope, str], None] = lambda envelope, reason: self.settle(envelope)  # a journal keeps it first
 
@@ -87,6 +88,16 @@ class Gate:
         """Count and name what was refused before it came here."""
         self.inbox.reject(refusal.reason)
         self._note(refusal, "somebody")
+
+    def call_the_roll(self, now: float) -> None:
+        """Name whoever has fallen silent since the last time, and whoever is heard again."""
+        for member in self.roster:
+            presence = member.presence(now)
+            if presence is Presence.SILENT and member.actor not in self._silent:
+                log.warning("%s is silent: nothing came from it for %.0f s", member.actor, now - member.heard_at)
+            elif presence is Presence.ACTIVE and member.actor in self._silent:
+                log.info("%s is heard again", member.actor)
+        self._silent = {member.actor for member in self.roster if member.presence(now) is Presence.SILENT}
 
     def keep(self, accepted: Accepted) -> None:
         """It is kept as safely as was asked for: its actor may be told."""

@@ -136,6 +136,7 @@ class Link:
         self._take_orders()
         self._say(now)
         if now - self._view_at >= VIEW_S:
+            self._gate.call_the_roll(now)
             self._view_at, self.view = now, self._look(now)
         return heard
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
 
-SILENT_S = 10.0
+SILENT_S = 9.0  # so that it is named within ten seconds of a cut, whatever was still on its way
 
 
 class Presence(StrEnum):

@@ -454,7 +454,7 @@ def test_the_index_of_one_who_left_is_given_out_again() -> None:
 
 
 def test_presence_in_a_word() -> None:
-    """Joining until it speaks; silent after 10 s, or three times its longest step; left when it says so; back when it speaks."""
+    """Joining until it speaks; silent after 9 s, or three times its longest step; left when it says so; back when it speaks."""
     roster = Roster()
     member = roster.join("a", 7, 0.0)
     assert member.presence(1.0) is Presence.JOINING

@@ -95,6 +95,11 @@ class Program:
         """Its memory."""
         return float(psutil.Process(self.pid).memory_info().rss / 1e6)
 
+    def goes_on(self, for_s: float) -> None:
+        """Let it go on so long. It must not end meanwhile."""
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"{self.log.name} ended with exit code {self.process.wait(for_s)}; it said:\n{self.said}")
+
     def kill(self) -> None:
         """End it and whatever it started, as brutally as can be."""
         family = self.children()
@@ -140,6 +145,14 @@ class Learner(Program):
         return self.shows(lambda status: status.steps > before.steps and status.updates > before.updates, within_s)
 
 
+Words = Callable[..., tuple[object, ...]]  # of a program and its arguments: what starts it where it is to run
+
+
+def here(program: str, *words: object) -> tuple[object, ...]:
+    """On this host."""
+    return program, *words
+
+
 class Shell:
     """Starts programs in a folder, and ends them all."""
 
@@ -154,16 +167,16 @@ class Shell:
         self._programs.append(program)
         return program
 
-    def learner(self, *flags: object, port: int = 0, **variables: str) -> Learner:
+    def learner(self, *flags: object, port: int = 0, on: Words = here, **variables: str) -> Learner:
         """A learner that is on its way; `listens()` waits for it."""
         common = ("--port", port, "--run-dir", self.folder / "runs", "--ui", "lines")
-        made: Learner = self.start("learner", *common, *flags, kind=Learner, **variables)
+        made: Learner = self.start(*on("learner", *common, *flags), kind=Learner, **variables)
         made.context = self.context
         return made
 
-    def actor(self, address: Address, *flags: object, **variables: str) -> Program:
+    def actor(self, address: Address, *flags: object, on: Words = here, **variables: str) -> Program:
         """An actor that dials this address."""
-        made: Program = self.start("actor", address, "--feed-port", address.feed_port, *flags, **variables)
+        made: Program = self.start(*on("actor", address, "--feed-port", address.feed_port, *flags), **variables)
         return made
 
     def close(self) -> None:

@@ -1,0 +1,160 @@
+"""Hosts that are network namespaces on one wire of their own: what passes between two of them can be cut, thinned and reset.
+
+A namespace in the middle holds the wire, so that no rule of this machine's own firewall meets it; this machine is on the wire as well.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+IP, IPTABLES = shutil.which("ip") or "", shutil.which("iptables") or ""
+SUBNET = "10.213.77"
+RESULTS = Path(__file__).parents[3] / "docs" / "results" / "network.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One namespace."""
+
+    namespace: str
+    address: str
+
+    def words(self, program: str, *words: object) -> tuple[object, ...]:
+        """What runs a program of ours there, under its own process number."""
+        return IP, "netns", "exec", self.namespace, Path(sys.executable).parent / program, *words
+
+    def rule(self, action: str, *words: object) -> None:
+        """Add (-A) or delete (-D) a rule about what comes in."""
+        _run(IP, "netns", "exec", self.namespace, IPTABLES, "-w", action, "INPUT", *words)
+
+
+class Wire:
+    """The hosts, and what happens between them."""
+
+    def __init__(self) -> None:
+        self._mark = f"ff{os.getpid()}"
+        self._hub = f"{self._mark}-hub"
+        self._namespaces = [self._hub]
+        self._ends = 0
+
+    def open(self) -> "Wire":
+        """Lay the wire, with this machine on it."""
+        _run(IP, "netns", "add", self._hub)
+        _run(IP, "-n", self._hub, "link", "add", "wire", "type", "bridge")
+        _run(IP, "-n", self._hub, "link", "set", "wire", "up")
+        here, _ = self._plug()
+        _run(IP, "address", "add", f"{SUBNET}.254/24", "dev", here)
+        _run(IP, "link", "set", here, "up")
+        return self
+
+    def host(self, name: str) -> Host:
+        """Another host on the wire."""
+        end, number = self._plug()
+        host = Host(f"{self._mark}-{name}", f"{SUBNET}.{number}")
+        self._namespaces.append(host.namespace)
+        _run(IP, "netns", "add", host.namespace)
+        _run(IP, "link", "set", end, "netns", host.namespace)
+        _run(IP, "-n", host.namespace, "address", "add", f"{host.address}/24", "dev", end)
+        for device in ("lo", end):
+            _run(IP, "-n", host.namespace, "link", "set", device, "up")
+        return host
+
+    @contextmanager
+    def cut(self, source: Host, target: Host) -> Iterator[None]:
+        """Meanwhile nothing of the one reaches the other; the other way all is well."""
+        with _ruled(target, "-s", source.address, "-j", "DROP"):
+            yield
+
+    @contextmanager
+    def lossy(self, host: Host, part: float) -> Iterator[None]:
+        """Meanwhile this part of what comes to a host is lost, by chance."""
+        with _ruled(host, "-m", "statistic", "--mode", "random", "--probability", part, "-j", "DROP"):
+            yield
+
+    @contextmanager
+    def resetting(self, source: Host, target: Host) -> Iterator[None]:
+        """Meanwhile every connection from the one to the other is reset."""
+        with _ruled(target, "-p", "tcp", "-s", source.address, "-j", "REJECT", "--reject-with", "tcp-reset"):
+            yield
+
+    def close(self) -> None:
+        """Take the wire away; the devices go with their namespaces."""
+        for namespace in self._namespaces:
+            with suppress(subprocess.CalledProcessError):
+                _run(IP, "netns", "delete", namespace)
+
+    def _plug(self) -> tuple[str, int]:
+        """A new end of the wire, which lies here and is still down, and its number."""
+        self._ends += 1
+        end, socket = f"{self._mark}e{self._ends}", f"{self._mark}s{self._ends}"
+        _run(IP, "link", "add", end, "type", "veth", "peer", "name", socket, "netns", self._hub)
+        _run(IP, "-n", self._hub, "link", "set", socket, "master", "wire")
+        _run(IP, "-n", self._hub, "link", "set", socket, "up")
+        return end, self._ends
+
+
+def missing() -> str:
+    """Why there can be no such hosts here; empty if there can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not (IP and IPTABLES):
+        return "network namespaces need ip and iptables"
+    wire = Wire()
+    try:
+        wire.open()
+    except subprocess.CalledProcessError as error:
+        return f"no network namespaces here: {error.stderr.decode().strip()}"
+    finally:
+        wire.close()
+    return ""
+
+
+@contextmanager
+def _ruled(host: Host, *words: object) -> Iterator[None]:
+    host.rule("-A", *words)
+    try:
+        yield
+    finally:
+        host.rule("-D", *words)
+
+
+def _run(*words: object) -> None:
+    subprocess.run([str(word) for word in words], check=True, capture_output=True, timeout=10)
+
+
+@pytest.fixture(scope="session")
+def obstacle() -> str:
+    """Why there can be no such hosts here; empty if there can."""
+    return missing()
+
+
+@pytest.fixture
+def wire(obstacle: str) -> Iterator[Wire]:
+    """A wire for one test, with this machine on it."""
+    if obstacle:
+        pytest.skip(obstacle)
+    wire = Wire()
+    try:
+        yield wire.open()
+    finally:
+        wire.close()
+
+
+@pytest.fixture(scope="session")
+def keep() -> Iterator[Callable[[str, dict[str, object], int], None]]:
+    """Takes what a fault came to, and how many receipts the audit held against the journal; kept in a file where PUBLISH is set."""
+    found: dict[str, object] = {}
+    yield lambda name, figures, receipts: found.update({name: {**figures, "receipts": receipts, "lost": 0, "duplicated": 0}})
+    if found and os.environ.get("PUBLISH"):
+        where = {"command": "make network", "date": time.strftime("%Y-%m-%d"), "cores": len(os.sched_getaffinity(0))}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({**where, "faults": found}, indent=1) + "\n")

@@ -1,0 +1,129 @@
+"""Actors on one host, their learner on another, and a wire between them that is cut, thinned and reset: noticed, healed, nothing lost."""
+
+import io
+import itertools
+import signal
+import time
+from contextlib import ExitStack
+from datetime import datetime
+
+import pytest
+
+from common import receipts
+from learner.audit import audit
+from learner.status import ActorState
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+CUTS = {"both ways": ("there", "back"), "to the learner": ("there",), "to the actors": ("back",)}
+UNHEARD = r"(\S+) actor \S+ \S+ WARNING no answer from"
+SILENT = r"(\S+) learner \S+ \S+ WARNING cut-off is silent"
+
+
+class Pair:
+    """A learner on one host, two actors on another."""
+
+    def __init__(self, wire, shell):
+        self.wire, self.shell = wire, shell
+        self.near, self.far = wire.host("learner"), wire.host("actors")
+        flags = ("--bind", self.near.address, "--insecure", "--name", "far", "--keep-journal", "--replay-ratio", 2)
+        self.learner = shell.learner(*flags, "--warmup", 200, port=5555, on=self.near.words).listens()
+        self.receipts = [shell.folder / f"{name}.receipts" for name in ("cut-off", "other")]
+        self.actors = [
+            shell.actor(self.learner.address, "--name", path.stem, "--acknowledged", path, on=self.far.words) for path in self.receipts
+        ]
+        self.learner.shows(acting)
+        self.learner.learns_on()
+
+    def settle(self):
+        """End all in good order; gives what the audit says of what the actors were told is safe."""
+        for process in (*self.actors, self.learner):
+            process.send(signal.SIGTERM)
+            assert process.ended() == 0
+        said = io.StringIO()
+        assert audit(self.shell.folder / "runs" / "far", self.receipts, "", said) == 0, said.getvalue()
+        assert "lost: 0; duplicated: 0; changed: 0" in said.getvalue()
+        told = sum(len(list(receipts.read(path))) for path in self.receipts)
+        assert told > 0
+        return told
+
+
+@pytest.fixture
+def pair(wire, shell):
+    """They have begun to learn."""
+    return Pair(wire, shell)
+
+
+def acting(status):
+    """Whether both actors are seen at work."""
+    return sum(actor.state in (ActorState.RUNNING, ActorState.WAITING) for actor in status.actors) == 2
+
+
+def cut(pair, stack, directions):
+    """From now on, until the stack is closed."""
+    ends = {"there": (pair.far, pair.near), "back": (pair.near, pair.far)}
+    for direction in directions:
+        stack.enter_context(pair.wire.cut(*ends[direction]))
+
+
+def named_after(program, pattern, since):
+    """Seconds from a moment of the wall clock until the first line that says so."""
+    found = program.says(pattern, 30)
+    return datetime.fromisoformat(found[1]).timestamp() - since
+
+
+def test_a_cut_is_named_on_both_sides_and_heals_by_itself(pair):
+    """The actor says that it hears nothing, the learner that an actor is silent; afterwards both go on, and nothing is lost."""
+    with ExitStack() as stack:
+        cut(pair, stack, CUTS["both ways"])
+        pair.learner.says("cut-off is silent")
+        pair.actors[0].says("no answer from")
+    pair.learner.says("cut-off is heard again")
+    pair.learner.shows(acting)
+    pair.learner.learns_on()
+    pair.settle()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("which", CUTS)
+def test_a_cut_of_thirty_seconds(pair, which, keep):
+    """Noticed within ten seconds on both sides, healed within five of the wire's return; nothing lost."""
+    with ExitStack() as stack:
+        cut(pair, stack, CUTS[which])
+        since = time.time()
+        noticed = {"actor": named_after(pair.actors[0], UNHEARD, since), "learner": named_after(pair.learner, SILENT, since)}
+        pair.learner.goes_on(30 - (time.time() - since))
+    back = time.monotonic()
+    pair.learner.shows(acting)
+    pair.learner.learns_on()
+    healed = time.monotonic() - back
+    keep(
+        f"cut {which}",
+        {"noticed_s": {role: round(value, 1) for role, value in noticed.items()}, "healed_s": round(healed, 1)},
+        pair.settle(),
+    )
+    assert max(noticed.values()) <= 10
+    assert healed <= 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", [0.02, 0.2])
+def test_a_lossy_wire(pair, part, keep):
+    """Both ways, for twenty seconds: learning goes on, and nothing is lost for good."""
+    with pair.wire.lossy(pair.near, part), pair.wire.lossy(pair.far, part):
+        before = pair.learner.shows(lambda status: True)
+        pair.learner.goes_on(20)
+    after = pair.learner.learns_on()
+    keep(f"{part:.0%} of packets lost", {"steps_meanwhile": after.steps - before.steps}, pair.settle())
+
+
+@pytest.mark.long
+def test_connections_that_are_reset_again_and_again(pair, keep):
+    """Ten times in thirty seconds: learning goes on, and nothing is lost."""
+    for source, target in itertools.islice(itertools.cycle([(pair.far, pair.near), (pair.near, pair.far)]), 10):
+        with pair.wire.resetting(source, target):
+            pair.learner.goes_on(1)
+        pair.learner.goes_on(2)
+    pair.learner.shows(acting)
+    after = pair.learner.learns_on()
+    keep("10 resets", {"steps": after.steps}, pair.settle())
