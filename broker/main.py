@@ -77,11 +77,12 @@ def broker_keys(path: str) -> "ClientKeys | None":
 
 def memory(asked: BrokerConfig) -> str:
     """The formula of what it may take."""
-    from common.sockets import FEED_BACKLOG_BYTES, RELAY_MESSAGES
+    from common.sockets import FEED_BACKLOG_BYTES, FEED_MESSAGES, LEAST_FEED_MESSAGES, RELAY_MESSAGES
 
     return (
-        f"{len(asked.learners)} × {asked.queue >> 20} MiB queued, {RELAY_MESSAGES} messages in the socket of each actor and upstream, "
-        f"at most {FEED_BACKLOG_BYTES >> 20} MiB of feed for an actor that does not read"
+        f"{len(asked.learners)} × {asked.queue >> 20} MiB queued, {RELAY_MESSAGES} messages in the socket of each actor and learner, "
+        f"{FEED_MESSAGES} feed messages of each learner, and of the feed for an actor that does not read at most "
+        f"{FEED_BACKLOG_BYTES >> 20} MiB or {LEAST_FEED_MESSAGES} messages"
     )
 
 

@@ -5,7 +5,7 @@ ACTOR = """
     max-policy-age log-level until-stdin-closes
 """
 BROKER = """
-    upstreams upstream-keys queue bind keys insecure port feed-port name log-level
+    upstreams upstream-feed-port upstream-keys queue bind keys insecure port feed-port name log-level
 """
 LEARNER = """
     env env-args wrapper stack import actors envs steps until seed mode run-dir name init resume durability keep-journal ui log-level

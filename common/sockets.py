@@ -18,7 +18,9 @@ Context: TypeAlias = zmq.Context[zmq.Socket[bytes]]
 Socket: TypeAlias = zmq.Socket[bytes]
 Held: TypeAlias = bytes | zmq.Frame
 
-FEED_BACKLOG_BYTES = 256 << 20
+FEED_BACKLOG_BYTES = 256 << 20  # towards each subscriber
+LEAST_FEED_MESSAGES = 16  # also of weights that are larger than a part of that
+FEED_MESSAGES = 64  # in a subscriber's own socket
 MAX_PUSH_MESSAGES = 1024  # a queue in front of the network; what bounds memory and staleness is credit
 RELAY_MESSAGES = 32  # in a broker's sockets: what bounds its memory is its own queue
 COPY_BYTES = 256 << 10  # from here on a send without a copy is cheaper; its buffer must never change again
@@ -39,7 +41,7 @@ def context() -> Context:
 
 def feed_backlog(message_bytes: int) -> int:
     """How many feed messages may queue for one peer: few for large weights, many for small ones."""
-    return max(16, min(1000, FEED_BACKLOG_BYTES // max(1, message_bytes)))
+    return max(LEAST_FEED_MESSAGES, min(1000, FEED_BACKLOG_BYTES // max(1, message_bytes)))
 
 
 def experience_receiver(context: Context, address: Address, messages: int = 0, keys: ServerKeys | None = None) -> Socket:
@@ -78,7 +80,7 @@ def experience_sender(context: Context, address: Address, messages: int = MAX_PU
     return socket
 
 
-def feed_subscriber(context: Context, address: Address, topics: list[bytes], backlog: int = 64, keys: ClientKeys | None = None) -> Socket:
+def feed_subscriber(context: Context, address: Address, topics: list[bytes], backlog: int = FEED_MESSAGES, keys: ClientKeys | None = None) -> Socket:
     """An actor's or a watcher's SUB. Its topics are asked for in byte order, at connect and again at every reconnect."""
     socket = _socket(context, zmq.SUB, address)
     socket.set(zmq.SNDHWM, 0)  # subscriptions beyond a bound would be dropped silently
@@ -91,7 +93,7 @@ def feed_subscriber(context: Context, address: Address, topics: list[bytes], bac
     return socket
 
 
-def feed_relay(context: Context, address: Address, topics: list[bytes], backlog: int = 64, keys: ClientKeys | None = None) -> Socket:
+def feed_relay(context: Context, address: Address, topics: list[bytes], backlog: int = FEED_MESSAGES, keys: ClientKeys | None = None) -> Socket:
     """A broker's XSUB: subscriptions are messages here, and those that stand are repeated, in byte order, at every reconnect."""
     socket = _socket(context, zmq.XSUB, address)
     socket.set(zmq.SNDHWM, 0)

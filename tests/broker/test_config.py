@@ -28,9 +28,18 @@ def test_several_upstreams() -> None:
     assert config.address == Address("127.0.0.1", 3000, 4000)
 
 
+def test_a_feed_may_be_at_another_port() -> None:
+    """As tunnels and port maps have it; one for each upstream, in their order."""
+    config = loaded("red:1000", "blue", "--upstream-feed-port", "7", "--upstream-feed-port", "8")
+    assert config.learners == (Address("red", 1000, 7), Address("blue", 5555, 8))
+
+
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
+        (["a", "b", "--upstream-feed-port", "7"], "once for each learner or not at all: 1 for 2"),
+        (["a:7", "--upstream-feed-port", "7"], "the feed cannot have port 7"),
+        (["a", "a", "--upstream-feed-port", "7", "--upstream-feed-port", "8"], "named twice"),
         (["a", "a"], "named twice"),
         (["127.0.0.1:7000", "--port", "7000"], "its own upstream"),
         (["a", "--queue", "1000"], "--queue must be at least"),
