@@ -48,8 +48,14 @@ def main() -> None:
 
 def cartpole(horizon: int = 32) -> Learner:
     """A learner of CartPole-v1 whose actors always explore, so that episodes are as long as those of random actions."""
+    return exploring("CartPole-v1", horizon=horizon)
+
+
+def exploring(world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 100_000) -> Learner:
+    """A learner of a world whose actors always explore."""
     torch.set_num_threads(1)
-    config = LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, horizon=horizon)
+    wanted = {"environment": world, "horizon": horizon, "stack": stack, "capacity": capacity}
+    config = LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, **wanted)
     with tempfile.TemporaryDirectory() as folder:
         return build.learner(config, new_run(str(Path(folder) / "runs"), "bench", config.environment, ""), torch.device("cpu"))
 

@@ -1,9 +1,9 @@
 """Memory and time of an actor to its first messages, and of a learner to its first update; what both cost when idle.
 
 `python bench/startup.py [--quick] [--imports]` prints one JSON line. The actor is an ordinary process that dials a learner in this one over
-loopback: seconds from its start to its hello and to its first parcel, and the most memory it ever held, with 1 and with 64 CartPoles. The
-learner is an ordinary process with one local actor: seconds to its first update. Idle are an actor without a learner
-and a learner without actors. `--imports` adds what an actor's slowest packages take.
+loopback: seconds from its start to its hello and to its first parcel, and the most memory it ever held, with 1 and with 64 CartPoles, and
+with a convolutional network on four frames of 84 by 84 bytes. The learner is an ordinary process with one local actor: seconds to its
+first update. Idle are an actor without a learner and a learner without actors. `--imports` adds what an actor's slowest packages take.
 """
 
 import os
@@ -21,26 +21,30 @@ import psutil
 
 from bench import _learner
 from common.address import Address
+from common.plugins import import_packages
 from learner.build import Learner
 from learner.children import actor_command
 from learner.inlet import Inlet
 from learner.link import Link
 
 PATIENCE_S = 60.0
+TESTS = str(Path(__file__).parents[1] / "tests")  # where the toy world with images is
 IMPORTS = "import actor.main, actor.channel, actor.link, actor.rollout, actor.worker, gymnasium.envs.classic_control.cartpole"
 
 
 def main() -> None:
     """Measure one after the other: each wants the machine for itself."""
     quick = "--quick" in sys.argv
+    sys.path.append(TESTS)
     rounds, idle_s = (1, 0.5) if quick else (5, 4.0)
     figures: dict[str, object] = {}
-    learner = _learner.cartpole()
-    with _learner.listening(learner) as (link, inlet):
-        inlet.room = learner.training.pacing.room
-        for environments in (1,) if quick else (1, 64):
-            join = partial(actor_start, learner, link, inlet, environments)
-            figures[f"actor_{environments}"] = spreads(join, rounds)
+    import_packages(["worlds"])
+    cartpole, images = _learner.cartpole(), _learner.exploring("toys/Picture-v0", stack=4, capacity=1000)
+    for name, learner, environments in (("actor_1", cartpole, 1), ("actor_64", cartpole, 64), ("actor_cnn", images, 1)):
+        if not quick or environments == 1:
+            with _learner.listening(learner) as (link, inlet):
+                inlet.room = learner.training.pacing.room
+                figures[name] = spreads(partial(actor_start, learner, link, inlet, environments), rounds)
     figures["learner"] = spreads(learner_start, 1 if quick else 2)
     idlers = {"actor": actor_command(Address("127.0.0.1", 9, 10), "idle", environments=1, policy="default")}
     if not quick:
@@ -55,7 +59,8 @@ def actor_start(learner: Learner, link: Link, inlet: Inlet, environments: int) -
     """One actor from its start until its first parcel came."""
     name = f"bench-{time.monotonic_ns()}"
     start = time.monotonic()
-    with process(actor_command(link.address, name, environments=environments, policy="default")) as actor:
+    imports = ("worlds",) if learner.training.spec.world.environment.startswith("toys/") else ()
+    with process(actor_command(link.address, name, environments=environments, policy="default", imports=imports)) as actor:
         hello_s = until(lambda: name in learner.gate.seen) - start
         parcel_s = until(lambda: inlet.first() is not None) - start
         drained = time.monotonic() + 0.5  # acting for a while is part of what its memory must hold
@@ -123,7 +128,9 @@ def process(command: tuple[str, ...]) -> "Iterator[subprocess.Popen[str]]":
 
 def environment() -> dict[str, str]:
     """Ours; but compiled files may be written, as they are wherever something is installed."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {"OMP_NUM_THREADS": "1"}
+    found = os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": found}
 
 
 def until(condition: Callable[[], bool]) -> float:

@@ -96,7 +96,7 @@ class Lenient(io.RawIOBase):
             while self._held:
                 del self._held[: os.write(self._descriptor, self._held)]
         except BlockingIOError:
-            pass
+            return  # it takes no more for now
         except OSError:
             self._held.clear()
             raise

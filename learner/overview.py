@@ -1,6 +1,7 @@
 """What a learner shows of itself, put together from training, the network thread and the clock."""
 
 from collections import deque
+from dataclasses import replace
 
 from common.messages import State
 from common.telemetry import Rate
@@ -18,41 +19,41 @@ class Overview:
 
     def __init__(self, config: LearnerConfig, run: Run, training: Training, device: str) -> None:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)  # of this process, the newest last
-        self._config, self._run, self._training = config, run, training
+        self._training = training
         self.join = ""  # the line to paste, once it is known where this learner listens
         self.checkpoint_pause_s: float | None = None
-        self._device = device
         self._steps, self._updates = Rate(), Rate()
+        self._lasting = Status(
+            run=run.identity,
+            policy=config.policy,
+            mode=config.mode,
+            environment=config.environment,
+            algorithm=config.algorithm,
+            device=device,
+            folder=str(run.folder),
+            steps_target=config.steps or None,
+            until=config.until,
+            learning_rate=getattr(config.settings, "learning_rate", None),
+            ratio_wanted=config.replay_ratio,
+        )
         self._moved: tuple[int, int] = (-1, -1)
         self._moved_at = 0.0
         self._best = float("-inf")
 
     def status(self, view: View, seconds: float, state: State = State.RUN) -> Status:
         """Everything that is known, so many seconds after the start."""
-        config, training = self._config, self._training
+        training = self._training
         progress, pacing = training.progress, training.pacing
-        self._steps.update(training.steps, seconds)
-        self._updates.update(training.updates, seconds)
-        if self._moved != (training.steps, training.updates):
-            self._moved, self._moved_at = (training.steps, training.updates), seconds
-        suspicion = [progress.suspicion.verdict] if progress.suspicion.verdict else []
-        broken = [training.guard.sentence] if training.guard.sentence else []
+        self._look_at_the_clock(seconds)
+        noticed = filter(None, (progress.suspicion.verdict, training.guard.sentence))
         metrics: dict[str, float | None] = {name: float(value) for name, value in training.metrics.items()}
-        return Status(
-            run=self._run.identity,
-            policy=config.policy,
-            mode=config.mode,
+        return replace(
+            self._lasting,
             state=state,
-            environment=config.environment,
-            algorithm=config.algorithm,
-            device=self._device,
-            folder=str(self._run.folder),
             join=self.join,
             seconds=seconds,
             idle_seconds=seconds - self._moved_at,
             steps=training.steps,
-            steps_target=config.steps or None,
-            until=config.until,
             updates=training.updates,
             skipped=training.guard.skipped,
             epoch=training.version.epoch,
@@ -64,10 +65,8 @@ class Overview:
             evaluation=self._evaluation(progress.evaluation),
             loss=metrics.get("loss"),
             epsilon=training.spec.exploration.epsilon(training.steps) if training.spec.head == "q" else None,
-            learning_rate=getattr(config.settings, "learning_rate", None),
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
-            ratio_wanted=config.replay_ratio,
             ratio_held=pacing.held,
             waiting=pacing.reason,
             lag_p50=progress.lag.p50,
@@ -80,9 +79,16 @@ class Overview:
             lost=view.lost,
             refused=dict(view.refused),
             actors=view.actors,
-            problems=(*suspicion, *broken, *view.problems, *self.problems),
+            problems=(*noticed, *view.problems, *self.problems),
             metrics=metrics,
         )
+
+    def _look_at_the_clock(self, seconds: float) -> None:
+        training = self._training
+        self._steps.update(training.steps, seconds)
+        self._updates.update(training.updates, seconds)
+        if self._moved != (training.steps, training.updates):
+            self._moved, self._moved_at = (training.steps, training.updates), seconds
 
     def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
         if result is None:
