@@ -65,7 +65,9 @@ def parse_address(text: str, feed_port: int | None = None) -> Address:
     port = int(digits)
     feed_port = port + 1 if feed_port is None else feed_port
     if not 0 < feed_port < 65536 or feed_port == port:
-        raise UsageError(f"{text}: the feed cannot have port {feed_port}; choose another with --feed-port (--upstream-feed-port of a broker)")
+        raise UsageError(
+            f"{text}: the feed cannot have port {feed_port}; choose another with --feed-port (--upstream-feed-port of a broker)"
+        )
     return Address(host or DEFAULT_HOST, port, feed_port)
 
 

@@ -80,7 +80,9 @@ def experience_sender(context: Context, address: Address, messages: int = MAX_PU
     return socket
 
 
-def feed_subscriber(context: Context, address: Address, topics: list[bytes], backlog: int = FEED_MESSAGES, keys: ClientKeys | None = None) -> Socket:
+def feed_subscriber(
+    context: Context, address: Address, topics: list[bytes], backlog: int = FEED_MESSAGES, keys: ClientKeys | None = None
+) -> Socket:
     """An actor's or a watcher's SUB. Its topics are asked for in byte order, at connect and again at every reconnect."""
     socket = _socket(context, zmq.SUB, address)
     socket.set(zmq.SNDHWM, 0)  # subscriptions beyond a bound would be dropped silently
@@ -93,7 +95,9 @@ def feed_subscriber(context: Context, address: Address, topics: list[bytes], bac
     return socket
 
 
-def feed_relay(context: Context, address: Address, topics: list[bytes], backlog: int = FEED_MESSAGES, keys: ClientKeys | None = None) -> Socket:
+def feed_relay(
+    context: Context, address: Address, topics: list[bytes], backlog: int = FEED_MESSAGES, keys: ClientKeys | None = None
+) -> Socket:
     """A broker's XSUB: subscriptions are messages here, and those that stand are repeated, in byte order, at every reconnect."""
     socket = _socket(context, zmq.XSUB, address)
     socket.set(zmq.SNDHWM, 0)
