@@ -101,9 +101,14 @@ class Link:
             if kind == SUBSCRIBE and self._agrees(topic, frame):
                 feed.set(zmq.SUBSCRIBE, topic)  # first here, so that no answer comes before its listener
                 self._pass_upstream(self._subscriptions.add(topic))
-            elif kind == UNSUBSCRIBE:
+            elif kind == UNSUBSCRIBE and not self._is_of_another(topic, frame):
                 feed.set(zmq.UNSUBSCRIBE, topic)
                 self._pass_upstream(self._subscriptions.remove(topic))
+
+    def _is_of_another(self, topic: bytes, frame: zmq.Frame) -> bool:
+        """Whether somebody takes back a question that only another can have asked."""
+        private, sender = topics.parse_private(topic), self._front.sender(frame)
+        return private is not None and sender is not None and not sender.may_speak_for(private.actor)
 
     def _agrees(self, topic: bytes, frame: zmq.Frame) -> bool:
         """Whether whoever asks may hear this topic."""

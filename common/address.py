@@ -90,9 +90,8 @@ def listening(bind: str, port: int, feed_port: int | None, insecure: bool, keys:
     address = Address(bind, port, feed_port)
     if not (address.is_loopback or keys or insecure):
         raise ConfigurationError(
-            f"--bind {bind} without keys opens both ports to everybody who can reach them. Make keys once, and listen with them:\n"
-            f"  learner keys farflung-keys\n"
-            f"  {program} --bind {bind} --keys farflung-keys\n"
-            "On a network that you trust --insecure leaves them open."
+            f"--bind {bind} without keys opens both ports to everybody who can reach them. Make keys, and listen with them: "
+            f"learner keys farflung-keys && {program} --bind {bind} --keys farflung-keys. "
+            "On a network that you trust --insecure leaves them open"
         )
     return address

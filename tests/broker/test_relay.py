@@ -76,6 +76,16 @@ def test_what_a_broker_hears_for_itself_nobody_can_take_from_it() -> None:
     assert b"c/" in subscriptions.topics
 
 
+def test_when_all_who_listened_are_gone_nothing_of_theirs_is_asked_for() -> None:
+    """What the broker hears for itself stays."""
+    subscriptions = Subscriptions()
+    for topic in (Z, b"w/p/", b"w/p/", b"c/"):
+        subscriptions.add(topic)
+    assert subscriptions.forget() == (b"\x00w/p/", b"\x00" + Z)
+    assert subscriptions.topics == sorted(OWN)
+    assert subscriptions.add(b"w/p/") == (b"\x01w/p/",)
+
+
 def test_fresh_connections_ask_in_byte_order() -> None:
     """Questions come when the others stand."""
     subscriptions = Subscriptions()

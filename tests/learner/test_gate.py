@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from common import topics, wire
+from common.keys import Client
 from common.messages import Bye, Credit, Hello, Problem, Report
 from common.trajectory import Ending
 
@@ -308,3 +309,28 @@ def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, 
     side.gate.call_the_roll(12.0)
     side.gate.call_the_roll(12.25)
     assert [record.getMessage() for record in caplog.records] == ["box-1 is silent: nothing came from it for 10 s", "box-1 is heard again"]
+
+
+def test_a_name_of_another_key_is_refused_before_its_parcel_is_read(side, frame, monkeypatch):
+    """Parcel, hello, report and bye alike; no number of the one it names is used up, and its own name is taken."""
+    robot = Client("robot", "actor")
+    decoded = []
+    monkeypatch.setattr(side.gate._format, "decode", lambda *arguments: decoded.append(arguments))
+    bye = bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "gone")))
+    for message in (frame(), hello(), report(), bye):
+        assert side.gate.receive(message, 0.0, robot) is None
+    assert side.gate.inbox.ledger.refused == {"label": 4}
+    assert not decoded
+    assert not list(side.gate.roster)
+    monkeypatch.undo()
+    assert side.gate.receive(frame(), 0.0) is not None
+    side.gate.receive(hello(actor="robot/box"), 0.0, robot)
+    assert "robot/box" in side.gate.seen
+
+
+def test_a_broker_s_key_speaks_for_everybody_and_a_revoked_one_for_nobody(side, frame):
+    """A broker has checked its own; of a revoked key nothing is read at all."""
+    assert side.gate.receive(b"not even a message", 0.0, None) is None
+    assert side.gate.receive(frame(), 0.0, None) is None
+    assert side.gate.inbox.ledger.refused == {"revoked": 2}
+    assert side.gate.receive(frame(), 0.0, Client("edge", "broker")) is not None

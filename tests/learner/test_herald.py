@@ -5,6 +5,8 @@ from types import ModuleType
 import pytest
 
 from common import topics, wire
+from common.errors import Refused
+from common.keys import Client
 from common.messages import Beacon, Credit, Hello, State
 from common.weights import Version
 from learner.herald import EVALUATOR, Outlook
@@ -50,6 +52,18 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(side, stand_ins):
     assert read.version == Version(1, 3)
     assert read.arrays["matrix"].tolist() == [[3, 3], [3, 3]]
     assert beacons == []
+
+
+def test_nobody_asks_in_another_name(side, stand_ins):
+    """Nor takes another's question back; a shared topic is anybody's."""
+    robot = Client("robot", "actor")
+    side.herald.publish(stand_ins.some_weights(side.spec))
+    with pytest.raises(Refused, match="label"):
+        side.herald.subscribed(private(1, "actor/box"), robot)
+    assert side.herald.subscribed(private(2, "actor/box"), Client("actor", "actor"))
+    side.herald.unsubscribed(private(2, "actor/box"), robot)
+    assert side.herald.subscribed(topics.weights("default"), robot)
+    assert [topic for topic, _ in said(side) if topic.startswith(b"z/")] == [private(2, "actor/box")] * 2
 
 
 def test_places_are_handed_out_in_order(side, stand_ins):

@@ -163,6 +163,8 @@ def test_a_broker_has_keys_on_both_sides(learner, shell, folder, tmp_path):
     broker.says("label: robot/liar, from a key of actor")
     assert stranger.ended() == 77
     assert not any(actor.name == "robot/liar" for actor in learner.shows(lambda status: True).actors)
+    (front / "allowed/robot.pub").unlink()
+    actor.says("does not allow the key in .*robot.key")
     for program in (actor, lying):
         program.send(signal.SIGTERM)
         assert program.ended() == 0
