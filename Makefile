@@ -37,7 +37,7 @@ check: env  ## formatting, lint, types, imports
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-simulate: env  ## delivery against 1,000 seeds of faults, and every planted mutation
+simulate: env  ## delivery and journal against 1,000 seeds of faults, and every planted mutation
 	@$(BIN)/python tests/simulation/run.py --seeds 1000
 
 fuzz: env  ## every decoder against MINUTES (10) of hostile input

@@ -285,14 +285,19 @@ class Journal:
         return min(self._keep_from, self._segment.number)
 
     def _remove(self) -> None:
-        """Let go of what nothing needs any more. What cannot be removed is named, and costs nothing but room."""
+        """Let go of what nothing needs any more, oldest first and each for good before the next: a gap would be numbers forgotten.
+
+        What cannot be removed is named, and costs nothing but room.
+        """
         below = self._removable
         if below <= self._removed:
             return
-        for number in folder.numbers(self._folder):
-            if number < below:
-                try:
-                    self._disk.remove(folder.path_of(self._folder, number))
-                except OSError as error:
-                    log.warning("a segment that is not needed cannot be removed: %s", error)
         self._removed = below
+        for number in [number for number in folder.numbers(self._folder) if number < below]:
+            try:
+                self._disk.remove(folder.path_of(self._folder, number))
+            except OSError as error:
+                log.warning("a segment that is not needed cannot be removed: %s", error)
+                return
+            if self._durable:
+                self._disk.sync_folder(self._folder)

@@ -1,4 +1,4 @@
-"""Simulate many seeds, then every planted fault: `python tests/simulation/run.py --seeds 1000`.
+"""Simulate many seeds of faults, of the network and of the disk, then every planted one: `python tests/simulation/run.py --seeds 1000`.
 
 Exit code 1 if any promise was broken, or if a planted fault broke none.
 """
@@ -14,12 +14,15 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 from simulation.mutations import MUTATIONS, Mutation, load  # noqa: E402
 from simulation.oracle import Violation  # noqa: E402
 from simulation.simulator import simulate, simulate_many  # noqa: E402
+from simulation.storage import simulate_storage, simulate_storages  # noqa: E402
+from simulation.storage_mutations import STORAGE_MUTATIONS, planted  # noqa: E402
 
 
 def attempt(seed: int) -> tuple[int, Counter[str], str]:
     """One seed: what happened in it, and the promise that was broken, if any."""
     try:
-        return seed, simulate(seed).summary(), ""
+        stored = Counter({f"disk: {name}": count for name, count in simulate_storage(seed).items()})
+        return seed, simulate(seed).summary() + stored, ""
     except Violation as violation:
         return seed, Counter(), str(violation)
 
@@ -28,6 +31,16 @@ def noticed(mutation: Mutation) -> bool:
     """Whether a planted fault breaks a promise."""
     try:
         simulate_many(range(150), load(mutation))
+    except Violation:
+        return True
+    return False
+
+
+def noticed_on_disk(mutation: Mutation) -> bool:
+    """Whether a planted fault of journal, checkpoints or recovery does."""
+    try:
+        with planted(mutation):
+            simulate_storages(range(150))
     except Violation:
         return True
     return False
@@ -49,8 +62,10 @@ def main() -> int:
                 broken += 1
                 print(f"seed {seed}: broken: {violation}")
         unnoticed = [mutation.name for mutation, seen in zip(MUTATIONS, pool.map(noticed, MUTATIONS), strict=True) if not seen]
+        seen_on_disk = pool.map(noticed_on_disk, STORAGE_MUTATIONS)
+        unnoticed += [mutation.name for mutation, seen in zip(STORAGE_MUTATIONS, seen_on_disk, strict=True) if not seen]
     print(f"{arguments.seeds} seeds, {broken} broken; " + ", ".join(f"{name} {count}" for name, count in sorted(total.items())))
-    print(f"{len(MUTATIONS)} planted faults, {len(unnoticed)} not noticed", *unnoticed, sep="; ")
+    print(f"{len(MUTATIONS) + len(STORAGE_MUTATIONS)} planted faults, {len(unnoticed)} not noticed", *unnoticed, sep="; ")
     return int(broken > 0 or unnoticed != [])
 
 

@@ -202,6 +202,22 @@ def test_a_segment_that_cannot_be_removed_ends_nothing(desk, tmp_path, soon):
     assert one.settled(1) == [3]
 
 
+def test_segments_go_oldest_first_and_each_for_good_before_the_next(desk, tmp_path, soon):
+    """A power cut or a segment that stays must not leave a gap: the numbers in it would be taken again."""
+    one = desk(segment_bytes=1500)
+    for number in range(1, 7):
+        one.take(number)
+        one.settled(1)
+    before = folder.numbers(tmp_path / folder.NAME)
+    one.disk.calls.clear()
+    one.journal.forget_before(3)
+    assert soon(lambda: one.disk.calls == ["remove", "sync_folder"] * 2)
+    one.disk.broken = "remove"
+    one.journal.forget_before(5)
+    assert soon(lambda: one.disk.calls == ["remove", "sync_folder"] * 2 + ["remove"])
+    assert folder.numbers(tmp_path / folder.NAME) == before[2:]
+
+
 def test_closing_writes_what_waits_and_seals(desk, tmp_path):
     """Nothing that was handed in before is left out, and no reserved bytes stay."""
     one = desk()

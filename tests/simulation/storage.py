@@ -1,0 +1,245 @@
+"""A learner's journal, checkpoints and recovery as they are, on a disk that fails: what was acknowledged must be there after every fault.
+
+Real: outbox, inbox, journal, recovery, checkpoints, retention. Simulated: the disk, time, and the way between outbox and inbox.
+"""
+
+import importlib
+import logging
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from simulation.disk import Death, SimulatedDisk, installed
+from simulation.oracle import Violation
+from simulation.storage_lives import REPLAY, Idle, Life, Number, Sender, number_of
+
+from common import wire
+from common.delivery import Inbox
+from common.errors import ConfigurationError
+from common.messages import Credit
+from common.packing import ParcelFormat
+from learner import audit, checkpoint, manifest
+from learner.audit import Findings
+from learner.journal import content, folder, writer
+from learner.journal import format as form
+from learner.journal.content import Table
+from learner.journal.folder import Position
+from learner.journal.format import Kind, Record
+from learner.manifest import POSITION, REPLAY_FROM
+from learner.run import Run
+
+STEPS = 60
+MEMORY = Path("/dev/shm")
+
+
+class Storage:
+    """One seed's world."""
+
+    def __init__(self, seed: int, place: Path) -> None:
+        stand_ins = importlib.import_module("stand_ins")
+        self.chance = Random(seed)
+        self.durable, self.keep = seed % 3 != 0, seed % 2 == 0
+        self.spec = stand_ins.a_spec()
+        self.format = ParcelFormat(self.spec)
+        self.run = Run("one", self.spec.run, place)
+        self.disk = SimulatedDisk(place, self.chance)
+        self.disk.settle()
+        self.now = self.epoch = 0
+        self.seen: Counter[str] = Counter()
+        self.promised: dict[Number, int] = {}
+        self.inserted: list[tuple[Number, int]] = []  # in this order, with their rows
+        self.saved: dict[str, list[Number]] = {}
+        self._parcel = stand_ins.a_parcel
+        self._senders = [Sender(self, name) for name in ("one", "two")]
+        self._life: Life | None = None
+        self._faulty = True
+
+    def require(self, truth: bool, promise: str) -> None:
+        """Stop at a broken promise."""
+        if not truth:
+            raise Violation(promise)
+
+    def play(self) -> None:
+        """Faults, then quiet until everything is drained."""
+        for _ in range(STEPS):
+            self._step(faulty=True)
+        self.disk.full = self.disk.broken = False
+        self.disk.dies_in = -1
+        for _ in range(400):
+            self._step(faulty=False)
+            if all(sender.outbox.idle for sender in self._senders):
+                break
+        self.require(all(sender.outbox.idle for sender in self._senders), "everything drains once faults stop")
+        self._fall(power=False)
+        self._live(lambda: None)
+        self.require(self._life is not None, "a learner goes on after the last fault")
+        self._fall(power=False)
+
+    def release(self) -> None:
+        """Whatever happened, nothing stays open."""
+        if self._life is not None:
+            self._life.end()
+        self.disk.kill()
+
+    # ---- what is on disk
+
+    def messages(self, first: int = 0):  # type: ignore[no-untyped-def]
+        """Every parcel in the journal: its segment, envelope, rows and record."""
+        for number, found in folder.read(self.run.folder / folder.NAME, first):
+            if isinstance(found, Record) and found.kind is Kind.MESSAGE:
+                opened = wire.open_frame(found.payload)
+                envelope = wire.read_envelope(opened)
+                yield number, envelope, content.counts_of(opened.header)[0], found
+
+    def newest(self) -> list[tuple[Number, int]]:
+        """What the replay holds, the newest last; a parcel of which a part is left among it."""
+        rows, found = 0, list[tuple[Number, int]]()
+        while rows < REPLAY and len(found) < len(self.inserted):
+            found.append(self.inserted[-1 - len(found)])
+            rows += found[-1][1]
+        return found[::-1]
+
+    def check(self, inbox: Inbox) -> None:
+        """After a recovery: everything that was promised is there, once."""
+        lives = {(life["actor"], life["incarnation"]): life for life in inbox.state()["lives"]}
+        for actor, incarnation, sequence in self.promised:
+            life = lives.get((actor, incarnation))
+            self.require(life is not None and (sequence <= life["kept"] or sequence in life["beyond"]), "what was acknowledged is known")
+        there = [
+            (Position(segment, record.end), number_of(envelope), wire.checksum(record.payload))
+            for segment, envelope, _, record in self.messages()
+        ]
+        self.require(len({number for _, number, _ in there}) == len(there), "nothing is there twice")
+        if self.keep:
+            checksums = {number: checksum for _, number, checksum in there}
+            self.require(all(checksums.get(number) == told for number, told in self.promised.items()), "what was acknowledged is there")
+        self._check_checkpoints([(position, number) for position, number, _ in there])
+        findings = Findings(Table(""))
+        for number, record in audit.read(self.run.folder / folder.NAME, findings):
+            audit.take(findings, number, record)
+        audit.check_books(findings)
+        self.require(not findings.notes or not any("torn" in note for note in findings.notes), "a torn tail is cut")
+        damage = [problem for problem in findings.problems if "damaged" in problem]  # the last group, which nobody was told of
+        self.seen["damage"] += len(damage)
+        odd = [problem for problem in findings.problems if problem not in damage]
+        self.require(not odd, f"an audit finds nothing: {odd[:1]}")
+
+    def _check_checkpoints(self, there: list[tuple[Position, Number]]) -> None:
+        for name in manifest.kept(self.run.folder):
+            try:
+                facts = checkpoint._read(self.run.folder, name).facts
+            except ConfigurationError as error:
+                raise Violation("a checkpoint that is named is whole") from error
+            first, end = Position(facts[REPLAY_FROM], 0), Position(*facts[POSITION])
+            covered, wanted = [number for position, number in there if first <= position <= end], self.saved.get(name, [])
+            self.require(covered[len(covered) - len(wanted) :] == wanted, "what a kept checkpoint needs is there")
+
+    # ---- what happens
+
+    def _step(self, *, faulty: bool) -> None:
+        self.now += 1
+        self._faulty, chance = faulty, self.chance.random
+        if faulty and chance() < 0.03:
+            self._fall(power=self.durable and chance() < 0.6)
+        if faulty and chance() < 0.05:
+            self.disk.dies_in = self.chance.randint(0, 12)
+        if faulty and chance() < 0.03:
+            self.disk.full = not self.disk.full
+            self.seen["full"] += 1
+        if faulty and chance() < 0.01 and self.durable:
+            self.disk.broken = True
+        if faulty and chance() < 0.02:
+            self._senders[self.chance.randrange(2)] = Sender(self, self.chance.choice(("one", "two")))
+        self._live(self._exchange)
+
+    def _live(self, action: Callable[[], None]) -> None:
+        """Do something in this life of the learner, or in another one. Nothing but death and the disk's errors may end it."""
+        try:
+            if self._life is None:
+                self._life = Life(self)
+            action()
+        except Death:
+            self.seen["deaths"] += 1
+            self._fall(power=self.durable and self.chance.random() < 0.5)
+        except (OSError, ConfigurationError) as error:
+            cause = error.__cause__ if isinstance(error, ConfigurationError) else error
+            if not isinstance(cause, OSError):
+                raise Violation(f"a run can be gone on with: {error}") from error
+            self.seen[f"ended by {cause.strerror}"] += 1
+            self._fall(power=False)
+            self.disk.full = False
+
+    def _exchange(self) -> None:
+        life = self._life
+        assert life is not None
+        for sender in self._senders:
+            outbox = sender.outbox
+            if self._faulty and self.chance.random() < 0.5 and outbox.ledger.waiting.parcels < 5:
+                parcel = self._parcel((self.chance.randint(1, 8),))
+                outbox.offer(parcel, parcel.rows, 100)
+            for _ in range(3):
+                frame = outbox.next(self.now)
+                if frame is None:
+                    break
+                outbox.sent(self.now)
+                if self.chance.random() < 0.9:
+                    life.receive(bytes(frame))
+        if self.chance.random() < 0.6:
+            self._commit(life)
+        for line in life.inbox.lines(self.now, lambda actor, incarnation: Credit(9, 10**6), everyone=True):
+            for sender in self._senders:
+                if (sender.name, sender.outbox.incarnation) == (line.actor, line.incarnation) and self.chance.random() < 0.8:
+                    sender.outbox.acknowledge(line, self.now)
+        if self.chance.random() < 0.15:
+            self._save(life)
+
+    def _commit(self, life: Life) -> None:
+        full, before = self.disk.full, len(life.journal._entries)
+        life.turn()
+        if full and before and life.journal.problem:
+            self.seen["waited for room"] += 1
+
+    def _save(self, life: Life) -> None:
+        life.save()
+        self.seen["checkpoints"] += 1
+
+    def _fall(self, *, power: bool) -> None:
+        if self._life is not None:
+            self._life.end()
+            self._life = None
+        if power:
+            self.seen["power cuts"] += 1
+            self.disk.cut_power()
+        else:
+            self.seen["kills"] += 1
+            self.disk.kill()
+
+
+def simulate_storage(seed: int) -> Counter[str]:
+    """Run one seed; gives what happened. Raises Violation, naming the promise, if one is broken."""
+    with ExitStack() as stack:
+        above = stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None))
+        place = Path(above) / "run"
+        place.mkdir()
+        world = Storage(seed, place)
+        stack.enter_context(installed(world.disk.sync_inode))
+        threads = SimpleNamespace(Thread=Idle, Condition=threading.Condition)
+        stack.enter_context(patch.multiple(writer, threading=threads, FULL_S=0.0))
+        salts = lambda: bytes(world.chance.randint(1, 255) for _ in range(4))  # noqa: E731
+        stack.enter_context(patch.object(form, "new_salt", salts))
+        logging.disable()
+        stack.callback(logging.disable, logging.NOTSET)
+        stack.callback(world.release)
+        world.play()
+        return world.seen + Counter(acknowledged=len(world.promised))
+
+
+def simulate_storages(seeds: Iterable[int]) -> Counter[str]:
+    """Run several seeds; gives what happened in all of them together."""
+    return sum(map(simulate_storage, seeds), start=Counter[str]())

@@ -1,0 +1,140 @@
+"""What lives on the simulated disk: one life of a learner with its real journal, checkpoints and recovery, and real outboxes."""
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from common import wire
+from common.delivery import Inbox, Outbox
+from common.trajectory import Parcel
+from learner import checkpoint, manifest, resume
+from learner.checkpoint import Checkpoint
+from learner.gate import Accepted
+from learner.journal import folder, writer
+from learner.journal import format as form
+from learner.journal.archive import Archive
+from learner.journal.content import Table
+from learner.journal.coverage import Coverage
+from learner.journal.folder import Position
+from learner.manifest import POSITION, REPLAY_FROM
+
+if TYPE_CHECKING:
+    from simulation.storage import Storage
+
+REPLAY = 25  # rows that the replay holds
+SEGMENT_BYTES = 2000
+Number = tuple[str, int, int]  # actor, incarnation, sequence
+
+
+def number_of(envelope: wire.Envelope) -> Number:
+    """What no two parcels share."""
+    return envelope.actor, envelope.incarnation, envelope.sequence
+
+
+class Idle:
+    """A thread that does nothing by itself: the simulation takes its turns."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def start(self) -> None: ...
+
+    def join(self, timeout: float) -> None: ...
+
+    def is_alive(self) -> bool:
+        return False
+
+
+class Sender:
+    """One life of an actor: a real outbox."""
+
+    def __init__(self, world: "Storage", name: str) -> None:
+        self.name = name
+        self._world = world
+        self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=world.chance.getrandbits(60), capacity=10**6)
+        self.outbox.before_release = self._released
+
+    def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
+        spec = self._world.spec
+        return self._world.format.encode(
+            wire.Envelope(spec.run, spec.policy, self.name, incarnation, sequence, base, 1, 1, spec.schema), parcel
+        )
+
+    def _released(self, sequence: int, frame: Any) -> None:
+        self._world.promised[self.name, self.outbox.incarnation, sequence] = wire.checksum(frame)
+
+
+class Life:
+    """One life of the learner."""
+
+    def __init__(self, world: "Storage") -> None:
+        self.world = world
+        run = world.run
+        past = resume.recover(run, durable=world.durable) if folder.numbers(run.folder / folder.NAME) else None
+        self.inbox = Inbox() if past is None else past.inbox
+        self.coverage = Coverage()
+        self._numbers: dict[int, Number] = {}  # of the parcels that the journal has
+        table = Table(run.identity) if past is None else past.table
+        if past is not None:
+            world.check(self.inbox)
+            self._rebuild()
+        self.journal = writer.Journal(
+            run.folder, table, self.inbox.epoch, self._deliver, durable=world.durable, disk=world.disk, segment_bytes=SEGMENT_BYTES
+        )
+        world.require(self.inbox.epoch > world.epoch, "an epoch is told once")
+        world.epoch = self.inbox.epoch
+        self.archive = Archive(run.folder, self.journal, self.coverage, keep=world.keep)
+
+    def receive(self, frame: Any) -> None:
+        """A parcel, as the gate takes it."""
+        opened = wire.open_frame(frame)
+        envelope = wire.read_envelope(opened)
+        number = number_of(envelope)
+        if self.inbox.admit(*number, envelope.base, self.world.now).value != "new":
+            return
+        if self.world.chance.random() < 0.1:
+            self.inbox.refuse(*number, "shape")
+            self.journal.refuse(envelope, "shape")
+        else:
+            parcel = self.world.format.decode(opened, envelope)
+            self._numbers[id(parcel)] = number
+            self.journal.take(Accepted(envelope, parcel, frame))
+
+    def turn(self) -> None:
+        """What the journal's thread does in one turn, and what the network thread learns of it."""
+        try:
+            self.journal._commit()
+            self.journal._remove()
+        finally:
+            for envelope in self.journal.settled():
+                self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
+
+    def save(self) -> None:
+        """A checkpoint, and what no kept one needs goes."""
+        size = min(REPLAY, sum(rows for _, rows in self.world.inserted))
+        facts = {"steps": 1, **self.archive.place(size)}
+        self.archive.secure(facts[POSITION][0])
+        name = checkpoint.save(self.world.run.folder, Checkpoint({"weight": torch.zeros(2)}, facts)).name
+        self.world.saved[name] = [number for number, _ in self.world.newest()]
+        self.archive.prune()
+
+    def end(self) -> None:
+        """Its pipe is closed; the files are the disk's."""
+        for descriptor in (self.journal._readable, self.journal._writable):
+            os.close(descriptor)
+
+    def _deliver(self, parcel: Parcel, end: Position) -> None:
+        self.coverage.inserted(parcel.rows, end)
+        self.world.inserted.append((self._numbers.pop(id(parcel)), parcel.rows))
+
+    def _rebuild(self) -> None:
+        """The replay, from what the newest checkpoint says on."""
+        self.world.inserted = []
+        kept = manifest.kept(self.world.run.folder)
+        first = manifest.facts(self.world.run.folder, kept[-1])[REPLAY_FROM] if kept else 0
+        digest: Counter[int] = Counter()
+        for number, envelope, rows, record in self.world.messages(first):
+            digest[number] = form.chained(digest[number], record.payload)
+            self.coverage.inserted(rows, Position(number, record.end, digest[number]))
+            self.world.inserted.append((number_of(envelope), rows))

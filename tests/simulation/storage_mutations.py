@@ -1,0 +1,92 @@
+"""Planted faults of journal, checkpoints and recovery: each is a small change of the code that the simulated disk must bring to light."""
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+
+from simulation.mutations import Mutation
+
+STORAGE_MUTATIONS = (
+    Mutation(
+        "acknowledge before commit",
+        "journal.writer",
+        "        self._segment.sync()\n        self._say_room()\n",
+        "        self._say_room()\n",
+    ),
+    Mutation(
+        "a full disk passed over",
+        "journal.segment",
+        "        self._disk.write(self._descriptor, self.end, pieces)\n",
+        "        try:\n            self._disk.write(self._descriptor, self.end, pieces)\n        except OSError:\n            pass\n",
+    ),
+    Mutation(
+        "a failed sync passed over",
+        "journal.writer",
+        "        self._segment.sync()\n        self._say_room()\n",
+        "        with suppress(OSError):\n            self._segment.sync()\n        self._say_room()\n",
+    ),
+    Mutation("go on after an error of the disk", "journal.writer", "            if error.errno not in FULL:\n                raise\n", ""),
+    Mutation("inbox table forgotten at recovery", "resume", "Inbox.restore(table.inbox.state()), ", "Inbox(table.inbox.epoch + 1), "),
+    Mutation("epoch not raised at recovery", "journal.writer", "segment.append([(Kind.START, content.pack(start))])", "pass"),
+    Mutation(
+        "segments dropped by the newest checkpoint",
+        "journal.archive",
+        "in manifest.kept(run_folder)]",
+        "in manifest.kept(run_folder)[-1:]]",
+    ),
+    Mutation("segments dropped before they are replayed", "journal.archive", ", int(facts[REPLAY_FROM]))", ", int(facts[POSITION][0]))"),
+    Mutation("found, acknowledged, not synced", "resume", "    if durable:\n", "    if not durable:\n"),
+    Mutation(
+        "folder not synced at a new segment", "journal.segment", "        if durable:\n            disk.sync_folder(folder)", "        pass"
+    ),
+    Mutation(
+        "segment not synced",
+        "journal.segment",
+        "        if self._durable:\n            self._disk.sync(",
+        "        if False:\n            self._disk.sync(",
+    ),
+    Mutation("torn tail not cut", "journal.folder", "_cut(path_of(folder, number), found.start)", "pass"),
+    Mutation(
+        "segments dropped in any order",
+        "journal.writer",
+        "            if self._durable:\n                self._disk.sync_folder(self._folder)\n",
+        "",
+    ),
+    Mutation(
+        "MANIFEST renamed before its folder is synced",
+        "checkpoint",
+        "in (folder / TENSORS, folder / FACTS, folder, folder.parent):",
+        "in ():",
+    ),
+    Mutation("MANIFEST not synced before it counts", "checkpoint", "    sync(draft)\n", ""),
+)
+
+
+@contextmanager
+def planted(mutation: Mutation) -> Iterator[None]:
+    """The learner with this fault: the functions that it changes run other code meanwhile."""
+    module = importlib.import_module(f"learner.{mutation.module}")
+    source = inspect.getsource(module)
+    if source.count(mutation.right) != 1:
+        raise LookupError(f"{mutation.name}: {mutation.right!r} must stand in {module.__name__} exactly once")
+    faulty = ModuleType(module.__name__)
+    exec(compile(source.replace(mutation.right, mutation.wrong), f"<{mutation.name}>", "exec"), faulty.__dict__)
+    wrong, right = _functions(faulty), _functions(module)
+    before = {name: function.__code__ for name, function in right.items()}
+    try:
+        for name, function in right.items():
+            function.__code__ = wrong[name].__code__
+        yield
+    finally:
+        for name, code in before.items():
+            right[name].__code__ = code
+
+
+def _functions(module: ModuleType) -> dict[str, FunctionType]:
+    """The functions and methods that a module defines, by name."""
+    own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    methods = {f"{name}.{key}": value for name, kind in own.items() if isinstance(kind, type) for key, value in vars(kind).items()}
+    found = {name: value for name, value in (own | methods).items() if isinstance(value, FunctionType)}
+    return {name: function for name, function in found.items() if not function.__code__.co_freevars}

@@ -1,0 +1,33 @@
+"""What is acknowledged outlives kills, power cuts and errors of the disk, and the simulated disk would show it if it did not."""
+
+import pytest
+from simulation.mutations import Mutation
+from simulation.oracle import Violation
+from simulation.storage import simulate_storage, simulate_storages
+from simulation.storage_mutations import STORAGE_MUTATIONS, planted
+
+FAULTS = ("kills", "power cuts", "deaths", "full", "waited for room", "checkpoints", "ended by Input/output error")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_nothing_acknowledged_is_lost_or_doubled(first: int) -> None:
+    """Whatever the disk does, with `fsync` after a power cut, with `process` after a kill; a full disk is waited for."""
+    seen = simulate_storages(range(first, first + 25))
+    assert [name for name in FAULTS if not seen[name]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", STORAGE_MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_planted_fault_of_the_disk_side_is_caught(mutation: Mutation) -> None:
+    """Each breaks a promise within 150 seeds."""
+    with planted(mutation), pytest.raises(Violation):
+        simulate_storages(range(150))
+
+
+def test_a_planted_fault_is_taken_out_again() -> None:
+    """After it the code is what it was."""
+    before = simulate_storage(2)
+    with planted(STORAGE_MUTATIONS[0]), pytest.raises(Violation):
+        simulate_storages(range(150))
+    assert simulate_storage(2) == before
