@@ -1,0 +1,53 @@
+"""A learner that is killed goes on by itself where it was, and actors need no action; a start that is cut short leaves nothing behind."""
+
+import re
+import signal
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+
+SMALL = ("--replay-ratio", 1, "--warmup", 200, "--dqn.hidden", 8)
+RECOVERY_S = 60.0  # on a machine with other things to do; the aim is 5 s, and the time is printed
+
+
+def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell, free_address):
+    """The replay's hash is that of the checkpoint; the actor is the same process; steps, updates and the epoch go on."""
+    flags = (*SMALL, "--name", "one", "--checkpoint-every", 0.3)
+    first = shell.learner(*flags, port=free_address.port)
+    actor = shell.actor(free_address, "--name", "box")
+    said = r"checkpoint: \S+, with the replay (\w{32}) as of journal (\d+:\d+)"
+    first.listens().shows(lambda status: status.updates > 20)
+    first.says(said)
+    first.process.kill()
+    first.process.wait()
+    hashes = {place: found for found, place in re.findall(said, first.said)}
+
+    started_at = time.monotonic()
+    second = shell.learner(*flags, "--resume", "auto", port=free_address.port)
+    second.listens()
+    restored = second.says(r"resumed: epoch 2, (\d+) steps, (\d+) updates")
+    status = second.shows(lambda status: status.steps > int(restored[1]) and status.updates > int(restored[2]))
+    taken_s = time.monotonic() - started_at
+    print(f"\ntraining goes on {taken_s:.1f} s after the start that follows a kill -9")
+    assert taken_s < RECOVERY_S
+    again = second.says(r"the replay is (\w{32}) as of journal (\d+:\d+), as it was when the checkpoint was taken")
+    assert hashes.get(again[2], again[1]) == again[1]
+    assert (status.epoch, status.lost, status.refused) == (2, 0, {})
+    assert actor.running
+    assert "the learner was started again" in actor.said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))])
+def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, eventually, number, code):
+    """As soon as the folder is there: after SIGTERM it is gone, after kill -9 a supervisor's --resume auto begins it anew."""
+    flags = (*SMALL, "--name", "one", "--resume", "auto")
+    first = shell.learner(*flags)
+    folder = shell.folder / "runs" / "one"
+    eventually((folder / "run.json").exists, "a folder", program=first)
+    first.send(number)
+    assert first.ended() in code
+    assert folder.exists() == (number is signal.SIGKILL)
+    second = shell.learner(*flags).listens()
+    assert second.shows(lambda status: True).epoch == 1
