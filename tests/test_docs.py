@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import re
 import shlex
+import signal
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -13,7 +14,7 @@ from cyclopts import Parameter
 
 from actor import explore, graph, record
 from actor.config import ActorConfig
-from common import config, wire
+from common import config, lifecycle, wire
 from common.names import NAME
 from common.spec import Exploration, Graph, Space, Spec, World
 from common.weights import ALIGNMENT
@@ -61,7 +62,7 @@ def known_flags():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(document):
     """A flag that was renamed is renamed in the documents too."""
-    text = re.sub(r"(?:pip install|git|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*", "", document.read_text())
+    text = re.sub(r"(?:pip|git|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*", "", document.read_text())
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z.-]*[a-z])\b", text))
     assert named <= known_flags()
 
@@ -162,3 +163,16 @@ def test_acting_in_the_protocol_page_is_the_code_s():
     assert Exploration(1.0, 0.2, 100).epsilon(50) == pytest.approx(1.0 + (0.2 - 1.0) * 0.5)
     frames = record.Frames({"observations": np.array([[7.0]])}, 3)
     assert frames.stacks["observations"].tolist() == [[[7.0], [7.0], [7.0]]]
+
+
+def test_the_operations_page_lists_every_exit_code():
+    """Whoever finds one in a supervisor's log finds its cause and its cure; a code that no longer exists is not explained."""
+    sources = [path for package in ("common", "actor", "learner", "broker") for path in sorted((ROOT / package).rglob("*.py"))]
+    text = "\n".join(path.read_text() for path in sources)
+    declared = {int(code) for code in re.findall(r"exit_code = (\d+)", text)}
+    declared |= {lifecycle.INTERRUPTED, lifecycle.HUNG, lifecycle.NOBODY, lifecycle.UNHEARD, lifecycle.UNEXPECTED}
+    declared |= {128 + signal.SIGTERM}  # a second one
+    said = {int(code) for code in re.findall(r"exit code (\d+)", text)}
+    page = (ROOT / "docs/operations.md").read_text().partition("## Exit codes")[2]
+    rows = {int(code) for code in re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)}
+    assert declared | said | {0} == rows - {128 + signal.SIGKILL}
