@@ -108,7 +108,7 @@ def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, stran
 def test_it_trains_with_keys_and_no_secret_is_anywhere(shell, folder):
     """Its own actor and evaluator have their key by a path; neither logs, run folder, command lines nor environments tell it."""
     secrets = [keys.server_keys(folder).secret, keys.client_keys(folder).secret]
-    learner = shell.learner("--keys", folder, "--actors", 1, "--evaluate-every", 1000, "--name", "own", "--steps", 3000, "--warmup", 200)
+    learner = shell.learner("--keys", folder, "--actors", 1, "--evaluate-every", 500, "--name", "own", "--steps", 1000, "--warmup", 100)
     learner.listens().keys = keys.client_keys(folder)
     status = learner.shows(lambda status: status.updates and len(status.actors) == 2)
     assert {actor.name for actor in status.actors} == {"actor/local-0", "actor/evaluator"}
