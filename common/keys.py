@@ -109,7 +109,7 @@ def allowed_client(path: Path) -> tuple[str, Client]:
 
 
 def make(folder: Path, label: str = "", role: str = ACTOR) -> list[str]:
-    """Make what is missing of a server's keys and its first actor's, then those of another client; says what was done."""
+    """Make what is missing of a server's keys and its first actor's, then those of another client; says what became of each."""
     _require_client(label or CLIENT_FILE.removesuffix(".key"), role, f"--add {label}")
     try:
         (folder / ALLOWED).mkdir(mode=0o700, parents=True, exist_ok=True)

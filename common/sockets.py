@@ -191,7 +191,7 @@ def listen_anew(
         except ConfigurationError:
             if time.monotonic() > end:
                 raise
-            pause.wait(0.005)  # closing is done by another thread
+            pause.wait(0.005)  # another thread does the closing
 
 
 def _pair(context: Context, address: Address, message_bytes: int, messages: int, keys: ServerKeys | None) -> tuple[Socket, Socket]:
