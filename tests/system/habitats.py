@@ -42,4 +42,21 @@ class Wider(CartPoleEnv):
         self.observation_space = gymnasium.spaces.Box(-1, 1, (7,), np.float32)
 
 
+class Wide(CartPoleEnv):
+    """CartPole seen through 16 KiB a step."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4096,), np.float32)
+
+    def reset(self, **arguments: Any) -> Any:
+        observation, told = super().reset(**arguments)
+        return np.resize(observation, 4096), told
+
+    def step(self, action: Any) -> Any:
+        observation, *outcome = super().step(action)
+        return np.resize(observation, 4096), *outcome
+
+
+gymnasium.register("habitats/Wide-v0", Wide, max_episode_steps=500)
 gymnasium.register("habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500)

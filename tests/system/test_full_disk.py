@@ -1,0 +1,54 @@
+"""A disk that runs full while a learner writes its journal: nothing is acknowledged until there is room, everything else goes on."""
+
+import io
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common import receipts
+from learner.audit import audit
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+
+ROOM = 70 << 20  # bytes: a segment of the journal and a little more
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own in memory, with room for one segment."""
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", disk], check=False).returncode != 0:
+        pytest.skip("a disk of its own needs root")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, habitats):
+    """The message names path and bytes, the actor waits; with room again it goes on by itself, and all that was acknowledged is there."""
+    told = small_disk.parent / "receipts"
+    world = ("--env", "habitats/Wide-v0", "--import", "habitats", "--capacity", 1000, "--dqn.hidden", 8, "--replay-ratio", 0.1)
+    flags = ("--name", "full", "--keep-journal", "--evaluate-every", 0, *world)
+    learner = shell.learner(*flags, **habitats).listens()
+    actor = shell.actor(learner.address, "--import", "habitats", "--acknowledged", told, **habitats)
+    found = learner.says(rf"no room for the journal in {small_disk}/full/journal.*: ([\d,]+) bytes are free and ([\d,]+) are needed")
+    free, needed = (int(figure.replace(",", "")) for figure in found.groups())
+    assert free < needed
+    full = learner.shows(lambda status: any(actor.state == "waiting" for actor in status.actors))
+    assert any("no room for the journal" in problem for problem in full.problems)
+    before = len(list(receipts.read(told)))
+    assert before > 0
+
+    subprocess.run(["mount", "-o", f"remount,size={4 * ROOM}", small_disk], check=True)
+    learner.says("there is room for the journal")
+    learner.shows(lambda status: status.steps > full.steps)
+    for process in (actor, learner):
+        process.send(signal.SIGTERM)
+        assert process.ended() == 0
+    said = io.StringIO()
+    assert audit(small_disk / "full", [told], "", said) == 0, said.getvalue()
+    assert len(list(receipts.read(told))) > before
