@@ -5,8 +5,11 @@ from contextlib import contextmanager
 
 import torch
 
+from common.delivery import ACTOR_BYTES, TOTAL_BYTES
+from common.delivery.inbox import LIVES
 from common.errors import OutOfMemory
 from learner.config import LearnerConfig
+from learner.replay.protocol import Replay
 
 SIGNS = ("DefaultCPUAllocator", "out of memory")  # torch has a type of its own for it on CUDA only
 LETTERS = 160  # of what was said; torch goes on about its allocator
@@ -44,3 +47,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
+
+
+def formula(replay: Replay) -> str:
+    """What there is room for, beyond the programs themselves: each part has a bound."""
+    parcels = f"parcels on their way into it: {ACTOR_BYTES >> 20} MiB for each actor, {TOTAL_BYTES / 2**30:.2f} GiB at most"
+    return f"{replay.memory}; {parcels}; {LIVES:,} lives of actors, some 1 KB each"

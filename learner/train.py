@@ -5,7 +5,6 @@ import sys
 
 import torch
 
-from common.delivery.inbox import LIVES
 from common.lifecycle import Stop, interruptible, signals
 from common.log import Who
 from common.messages import State
@@ -44,7 +43,7 @@ def train_in(run: Run, config: LearnerConfig, started_at: float, who: Who, past:
     log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
     with run.attempt():
         learner = build.learner(config, run, where, past, doors.talk if doors is not None else None)
-    log.info("memory: %s; at most %d lives of actors are remembered", learner.training.replay.memory, LIVES)
+    log.info("memory: %s", memory.formula(learner.training.replay))
     stop = Stop()
     overview = Overview(config, run, learner.training, str(where))
     with signals(stop), Children(run.folder / "logs") as children:

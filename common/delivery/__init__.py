@@ -6,9 +6,22 @@ number that an actor still holds, travels with all it says, so that both sides k
 is state, so any message may be lost, repeated or late. The same code runs in the simulator under tests/simulation.
 """
 
-from common.delivery.credit import grant
+from common.delivery.credit import ACTOR_BYTES, TOTAL_BYTES, grant
 from common.delivery.inbox import Admission, Inbox, InboxState
 from common.delivery.ledger import Intake, Ledger, Tally
 from common.delivery.outbox import Frame, Outbox, WhenFull
 
-__all__ = ["Admission", "Frame", "Inbox", "InboxState", "Intake", "Ledger", "Outbox", "Tally", "WhenFull", "grant"]
+__all__ = [
+    "ACTOR_BYTES",
+    "TOTAL_BYTES",
+    "Admission",
+    "Frame",
+    "Inbox",
+    "InboxState",
+    "Intake",
+    "Ledger",
+    "Outbox",
+    "Tally",
+    "WhenFull",
+    "grant",
+]

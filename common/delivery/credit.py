@@ -3,14 +3,17 @@
 from common.delivery.life import WINDOW
 from common.messages import Credit
 
+TOTAL_BYTES = 1 << 30  # of all actors together
+ACTOR_BYTES = 64 << 20
+
 
 def grant(
     room: int,  # rows that pacing can still take in; 0 pauses collection
     actors: int,
     parcel_rows: float,  # of a usual parcel
     *,
-    total_bytes: int = 1 << 30,
-    actor_bytes: int = 64 << 20,
+    total_bytes: int = TOTAL_BYTES,
+    actor_bytes: int = ACTOR_BYTES,
     messages: int = 1024,
 ) -> Credit:
     """What each actor may have unacknowledged: an equal share of the bytes, and of the rows that there is room for."""

@@ -4,7 +4,7 @@ import io
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from learner.audit import audit
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
 ROOM = 70 << 20  # bytes: a segment of the journal and a little more
+GROUPS = Path("/sys/fs/cgroup/memory")
+MARGIN = 48 << 20  # for what the programs themselves take when there is work
 
 
 @pytest.fixture
@@ -28,12 +30,39 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, habitats):
-    """The message names path and bytes, the actor waits; with room again it goes on by itself, and all that was acknowledged is there."""
+@pytest.fixture
+def confine() -> Iterator[Callable[[int, int], None]]:
+    """Lets a process take so many more bytes of memory (-1: any number), else the kernel ends it; nothing where there are no such groups.
+
+    What it has taken before counts for the group that it comes from.
+    """
+    group = GROUPS / f"farflung-{os.getpid()}"
+    if GROUPS.is_dir() and os.access(GROUPS, os.W_OK):
+        group.mkdir()
+
+    def limit(process: int, size: int) -> None:
+        if group.is_dir():
+            (group / "memory.limit_in_bytes").write_text(str(size))
+            (group / "cgroup.procs").write_text(str(process))
+
+    yield limit
+    if group.is_dir():
+        for process in (group / "cgroup.procs").read_text().split():
+            (GROUPS / "cgroup.procs").write_text(process)
+        group.rmdir()
+
+
+def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, habitats, confine):
+    """The message names path and bytes, the actor waits; with room again it goes on by itself, and all that was acknowledged is there.
+
+    Meanwhile the actor sends what its credit allows, and the learner keeps to the memory that it named at the start.
+    """
     told = small_disk.parent / "receipts"
     world = ("--env", "habitats/Wide-v0", "--import", "habitats", "--capacity", 1000, "--dqn.hidden", 8, "--replay-ratio", 0.1)
     flags = ("--name", "full", "--keep-journal", "--evaluate-every", 0, *world)
     learner = shell.learner(*flags, **habitats).listens()
+    (replay, parcels) = learner.says(r"memory: .* = ([\d.]+) GiB; parcels on their way into it: (\d+) MiB for each actor").groups()
+    confine(learner.pid, int(float(replay) * 2**30) + int(parcels) * 2**20 + MARGIN)
     actor = shell.actor(learner.address, "--import", "habitats", "--acknowledged", told, **habitats)
     found = learner.says(rf"no room for the journal in {small_disk}/full/journal.*: ([\d,]+) bytes are free and ([\d,]+) are needed")
     free, needed = (int(figure.replace(",", "")) for figure in found.groups())
@@ -43,6 +72,7 @@ def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, 
     before = len(list(receipts.read(told)))
     assert before > 0
 
+    confine(learner.pid, -1)  # a disk in memory counts as well
     subprocess.run(["mount", "-o", f"remount,size={4 * ROOM}", small_disk], check=True)
     learner.says("there is room for the journal")
     learner.shows(lambda status: status.steps > full.steps)
