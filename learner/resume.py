@@ -12,6 +12,7 @@ from common.delivery import Inbox
 from common.errors import ConfigurationError, Refused
 from common.membership import RosterState
 from common.packing import ParcelFormat
+from common.trajectory import Parcel
 from common.weights import Version
 from learner import manifest
 from learner.durable import sync
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # reading the journal comes before torch is loaded
     from learner.training import Training
 
 log = logging.getLogger(__name__)
+
+AT_ONCE = 64  # parcels that enter the replay in one go: alone, small ones cost as much as large ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ def _replay(journal: Path, saved: Mapping[str, Any], training: "Training", cover
     """
     expected = Position(*saved.get(POSITION, (0, 0)))
     parcels, end = ParcelFormat(training.spec), folder.START
+    waiting: list[Parcel] = []
     for number, found in folder.read(journal, int(saved.get(REPLAY_FROM, 0))):
         if number <= past.last and isinstance(found, Record) and found.kind is Kind.MESSAGE:
             envelope, opened = content.read_message(found)
@@ -139,11 +143,15 @@ def _replay(journal: Path, saved: Mapping[str, Any], training: "Training", cover
                 parcel = parcels.decode(opened, envelope)
             except Refused as refusal:
                 raise ConfigurationError(f"the journal does not fit these settings: {refusal}") from refusal
-            training.insert([parcel])
+            waiting.append(parcel)
             end = Position(number, found.end, form.chained(end.digest if end.segment == number else 0, found.payload))
             coverage.inserted(parcel.rows, end)
+            if len(waiting) == AT_ONCE or end == expected:
+                training.insert(waiting)
+                waiting.clear()
             if end == expected:
                 _compare(saved, training, coverage)
+    training.insert(waiting)
     if end < expected:
         log.error(
             "the journal ends at %s, before the place of the checkpoint, %s: what was acknowledged between them is gone", end, expected
