@@ -5,6 +5,7 @@ A namespace in the middle holds the wire, so that no rule of this machine's own 
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,6 @@ from pathlib import Path
 import pytest
 
 IP, IPTABLES = shutil.which("ip") or "", shutil.which("iptables") or ""
-SUBNET = "10.213.77"
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "network.json"
 
 
@@ -41,7 +41,8 @@ class Wire:
     """The hosts, and what happens between them."""
 
     def __init__(self) -> None:
-        self._mark = f"ff{os.getpid()}"
+        self._mark = f"ff{secrets.token_hex(3)}"  # devices of a wire before this one may be on their way out still
+        self._subnet = f"10.213.{secrets.randbelow(256)}"
         self._hub = f"{self._mark}-hub"
         self._namespaces = [self._hub]
         self._ends = 0
@@ -52,14 +53,14 @@ class Wire:
         _run(IP, "-n", self._hub, "link", "add", "wire", "type", "bridge")
         _run(IP, "-n", self._hub, "link", "set", "wire", "up")
         here, _ = self._plug()
-        _run(IP, "address", "add", f"{SUBNET}.254/24", "dev", here)
+        _run(IP, "address", "add", f"{self._subnet}.254/24", "dev", here)
         _run(IP, "link", "set", here, "up")
         return self
 
     def host(self, name: str) -> Host:
         """Another host on the wire."""
         end, number = self._plug()
-        host = Host(f"{self._mark}-{name}", f"{SUBNET}.{number}")
+        host = Host(f"{self._mark}-{name}", f"{self._subnet}.{number}")
         self._namespaces.append(host.namespace)
         _run(IP, "netns", "add", host.namespace)
         _run(IP, "link", "set", end, "netns", host.namespace)
