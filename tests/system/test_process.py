@@ -5,12 +5,12 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
 import termios
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ MEASURED_S = 5.0
 IDLE_PERCENT = 2.0
 PATIENCE_S = 40.0
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 90, 130
-FIRST_MESSAGE_S = 1.0  # twice what is promised: `python bench/startup.py` gives the figure, a busy machine must not fail a test
+FIRST_MESSAGE_S = 1.0  # of processor time, twice what is promised by the clock: `python bench/startup.py` gives that figure
 HELP_S = 0.6  # likewise
 HEAVY = {"torch", "onnxruntime", "gymnasium", "numpy", "zmq", "rich.live"}
 TESTS = str(Path(__file__).parents[1])
@@ -79,17 +79,19 @@ def test_an_actor_without_credit_hardly_uses_the_processor(shell):
 
 
 def test_an_actor_is_quick(shared, shell, tap, eventually):
-    """The time from its start to its first message over loopback, the best of three: the first one may still have to read its files."""
+    """What it needs from its start to its first message over loopback, the best of three: the first may still have to read its files.
+
+    Counted is its processor time, of which nearly all of this consists: by the clock, a machine with other things to do would fail it.
+    """
     tapped = tap(shared.address)
     taken_s = []
     for name in ("quick-1", "quick-2", "quick-3"):
-        started_at = time.monotonic()
         actor = shell.actor(tapped.address, "--name", name)
         eventually(lambda name=name: tapped.newest(Hello, name), "the first message", program=actor)
-        taken_s.append(next(at for at, word in tapped.messages if word.actor == name) - started_at)
+        taken_s.append(actor.cpu_s())
         actor.send(signal.SIGTERM)
         assert actor.ended(10) == 0
-    print(f"first message after {min(taken_s):.2f} s")
+    print(f"first message after {min(taken_s):.2f} s of processor time")
     assert min(taken_s) < FIRST_MESSAGE_S
 
 
@@ -109,16 +111,17 @@ def test_an_actor_is_small(shared, shell):
 
 @pytest.mark.parametrize("role", ["learner", "actor", "broker"])
 def test_help_comes_at_once(role):
-    """The best of three, and the reason why: nothing heavy is imported for it, in a process of its own."""
+    """The processor time that it takes, the best of three, and the reason why: nothing heavy is imported for it."""
     code = f"import sys; sys.argv = ['{role}', '--help']\ntry:\n    from {role}.main import main; main()\nfinally:\n    print(*sys.modules)"
     taken_s = []
     for _ in range(3):
-        started_at = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-        taken_s.append(time.monotonic() - started_at)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert shown.stdout.startswith(f"Usage: {role}")
     assert HEAVY & set(shown.stdout.splitlines()[-1].split()) == set()
-    print(f"{role} --help after {min(taken_s):.2f} s")
+    print(f"{role} --help after {min(taken_s):.2f} s of processor time")
     assert min(taken_s) < HELP_S
 
 
@@ -153,12 +156,16 @@ def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
         "no environment is registered | did you mean CartPole-v1": shell.learner("--env", "CartPol-v1"),
         "nowhere": shell.learner("--init", "nowhere"),
         f"cannot listen on tcp://127.0.0.1:{address.port}": shell.learner("--steps", 1, port=address.port),
-        "--insecure": shell.learner("--bind", "0.0.0.0"),
         "--allow-env": shell.actor(address, "--allow-env", "Acrobot-v1"),
     }
+    opened = shell.learner("--bind", "0.0.0.0")  # with the commands that help, which take more than a line
     for parts, program in refused.items():
         sentence = refusal(program, 78)
         assert all(part in sentence for part in parts.split(" | ")), sentence
+    assert opened.ended() == 78
+    assert "learner keys" in opened.said
+    assert "--insecure" in opened.said
+    assert "Traceback" not in opened.said
     assert not list((shell.folder / "runs").glob("*"))
 
 
