@@ -26,6 +26,14 @@ services:
 """
 
 
+def test_the_files_hold_to_the_compose_specification(engine, clone):
+    """Alone and with the second file; docker-compose checks a file without a version against it, `docker compose` every file."""
+    said = engine("docker-compose", "-f", "docker-compose.yml", "-f", "docker-compose.gpu.yml", "config", cwd=clone).stdout
+    assert "driver: nvidia" in said
+    assert "FARFLUNG_DEVICE: cuda" in said
+    assert "FARFLUNG_ENV: CartPole-v1" in engine("docker-compose", "config", cwd=clone).stdout
+
+
 def test_it_trains_and_ends_by_itself_and_then_again(services):
     """On a fresh clone CartPole is solved, and every container ends with exit code 0. Another `up` is another run."""
     compose = services()
