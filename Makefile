@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test check fast containers simulate fuzz bench clean
+.PHONY: help env run test check fast containers simulate fuzz chaos soak bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,6 +46,16 @@ fuzz: env  ## every decoder against MINUTES (10) of hostile input
 
 network: env  ## cuts of 30 s, lossy wires and resets between hosts that are network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
+
+chaos: env  ## half an hour: 200 kills of everybody, crashes at every call to the disk, learning with faults
+	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish
+	@$(BIN)/python tests/system/chaos/sweep.py --publish
+	@$(BIN)/python tests/system/chaos/solve.py --publish
+	@$(BIN)/python docs/write.py
+
+soak: env  ## 20 minutes with faults: nobody's memory, descriptors or threads grow
+	@$(BIN)/python tests/system/chaos/soak.py --minutes 20 --publish
+	@$(BIN)/python docs/write.py
 
 bench: env  ## every benchmark, one JSON line each
 	@for script in bench/[a-z]*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done

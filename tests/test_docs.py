@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import importlib.util
 import re
 import shlex
 import signal
@@ -62,7 +63,7 @@ def known_flags():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(document):
     """A flag that was renamed is renamed in the documents too."""
-    text = re.sub(r"(?:pip|git|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*", "", document.read_text())
+    text = re.sub(r"(?:pip|git|python|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*", "", document.read_text())
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z.-]*[a-z])\b", text))
     assert named <= known_flags()
 
@@ -176,3 +177,11 @@ def test_the_operations_page_lists_every_exit_code():
     page = (ROOT / "docs/operations.md").read_text().partition("## Exit codes")[2]
     rows = {int(code) for code in re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)}
     assert declared | said | {0} == rows - {128 + signal.SIGKILL}
+
+
+def test_the_measured_part_of_the_reliability_page_is_that_of_the_results():
+    """`python docs/write.py` after each measurement; no figure is written by hand."""
+    spec = importlib.util.spec_from_file_location("write", ROOT / "docs/write.py")
+    write = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(write)
+    assert write.page(write.PAGE.read_text(), write.load(write.RESULTS)) == write.PAGE.read_text()

@@ -1,0 +1,52 @@
+"""The long forms in short: whatever is killed, nothing acknowledged is lost or doubled, and what is planted is noticed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from chaos.plan import KILLS, schedule
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(240)]
+
+HERE = Path(__file__).parent
+
+
+def run(script, *words):
+    """A script of this folder; gives its exit code and what it said."""
+    done = subprocess.run([sys.executable, HERE / script, *map(str, words)], capture_output=True, text=True, timeout=200, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_schedule_can_be_had_again_and_spares_nobody():
+    """The same seed gives the same faults, another one others; so many kills, of every role."""
+    faults = schedule(1, 200, 5.0)
+    assert faults == schedule(1, 200, 5.0) != schedule(2, 200, 5.0)
+    kills = [fault.role for fault in faults if fault.signal.name == "SIGKILL"]
+    assert len(kills) == 200
+    assert set(kills) == set(KILLS)
+    assert len(faults) > 220
+
+
+def test_a_dozen_kills_lose_nothing():
+    """Learner, broker and actors on both paths, killed and stopped in any order; then the audit holds."""
+    code, said = run("run.py", "--kills", 12, "--trials", 0, "--mean", 0.7, "--actors", 1)
+    assert code == 0, said
+    assert '"lost": 0' in said
+
+
+def test_a_crash_at_any_call_to_the_disk_loses_nothing():
+    """Some of the places at which the sweep crashes."""
+    code, said = run("sweep.py", "--quick", "--share", 0.02, "--kills", 5)
+    assert code == 0, said
+    assert '"broken": []' in said
+
+
+def test_the_sweep_notices_what_is_planted():
+    """A recovery that forgets who sent which number."""
+    code, said = run("sweep.py", "--planted", "forget the inbox table")
+    assert code == 1, said
+    assert "duplicated" in said or "kept" in said, said
