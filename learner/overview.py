@@ -1,6 +1,6 @@
 """What a learner shows of itself, put together from training, the network thread and the clock."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import replace
 
 from common.messages import State
@@ -12,6 +12,29 @@ from learner.status import EvaluationStatus, Status
 from learner.training import EvaluationResult, Training
 
 PROBLEMS = 10
+LATELY = 20  # looks, four a second, over which it is said who waits
+
+
+class Waits:
+    """Who waited lately. A single look would be luck: the side that is held back changes many times a second."""
+
+    def __init__(self) -> None:
+        self._sentences: deque[str] = deque(maxlen=LATELY)
+
+    def look(self, sentence: str) -> str:
+        """Take what is said now; gives the sentence of the side that waited most, and how often it did where that was not always."""
+        self._sentences.append(sentence)
+        sides = Counter(_side(said) for said in self._sentences)
+        side, times = max(((side, times) for side, times in sides.items() if side), key=lambda found: found[1], default=("", 0))
+        if not side:
+            return ""
+        share = round(100 * times / len(self._sentences))
+        newest = next(said for said in reversed(self._sentences) if _side(said) == side)
+        return newest if share == 100 else f"{newest} ({share} % of the time)"
+
+
+def _side(sentence: str) -> str:
+    return sentence.partition(" ")[0]
 
 
 class Overview:
@@ -23,6 +46,7 @@ class Overview:
         self.join = ""  # the line to paste, once it is known where this learner listens
         self.checkpoint_pause_s: float | None = None
         self._steps, self._updates = Rate(), Rate()
+        self._waits = Waits()
         self._lasting = Status(
             run=run.identity,
             policy=config.policy,
@@ -68,7 +92,7 @@ class Overview:
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
-            waiting=pacing.reason,
+            waiting=self._waits.look(pacing.reason),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
             replay_size=training.replay.size,

@@ -84,7 +84,7 @@ class Status:
     updates_per_second: float | None = None
     ratio_wanted: float | None = None
     ratio_held: float | None = None
-    waiting: str = ""  # a short sentence: which side waits, and why
+    waiting: str = ""  # a short sentence: which side waited most lately, for what, and how often
     lag_p50: float | None = None  # versions between what a row was collected with and the newest
     lag_p95: float | None = None
     replay_size: int = 0

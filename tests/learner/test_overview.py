@@ -47,6 +47,19 @@ def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
     assert (status.epsilon, status.replay_capacity, status.waiting) == (1.0, 500, "updates wait for 24 more rows to start with")
 
 
+def test_who_waits_is_said_of_the_last_seconds(overview, training):
+    """Of twenty looks three saw nobody wait, four the updates, the rest collection: a single look at the end would tell of nobody."""
+    pacing = training.pacing
+    rows = {"updates": 16, "nobody": 24, "collection": 48}  # after a warm-up of 16 rows, in batches of 8, with a tolerance of 32
+    for side in ["updates"] * 5 + ["collection"] * 13 + ["nobody"] * 3:
+        pacing.rows = rows[side]
+        said = overview.status(View(), 0.0).waiting
+    assert said == "collection waits for updates (65 % of the time)"
+    for _ in range(17):
+        said = overview.status(View(), 0.0).waiting
+    assert said == ""
+
+
 def test_rates_come_from_the_clock(overview, training):
     """40 steps and 10 updates in 2 s."""
     overview.status(View(), 0.0)
