@@ -1,5 +1,6 @@
 """The `actor` command: dial a learner, and roll out what it asks for until somebody says stop."""
 
+import logging
 import secrets
 import socket
 import sys
@@ -10,9 +11,11 @@ from actor.config import ActorConfig
 from common import config, lifecycle
 from common import log as logs
 from common.config import Loaded
-from common.lifecycle import Stop, Watchdog
+from common.lifecycle import INTERRUPTED, Stop, Watchdog
 from common.names import default_name
 from common.terminal import unblocked
+
+logger = logging.getLogger(__name__)
 
 ABOUT = "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
 GRACE_S = 3.0  # for the last acknowledgements
@@ -62,6 +65,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
             link.pump()
             watchdog.close()
             link.close(stop.reason, GRACE_S)
+    logger.log(logging.INFO if stop.exit_code in (0, INTERRUPTED) else logging.WARNING, "ended: %s", stop.reason)
     return stop.exit_code
 
 

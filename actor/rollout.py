@@ -67,7 +67,8 @@ class Rollout:
     def _collect(self, joined: Joined) -> None:
         with self._watchdog:
             collector, seats = worker.collector(joined.spec, Place(joined.index, joined.start), self._means)
-        log.info("collecting %s as actor %d.%d: %d seats", joined.spec.world.environment, joined.index, joined.start, len(seats))
+        count = f"{len(seats)} seats" if len(seats) > 1 else "one seat"
+        log.info("collecting %s as actor %d.%d: %s", joined.spec.world.environment, joined.index, joined.start, count)
         held: Version | None = None
         with self._seated(seats):
             while self._stays(joined):

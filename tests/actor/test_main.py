@@ -11,6 +11,8 @@ import pytest
 
 from actor import main
 from actor.config import ActorConfig
+from common import sockets
+from common.address import Address
 from common.config import Loaded
 from common.errors import ConfigurationError
 from common.messages import State
@@ -30,6 +32,16 @@ def tidy() -> Iterator[None]:
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def nowhere() -> Address:
+    """Two ports where nobody listens."""
+    with sockets.context() as context:
+        address, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+        for socket in pair:
+            socket.close(linger=0)
+    return address
 
 
 def ends_after(served: Any, parcels: int) -> None:
@@ -65,6 +77,12 @@ def test_an_actor_collects_until_the_run_is_over(
     said = capfd.readouterr().err
     assert "actor a[" in said
     assert "collecting toys/Stamp-v0 as actor 0.0: 2 seats" in said
+
+
+def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nobody is at its address, and its patience is over: exit code 69, and not in silence."""
+    assert main.act(Loaded(ActorConfig(str(nowhere), patience=0.01, log_level="warning"), {})) == 69
+    assert f"WARNING ended: nobody answers at {nowhere}" in capfd.readouterr().err
 
 
 def test_an_evaluator_sends_results_only(make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any]) -> None:
