@@ -214,8 +214,8 @@ def _require_registered(world: World) -> None:
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
-    guess = f"did you mean {near[0]}? " if near else ""
-    return f"no {kind} is registered as {name!r}: {guess}What a package registers is known after --import PACKAGE, here and on each actor"
+    guess = f": did you mean {near[0]}?" if near else "."
+    return f"no {kind} is registered as {name!r}{guess} What a package registers is known after --import PACKAGE, here and on each actor"
 
 
 def _require_agreement(spec: Spec | None, translation: Translation) -> None:

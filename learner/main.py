@@ -44,7 +44,10 @@ def with_own_settings(argv: list[str]) -> list[str]:
     resumed = config.peek("resume", argv) if asks else None
     if resumed in (None, "", "auto") or config.peek("config", argv) is not None:
         return argv
-    return [*argv, "--config", str(Path(str(resumed)) / SETTINGS)]
+    settings = Path(str(resumed)) / SETTINGS
+    if not settings.exists():
+        raise ConfigurationError(f"--resume {resumed}: that is not the folder of a run, there is no {SETTINGS} in it")
+    return [*argv, "--config", str(settings)]
 
 
 @unblocked()

@@ -8,9 +8,10 @@ from pathlib import Path
 from common import descriptors, sockets
 from common import log as logs
 from common.config import Loaded, resolved_toml
+from common.errors import ConfigurationError
 from common.lifecycle import interruptible
 from common.plugins import import_packages
-from learner import talk
+from learner import manifest, talk
 from learner.config import LearnerConfig
 from learner.doors import Doors
 from learner.processors import local_actors
@@ -36,6 +37,8 @@ def start(loaded: Loaded[LearnerConfig]) -> int:
             stack.callback(logger.stop)
             logger.copy_to(run.file("logs", "learner.log"))
             past = recover(run, durable=config.durability == "fsync") if run.resumed else None
+            if config.init and past is None:
+                require_weights(Path(config.init))
             doors = early(config, run, past)
             if doors is not None:
                 stack.enter_context(doors)
@@ -49,6 +52,13 @@ def require_descriptors(config: LearnerConfig) -> None:
     own = local_actors(config) + bool(config.evaluate_every)
     needed = descriptors.OWN + own + descriptors.LINE * (own + descriptors.ACTORS)
     descriptors.require(needed, f"a learner with {own} actors here and {descriptors.ACTORS} elsewhere")
+
+
+def require_weights(folder: Path) -> None:
+    """Refuse to begin with the weights of a run that has none, before anything that takes long is loaded."""
+    if not manifest.kept(folder):
+        what = "has no checkpoint" if folder.is_dir() else "is not there"
+        raise ConfigurationError(f"--init {folder}: that folder {what}; name the folder of a run")
 
 
 def choose_run(config: LearnerConfig, settings: str) -> Run:

@@ -39,9 +39,9 @@ def train(run: Run, config: LearnerConfig, started_at: float, who: Who, past: Pa
 
 def train_in(run: Run, config: LearnerConfig, started_at: float, who: Who, past: Past | None, doors: Doors | None) -> int:
     """Train, and say what became of it."""
-    where, reason = device.choose(config.device)
-    log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
     with run.attempt():
+        where, reason = device.choose(config.device)
+        log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
         learner = build.learner(config, run, where, past, doors.talk if doors is not None else None)
     log.info("memory: %s", memory.formula(learner.training.replay))
     stop = Stop()

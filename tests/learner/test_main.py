@@ -1,11 +1,12 @@
 """The `learner` command: training, or one of its subcommands."""
 
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from common.errors import UsageError
+from common.errors import ConfigurationError, UsageError
 from learner import main
 
 
@@ -40,3 +41,9 @@ def test_the_exit_code_of_an_error_is_its_own(trained, monkeypatch, capsys):
         main.main()
     assert ended.value.code == 64
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_no_run_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    """The sentence names the flag, not a file that nobody asked for."""
+    with pytest.raises(ConfigurationError, match=r"--resume .*/nowhere: that is not the folder of a run, there is no config.toml in it"):
+        main.command(["--resume", str(tmp_path / "nowhere")])

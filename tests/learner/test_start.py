@@ -33,6 +33,26 @@ def test_a_taken_port_is_said_before_there_is_a_folder(quick, tmp_path, taken):
     assert not (tmp_path / "one").exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [({"device": "cuda"}, "--device cuda: this torch"), ({"init": "nowhere"}, "--init nowhere: that folder is not there")],
+    ids=["device", "init"],
+)
+def test_what_is_not_there_is_refused_and_leaves_no_folder(quick, tmp_path, monkeypatch, changes, sentence):
+    """A card, the run to begin with: nothing was promised yet, and the name stays free."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match=sentence):
+        start.start(Loaded(quick.a_config(run_dir=str(tmp_path), name="one", **changes), {}))
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_run_without_a_checkpoint_has_no_weights(quick, tmp_path):
+    """As one that was killed early: said before torch is loaded."""
+    quick.a_run(tmp_path, "early")
+    with pytest.raises(ConfigurationError, match=r"--init .*early: that folder has no checkpoint"):
+        start.require_weights(tmp_path / "early")
+
+
 def test_a_signal_while_torch_is_loaded_leaves_no_folder(quick, tmp_path, monkeypatch):
     """SIGTERM comes as an exception: exit code 0, and the next attempt may have the name."""
 
