@@ -18,14 +18,14 @@ from actor.channel import Channel
 from actor.collect import Collector
 from actor.policy import Policy
 from actor.worker import Means, Place
-from common import lifecycle, seeds, sockets, topics, wire
+from common import lifecycle, sockets, topics, wire
 from common.address import Address
 from common.delivery import Inbox
 from common.errors import EnvironmentFailure, UsageError
 from common.membership import Roster
 from common.messages import Announcement, Beacon
 from common.packing import ParcelFormat
-from common.spec import OBSERVATIONS, REWARDS, Space, World
+from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, World
 from common.trajectory import Ending, Parcel
 from common.weights import Version
 from learner import checkpoint, config, screen
@@ -188,6 +188,13 @@ def seats(spec, count, *key):
     return environment.seats(spec.world, count, key=key, on_problem=no_problem, wait=lambda seconds: None, clock=time.monotonic, spec=spec)
 
 
+class Telltale(Still):
+    """Chooses by what each seat sees."""
+
+    def choose(self, t, outputs):
+        return outputs[0].astype(np.int64)[:, [0, 2]].sum(axis=1) % 4
+
+
 def window(collector):
     """The next one, whole."""
     return played(collector.window())
@@ -342,12 +349,22 @@ def test_l1_terminal_and_truncated_steps_are_right(quick, tmp_path):
 
 
 def test_l2_every_trajectory_is_of_one_seat(stamp_spec, stand_ins):
-    """Of three seats side by side each trajectory holds one seat's own episode: perspectives cannot be mixed."""
-    spec = stamp_spec()
-    parcel = through_bytes(spec, window(collector(spec, 3, stand_ins.some_weights(spec))))
+    """Of three seats side by side each trajectory holds one seat's own episode, actions and rewards: perspectives cannot be mixed.
+
+    A seat's actions tell its life and step, its rewards its life.
+    """
+    spec = stamp_spec(own=True)
+    playing = Collector(spec, seats(spec, 3, "actor", 0, 0), Telltale(), Telltale())
+    playing.use(stand_ins.some_weights(spec))
+    parcel, lives = through_bytes(spec, window(playing)), set()
     for trajectory in parcel.trajectories(spec.columns, spec.stack):
-        assert len({(life, episode) for life, episode, _ in trajectory.columns[OBSERVATIONS].tolist()}) == 1
-        assert (np.diff(trajectory.columns[OBSERVATIONS][:, 2]) == 1).all()
+        life, episode, step = trajectory.columns[OBSERVATIONS].astype(np.int64).T
+        assert len(set(zip(life.tolist(), episode.tolist(), strict=True))) == 1
+        assert (np.diff(step) == 1).all()
+        assert (trajectory.columns[REWARDS] == life[0]).all()
+        assert (trajectory.columns[ACTIONS] == (life + step)[:-1] % 4).all()
+        lives.add(int(life[0]))
+    assert len({life % 4 for life in lives}) > 1  # else all of them would choose alike
 
 
 def test_l3_observations_are_copied_when_they_are_captured(stamp_spec, stand_ins):
@@ -360,19 +377,24 @@ def test_l3_observations_are_copied_when_they_are_captured(stamp_spec, stand_ins
     np.testing.assert_array_equal(*map(np.concatenate, kept))
 
 
-def test_l4_no_two_random_streams_are_the_same(stamp_spec):
-    """Actors, restarts and seats all begin in different worlds; the same place in the tree always in the same one."""
-    spec = stamp_spec()
+def test_l4_no_two_random_streams_are_the_same(quick, tmp_path):
+    """Actors, restarts, seats and episodes all begin in different states, and explore differently; the same place always does the same."""
+    learner = quick.a_learner(quick.a_config(), tmp_path)
+    spec, weights = learner.training.spec, learner.training.publish()
 
-    def lives(*key):
-        return tuple(int(stamp[0]) for stamp in seats(spec, 2, *key).reset().observations[OBSERVATIONS])
+    def life(index, start):
+        """The first states of two episodes of each of two seats, and what was drawn for a hundred steps of exploration."""
+        playing, seats = worker.collector(spec, Place(index, start), means(2))
+        playing.use(weights)
+        actions = np.concatenate([window(playing).columns[ACTIONS] for _ in range(7)])[:100]
+        states = [tuple(state) for _ in range(2) for state in seats.reset().observations[OBSERVATIONS].tolist()]
+        seats.close()
+        return states, tuple(actions.tolist())
 
-    places = [("actor", index, start) for index in range(3) for start in range(3)] + [("evaluation", 0, 0)]
-    found = [life for place in places for life in lives(*place)]
-    assert len(set(found)) == len(found) == 20
-    assert lives("actor", 1, 2) == lives("actor", 1, 2)
-    draws = {seeds.generator(0, "explore", index, start).random() for index in range(3) for start in range(3)}
-    assert len(draws) == 9
+    lives = [life(index, start) for index in range(3) for start in range(3)]
+    assert len({state for states, _ in lives for state in states}) == 9 * 2 * 2
+    assert len({actions for _, actions in lives}) == 9
+    assert life(1, 2) == lives[5]
 
 
 @pytest.mark.parametrize("value", [0.0, 2.5])
@@ -496,8 +518,9 @@ def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
     progress = learner.training.progress
     assert progress.episodes == len(progress.returns) > 0
     assert sum(progress.lengths) <= sum(player.channel.outbox.ledger.collected.rows for player in players) == 240
+    collected = list(progress.returns)
     learner.training.insert([quick.an_evaluation([1e6])])
-    assert progress.return_mean < 1e6
+    assert (list(progress.returns), progress.episodes, progress.evaluation.mean) == (collected, len(collected), 1e6)
     foreign = quick.a_frame(learner.training.spec, cartpole_parcel(), policy="other", actor="box-9")
     assert learner.gate.receive(foreign, 0.0) is None
     (beacon,) = [wire.read(wire.open_frame(f)) for t, f in learner.herald.due(ROOM, 1e6) if t == topics.beacon("default")]

@@ -16,13 +16,14 @@ Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 class Stamp(gymnasium.Env):
     """Writes (life, episode, step) into its observations: which environment this is, which of its episodes, which of its steps.
 
-    Episode e has `1 + e * 5 % longest` steps. Episodes terminate, or are truncated, or (`mixed`) both in turn. The reward of step t is t.
+    Episode e has `1 + e * 5 % longest` steps. Episodes terminate, or are truncated, or (`mixed`) both in turn. The reward of step t is t,
+    or (`own`) the life: whose it is, instead of when.
     """
 
-    def __init__(self, longest: int = 9, ending: str = "mixed", in_place: bool = False) -> None:
+    def __init__(self, longest: int = 9, ending: str = "mixed", in_place: bool = False, own: bool = False) -> None:
         self.observation_space = spaces.Box(0, 2**24, (3,), np.float32)
         self.action_space = spaces.Discrete(4)
-        self._longest, self._ending, self._in_place = longest, ending, in_place
+        self._longest, self._ending, self._in_place, self._own = longest, ending, in_place, own
         self._array = np.zeros(3, np.float32)
         self._life, self._episode, self._step = 0, -1, 0
 
@@ -37,7 +38,8 @@ class Stamp(gymnasium.Env):
         self._step += 1
         over = self._step == 1 + self._episode * 5 % self._longest
         terminates = self._ending == "terminated" or (self._ending == "mixed" and self._episode % 2 == 0)
-        return self._stamp(), float(self._step - 1), over and terminates, over and not terminates, {}
+        reward = float(self._life if self._own else self._step - 1)
+        return self._stamp(), reward, over and terminates, over and not terminates, {}
 
     def _stamp(self) -> Any:
         if not self._in_place:

@@ -207,3 +207,13 @@ def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
     assert heir.ended() == 0
     assert re.search(r"parameters: (\w+)", heir.said)[1] == trained
     assert "do not fit" in refusal(stranger, 78)
+
+
+def test_one_seed_gives_the_same_bits_in_other_processes(shell):
+    """In turns, three processes side by side: of those with one seed the parameters' hash is the same, of another seed another."""
+    flags = ("--mode", "sequential", "--steps", 300, "--warmup", 100)
+    learners = [shell.start("learner", *flags, "--seed", seed, "--name", f"run-{n}") for n, seed in enumerate((0, 0, 1))]
+    for learner in learners:
+        assert learner.ended() == 0, learner.said
+    found = [re.search(r"parameters: (\w+)", learner.said)[1] for learner in learners]
+    assert found[0] == found[1] != found[2]
