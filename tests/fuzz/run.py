@@ -68,7 +68,7 @@ def fuzz(name: str, seconds: int, seed: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as corpus:
         words = [sys.executable, __file__, "--target", name, "--seconds", str(seconds), "--seed", str(seed), "--corpus", corpus]
         try:
-            ended = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=seconds + 120, check=False)
+            ended = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=2 * seconds + 600, check=False)
             code, said = ended.returncode, ended.stderr + ended.stdout
         except subprocess.TimeoutExpired:
             code, said = -1, "it did not end"
