@@ -74,7 +74,7 @@ class Channel:
 
     def listens(self, now: float) -> bool:
         """Whether a learner is there that takes what is sent."""
-        return self.membership.sends(now) and self.state is not State.STOP
+        return self.membership.sends(now) and self.state.takes
 
     @property
     def subscriptions(self) -> list[bytes]:

@@ -42,7 +42,7 @@ class ActorConfig:
     evaluate: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Play the learner's greedy evaluation episodes instead of collecting."""
     once: Annotated[bool, PROCESS, Parameter(negative=(), show_default=False)] = False
-    """End when the learner's run is over, instead of waiting for the next one."""
+    """End when the learner's run has reached its goal, instead of waiting for the next one. A learner that was stopped is waited for."""
     patience: Annotated[float, PROCESS] = 0.0
     """Seconds without a word from a learner after which the process ends; 0: never."""
     heartbeat: Annotated[str, PROCESS, Parameter(show_default=False)] = ""

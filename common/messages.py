@@ -9,11 +9,16 @@ from common.spec import Spec
 class State(StrEnum):
     """What a learner is about; a beacon names it."""
 
-    RESTORING = "restoring"
+    RESTORING = "restoring"  # it goes on with a run, and reads what was there before
     RUN = "run"
-    PAUSE = "pause"
-    DRAIN = "drain"
-    STOP = "stop"
+    PAUSE = "pause"  # nobody says it yet: reserved, since an actor refuses a word that it does not know
+    AWAY = "away"  # it ends, the run does not: wait for it
+    STOP = "stop"  # the run is over
+
+    @property
+    def takes(self) -> bool:
+        """Whether a learner that said this last takes what it is sent."""
+        return self not in (State.AWAY, State.STOP)
 
 
 @dataclass(frozen=True, slots=True)

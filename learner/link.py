@@ -96,8 +96,8 @@ class Link:
         if self._failure is not None:
             raise RuntimeError("the network thread ended") from self._failure
 
-    def close(self, state: State = State.STOP) -> None:
-        """Say the last word, and end the thread and both sockets."""
+    def close(self, state: State = State.AWAY) -> None:
+        """Say in what state this learner leaves, and end the thread and both sockets."""
         self._herald.state = state
         self._closing.set()
         if self._thread.is_alive():

@@ -14,7 +14,7 @@ LABEL = 12  # columns of the labels of the first rows
 TIME_LEFT = 19  # so that the bar keeps its length while the time shrinks
 FACT = 24  # columns of a label and its figure below them
 
-STATES = {"run": "running", "restoring": "restoring", "pause": "paused", "drain": "finishing", "stop": "stopped"}
+STATES = {"run": "running", "restoring": "restoring", "pause": "paused", "away": "stopped", "stop": "finished"}
 STYLES = {
     "running": "green",
     "restoring": "yellow",

@@ -38,6 +38,7 @@ class Session:
         started_at: float,
     ) -> None:
         self.verdict = ""  # why it ended, once it has
+        self.finished = False  # the goal was reached
         self.outlets: list[Outlet] = []
         self.saver = Saver(run, training)
         self._config, self._training = config, training
@@ -59,8 +60,17 @@ class Session:
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
             self._look(now)
-        self.verdict = self._over(now)
+        if self._stop:
+            self.verdict = f"stopped: {self._stop.reason}"
+        else:
+            self.verdict = self._goal_reached(now)
+            self.finished = bool(self.verdict)
         return not self.verdict
+
+    @property
+    def last_state(self) -> State:
+        """What this learner says when it leaves: only where the goal was reached is the run over, whatever else ended it."""
+        return State.STOP if self.finished else State.AWAY
 
     def status(self, state: State = State.RUN) -> Status:
         """Everything that is known now."""
@@ -68,7 +78,7 @@ class Session:
 
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""
-        status = self.status(State.STOP)
+        status = self.status(self.last_state)
         for outlet in self.outlets:
             outlet.close(status)
 
@@ -99,10 +109,9 @@ class Session:
         log.warning(problem)
         self._overview.problems.append(problem)
 
-    def _over(self, now: float) -> str:
+    def _goal_reached(self, now: float) -> str:
+        """By which goal the run is over, in a sentence; empty while there is more to do."""
         training = self._training
-        if self._stop:
-            return f"stopped: {self._stop.reason}"
         if self._condition.alternatives:
             evaluation = training.progress.evaluation
             figures = {

@@ -59,7 +59,7 @@ def train_in(run: Run, config: LearnerConfig, started_at: float, who: Who, past:
         finally:
             session.finish()
     log.info(session.verdict)
-    if not stop:
+    if session.finished:
         run.finish(session.verdict)
     stream = sys.stderr if config.ui == "json" else sys.stdout
     stream.write(last_words(run, learner.training, session))
@@ -84,8 +84,8 @@ def side_by_side(
             herald.state = State.RUN
         start_local_actors(config, link.address, children)
         asynchronous.train(training, session, link, inlet, config.publish_every)
-        link.tell(to_document(session.status(State.STOP)))
-        link.close()
+        link.tell(to_document(session.status(session.last_state)))
+        link.close(session.last_state)
         session.view = link.view
         asynchronous.settle(training, inlet)
         session.save()  # before the actors end, which may take longer than a supervisor waits

@@ -207,9 +207,10 @@ class TestDelivery:
         assert channel.due(7.9) is Action.NOTHING
         assert channel.due(8.1) is Action.REBUILD
 
-    def test_a_learner_that_has_ended_is_sent_nothing(self, channel: Channel, desk: Any, make_parcel: MakeParcel) -> None:
+    @pytest.mark.parametrize("state", [State.AWAY, State.STOP])
+    def test_a_learner_that_has_ended_is_sent_nothing(self, channel: Channel, desk: Any, make_parcel: MakeParcel, state: State) -> None:
         """It would lie in a queue for whoever comes next to the address. One that was started again gets it."""
-        desk.herald.state = State.STOP
+        desk.herald.state = state
         desk.speak(channel, 1.0)
         offer(channel, make_parcel())
         channel.bye("too late")

@@ -11,7 +11,6 @@ from actor.link import Link
 from common import sockets
 from common.address import Address
 from common.membership import Presence
-from common.messages import State
 from common.spec import Spec
 from common.trajectory import Parcel
 from common.weights import Version, Weights
@@ -185,7 +184,7 @@ def test_goodbye_to_a_learner_that_has_ended_does_not_wait(served: Any, dial: Di
     link = dial(served.address)
     pump_until(link, lambda: link.channel.ready)
     served.link.close()
-    pump_until(link, lambda: link.channel.state is State.STOP)
+    pump_until(link, lambda: not link.channel.state.takes)
     offer(link, make_parcel())
     assert not link.close("so be it", 600.0)
 

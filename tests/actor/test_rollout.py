@@ -268,6 +268,23 @@ class TestEnding:
         stage = play(make_desk(make_spec()), each, once=once)
         assert stage.stop.reason == ("the run is over" if once else "the test is over")
 
+    def test_once_waits_for_a_learner_that_was_stopped(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]) -> None:
+        """Its run is not over: the next life of it, of a higher epoch, is collected for by the same actor, and then ends it."""
+        lives = [make_desk(make_spec(), life=1), make_desk(make_spec(), epoch=2, life=2)]
+
+        def each(stage: Stage) -> None:
+            if stage.desk is lives[0] and len(stage.desk.taken) >= 2:
+                stage.desk.herald.state = State.AWAY
+            if stage.turns == 300:
+                stage.link.desk = lives[1]
+            if len(lives[1].taken) >= 2:
+                stage.desk.herald.state = State.STOP
+
+        stage = play(lives[0], each, once=True)
+        assert stage.stop.reason == "the run is over"
+        assert stage.turns > 300
+        assert len(lives[1].taken) >= 2
+
     @pytest.mark.parametrize(("once", "code"), [(True, 0), (False, 69)])
     def test_patience_ends(self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], once: bool, code: int) -> None:
         """A learner that falls silent may have ended unheard: for an actor of one run that is no failure, for any other it is."""

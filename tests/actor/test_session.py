@@ -272,7 +272,7 @@ class TestRuns:
         world = World(session)
         world.turn(5)
         assert not session.over
-        served.link.close()
+        served.link.close(State.STOP)
         until(lambda: session.over, lambda: session._link.pump(0.01))
         world.turn(41)
         assert not session.close(600.0)

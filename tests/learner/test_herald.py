@@ -149,11 +149,11 @@ def test_a_beacon_says_how_it_stands(side, stand_ins):
     """Run, life, epoch and version, steps and updates, state, and a line for each actor that was heard."""
     side.herald.publish(stand_ins.some_weights(side.spec, number=4))
     joined(side)
-    side.herald.state = State.DRAIN
+    side.herald.state = State.AWAY
     (beacon,) = messages(side, C)
     assert isinstance(beacon, Beacon)
     assert (beacon.run, beacon.policy, beacon.life, beacon.epoch, beacon.version) == ("run-1", "default", 5, 1, 4)
-    assert (beacon.steps, beacon.updates, beacon.state) == (300, 20, State.DRAIN)
+    assert (beacon.steps, beacon.updates, beacon.state) == (300, 20, State.AWAY)
     (line,) = beacon.lines
     assert (line.actor, line.incarnation, line.highest, line.missing, line.refused) == ("box-1", 7, 0, (), ())
 

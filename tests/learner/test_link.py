@@ -190,12 +190,13 @@ def test_weights_larger_than_a_copy_go_out_whole(context, stand_ins, inlet):
         link.close()
 
 
-def test_the_last_word_is_stop(link, feed):
-    """Closing says in what state the learner is now, to all who listen."""
+@pytest.mark.parametrize(("said", "heard_as"), [((), State.AWAY), ((State.STOP,), State.STOP)])
+def test_the_last_word_says_whether_the_run_is_over(link, feed, said, heard_as):
+    """Closing says to all who listen in what state the learner leaves: away, unless it knows that the run is over."""
     socket = feed(C)
     heard(socket, C)
-    link.close()
-    assert next(beacon for beacon in beacons(socket) if beacon.state is not State.RUN).state is State.STOP
+    link.close(*said)
+    assert next(beacon for beacon in beacons(socket) if beacon.state is not State.RUN).state is heard_as
 
 
 def test_weights_published_last_still_go_out(link, feed, side, stand_ins):

@@ -27,7 +27,7 @@ def test_news_do_not_wait() -> None:
     written: list[Status] = []
     outlet = Outlet("lines", written.append, 10.0)
     first = EvaluationStatus(1.0, 20, 3, 1.0)
-    for status in (at(0), at(1), at(2, evaluation=first), at(3, evaluation=first), at(4, evaluation=first, state="drain")):
+    for status in (at(0), at(1), at(2, evaluation=first), at(3, evaluation=first), at(4, evaluation=first, state="away")):
         outlet.show(status)
     assert [status.seconds for status in written] == [0, 2, 4]
 

@@ -78,6 +78,7 @@ def test_a_signal_ends_it_with_its_reason(make):
     one.stop.set("SIGTERM")
     assert not one.goes_on()
     assert one.session.verdict == "stopped: SIGTERM"
+    assert (one.session.finished, one.session.last_state) == (False, State.AWAY)
 
 
 def test_the_steps_end_it(make):
@@ -90,6 +91,7 @@ def test_the_steps_end_it(make):
     assert one.session.rows_wanted == 0
     assert not one.goes_on()
     assert one.session.verdict == "all 17 steps are collected and learned from"
+    assert (one.session.finished, one.session.last_state) == (True, State.STOP)
 
 
 def test_steps_within_the_warm_up_teach_nothing_and_that_is_said(make):
@@ -221,8 +223,8 @@ def test_a_dead_child_is_a_problem_on_the_screen(make, monkeypatch, caplog):
 
 
 def test_the_last_figures_are_shown_and_the_terminal_left(make):
-    """With the newest view, and the state that it stopped."""
+    """With the newest view, and the state in which it leaves, also where nothing but an error ended it."""
     one = make()
     one.session.goes_on(dataclasses.replace(View(), received=7))
     one.session.finish()
-    assert (one.shown[-2].state, one.shown[-2].received, one.shown[-1]) == (State.STOP, 7, "left")
+    assert (one.shown[-2].state, one.shown[-2].received, one.shown[-1]) == (State.AWAY, 7, "left")

@@ -68,10 +68,12 @@ def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(first,
 
 
 def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join_by_themselves(first, shell, tap, free_address, eventually):
-    """Killed with -9, then stopped by SIGTERM (exit code 0, checkpoint saved): both times the actors take part in the next run."""
+    """Killed with -9, then stopped by SIGTERM (exit code 0, checkpoint saved): both times the actors take part in the next run,
+
+    also one that was told to end with its run: neither run had reached its goal."""
     tapped = tap(free_address)
     flags = ("--replay-ratio", 1, "--warmup", 200)
-    actors = [shell.actor(free_address, "--name", "direct"), shell.actor(tapped.address, "--name", "tapped")]
+    actors = [shell.actor(free_address, "--name", "direct", "--once"), shell.actor(tapped.address, "--name", "tapped")]
     first.listens().shows(counted("direct", "tapped"), within_s=10)
     first.process.kill()
 
