@@ -2,19 +2,22 @@
 
 `python bench/relay.py [--quick]` prints one JSON line. Throughput: from an actor's outbox in this process to rows in the replay of a
 learner in another, acknowledgements included; the broker is a third. Latency: one message at a time, from PUSH to PULL and from XPUB to
-SUB in this process, directly and around through the broker. On two cores three busy processes share what two have otherwise.
+SUB in this process, directly and around through the broker. On two cores three busy processes share what two have otherwise; so what a
+message costs the processors, in each process and with what the kernel does for it, is told too: it hardly depends on what else runs.
 """
 
+import os
 import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import _measure
+import psutil
 import zmq
 
 from actor.channel import Channel
@@ -44,25 +47,43 @@ def compare(rounds: int, seconds: float) -> dict[str, object]:
     with data_path.receiver(SHAPE) as process, sockets.context() as context, ExitStack() as stack:
         ports = data_path.Ports(*map(int, data_path.answer(process)))
         learner = Address("127.0.0.1", ports.experience, ports.feed)
-        addresses = {"direct": learner, "relayed": stack.enter_context(broker(learner))}
+        relay, around = stack.enter_context(broker(learner))
+        addresses = {"direct": learner, "relayed": around}
         links = {name: joined(context, address, name) for name, address in addresses.items()}
         arms = {name: partial(data_path.ours, process, link, block) for name, link in links.items()}
         fitting = {name: data_path.rate(partial(arm, 256), 256) for name, arm in arms.items()}  # also warms up
         counts = {name: max(64, int(seconds * per_second)) for name, per_second in fitting.items()}
         timed = {name: partial(data_path.rate, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}
         rates = _measure.interleave(timed, rounds)
+        processes = {"actor": os.getpid(), "broker": relay, "learner": process.pid}
+        costs = {name: cost(processes, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}
         for link in links.values():
             link.close("measured", 1.0)
-    return _measure.ratio(rates["relayed"], rates["direct"]) | {
-        f"{name}_per_second": round(statistics.median(rate)) for name, rate in rates.items()
-    }
+    return (
+        _measure.ratio(rates["relayed"], rates["direct"])
+        | {f"{name}_per_second": round(statistics.median(rate)) for name, rate in rates.items()}
+        | {"processor_us_per_message": costs}
+    )
+
+
+def cost(processes: Mapping[str, int], arm: Callable[[], object], count: int) -> dict[str, float]:
+    """Microseconds of a processor that one of so many messages takes, in each process."""
+    before = {name: processor_s(pid) for name, pid in processes.items()}
+    arm()
+    return {name: round(1e6 * (processor_s(pid) - before[name]) / count, 1) for name, pid in processes.items()}
+
+
+def processor_s(pid: int) -> float:
+    """What a process has used so far."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def latency(count: int) -> dict[str, object]:
     """Milliseconds that one message takes, directly and through a broker, and the difference."""
     with sockets.context() as context, ExitStack() as stack:
         address, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
-        around = stack.enter_context(broker(address))
+        _, around = stack.enter_context(broker(address))
         opened = [pull, feed]
         took: dict[str, Spread] = {}
         for name, where in (("direct", address), ("relayed", around)):
@@ -118,15 +139,15 @@ def joined(context: sockets.Context, address: Address, name: str) -> Link:
 
 
 @contextmanager
-def broker(learner: Address) -> Iterator[Address]:
-    """A broker in a process of its own."""
-    command = [sys.executable, "-m", "broker.main", str(learner), "--port", "0"]
+def broker(learner: Address, *flags: str) -> Iterator[tuple[int, Address]]:
+    """A broker in a process of its own: which, and where it listens."""
+    command = [sys.executable, "-m", "broker.main", str(learner), "--upstream-feed-port", str(learner.feed_port), "--port", "0", *flags]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        found = re.search(r"actor 127.0.0.1:(\d+) \(feed on port (\d+)\)", process.stderr.readline())
-        assert found is not None
         try:
-            yield Address("127.0.0.1", int(found[1]), int(found[2]))
+            lines = (re.search(r"actor 127.0.0.1:(\d+) \(feed on port (\d+)\)", line) for line in process.stderr)
+            experience, feed = next(filter(None, lines)).groups()
+            yield process.pid, Address("127.0.0.1", int(experience), int(feed))
         finally:
             process.terminate()
 

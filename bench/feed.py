@@ -1,0 +1,196 @@
+"""How long weights take to every subscriber, directly and through a broker, with keys and without; and a late joiner's time to weights.
+
+`python bench/feed.py [--quick]` prints one JSON line. A learner in another process, with its own network thread, publishes when it is told
+to. Versions of 1 and 10 MiB go to 1, 8 and 32 subscribers, all in this process: milliseconds from the word until the last of them has all
+of it. A late joiner is an actor's link: milliseconds from making its sockets until spec and weights are here, with the median, the worst
+of all, and how many came within 10 ms. All ways take turns.
+"""
+
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import _measure
+import numpy as np
+
+from actor.channel import Channel
+from actor.link import Link
+from bench import data_path
+from bench.relay import broker
+from common import keys, sockets, topics
+from common.address import Address
+from common.delivery import Inbox
+from common.keys import ClientKeys
+from common.membership import Roster, Snapshots
+from common.sockets import Socket
+from common.spec import Graph, Spec, Tensor
+from common.weights import Version, Weights, pack
+from learner.gate import Gate
+from learner.herald import Herald
+from learner.inlet import Inlet
+from learner.link import Link as LearnerLink
+
+MEBIBYTE = 1 << 20
+SIZES = {"1_MiB": MEBIBYTE, "10_MiB": 10 * MEBIBYTE}
+PATIENCE_MS = 20_000
+QUIET_MS = 50
+PROMISED_MS = 10.0  # for a late joiner's first mebibyte
+EDGE = "edge"  # the broker's own label
+
+Ways = dict[str, tuple[Address, ClientKeys | None]]
+
+
+def main() -> None:
+    """Measure both, or be the learner."""
+    if "--publish" in sys.argv:
+        publish(int(sys.argv[2]), sys.argv[3])
+        return
+    quick = "--quick" in sys.argv
+    counts, rounds, joins = ((1, 2), 2, 3) if quick else ((1, 8, 32), 5, 100)
+    figures: dict[str, object] = {}
+    for name, size in list(SIZES.items())[: 1 if quick else None]:
+        with ways(size) as (learners, found), sockets.context() as context:
+            published = {f"{count}": spread_out(context, learners, found, count, rounds) for count in counts}
+            figures[name] = {"subscribers": published, "late_joiner": late(context, found, joins if size == MEBIBYTE else joins // 4 + 1)}
+    _measure.report("feed", figures)
+
+
+# ---- what is measured
+
+
+def spread_out(
+    context: sockets.Context, learners: "dict[str, subprocess.Popen[str]]", found: Ways, count: int, rounds: int
+) -> dict[str, object]:
+    """Milliseconds until the last of so many has a new version, for each way."""
+    with ExitStack() as stack:
+        arms = {}
+        for way, (address, pair) in found.items():
+            listeners = [stack.enter_context(listener(context, address, pair)) for _ in range(count)]
+            settle(learners[way], listeners)
+            arms[way] = partial(version, learners[way], listeners)
+        taken = _measure.interleave(arms, rounds)
+    return {way: _measure.spread([1000 * seconds for seconds in values], 1) for way, values in taken.items()}
+
+
+def version(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> float:
+    """Seconds from the word to publish until everybody has it."""
+    start = time.perf_counter()
+    data_path.ask(learner, "publish", 1)
+    for listener in listeners:
+        if not listener.poll(PATIENCE_MS):
+            raise RuntimeError("a version did not come")
+        listener.recv_multipart(copy=False)
+    return time.perf_counter() - start
+
+
+def late(context: sockets.Context, found: Ways, joins: int) -> dict[str, object]:
+    """How long an actor that comes to a learner at work waits for what it needs."""
+    taken = _measure.interleave({way: partial(join, context, *where) for way, where in found.items()}, joins)
+    return {
+        way: {
+            "median_ms": round(statistics.median(values), 2),
+            "worst_ms": round(max(values), 2),
+            f"within_{PROMISED_MS:g}_ms": round(sum(value <= PROMISED_MS for value in values) / len(values), 3),
+            "joins": len(values),
+        }
+        for way, values in taken.items()
+    }
+
+
+def join(context: sockets.Context, address: Address, pair: ClientKeys | None) -> float:
+    """Milliseconds from making the sockets of an actor until it could act."""
+    name = keys.full_name(pair, f"late-{secrets.randbits(32)}")
+    start = time.perf_counter()
+    link = Link(context, address, Channel("default", name, 1), keys=pair)
+    while link.channel.ready is None:
+        link.pump(0.1)
+    taken = 1000 * (time.perf_counter() - start)
+    link.close("measured", 0.0)
+    return taken
+
+
+@contextmanager
+def listener(context: sockets.Context, address: Address, pair: ClientKeys | None) -> Iterator[Socket]:
+    """One who takes every version."""
+    with sockets.feed_subscriber(context, address, [topics.weights("default")], keys=pair) as socket:
+        yield socket
+
+
+def settle(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> None:
+    """Publish until everybody hears it, then wait until nothing is under way."""
+    while any(not listener.poll(500) for listener in listeners):
+        data_path.ask(learner, "publish", 1)
+    while any(listener.poll(QUIET_MS) and listener.recv_multipart(copy=False) for listener in listeners):
+        pass
+
+
+# ---- who takes part
+
+
+@contextmanager
+def ways(size: int) -> "Iterator[tuple[dict[str, subprocess.Popen[str]], Ways]]":
+    """Four learners, two of them behind a broker, two with keys: whom to tell to publish, and where to listen."""
+    learners, found = {}, {}
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        folder = Path(temporary) / "keys"
+        keys.make(folder, EDGE, keys.BROKER)
+        pair = keys.client_keys(folder)
+        flags = ("--keys", str(folder), "--upstream-keys", str(folder / f"{EDGE}.key"))
+        for relayed, guarded in product((False, True), repeat=2):
+            way = f"{'relayed' if relayed else 'direct'}{'_with_keys' if guarded else ''}"
+            learners[way] = stack.enter_context(learning(size, str(folder) if guarded else ""))
+            address = Address("127.0.0.1", *map(int, data_path.answer(learners[way])))
+            if relayed:
+                _, address = stack.enter_context(broker(address, *(flags if guarded else ())))
+            found[way] = address, pair if guarded else None
+        yield learners, found
+
+
+@contextmanager
+def learning(size: int, folder: str) -> "Iterator[subprocess.Popen[str]]":
+    """A learner's process."""
+    command = [sys.executable, __file__, "--publish", str(size), folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        try:
+            yield process
+        finally:
+            process.stdin.close()
+
+
+def publish(size: int, folder: str) -> None:
+    """A learner whose weights are so large; each line of standard input is a new version."""
+    spec = spec_of(size)
+    arrays = {tensor.name: np.zeros(tensor.shape, tensor.dtype) for tensor in spec.graph.weights}
+    weights = Weights(spec.run, spec.policy, Version(1, 1), 0, 0, spec.graph.weights, pack(spec.graph.weights, arrays))
+    snapshots = Snapshots()
+    gate = Gate(spec, Inbox(1), Roster(), snapshots)
+    herald = Herald(spec, secrets.randbits(63), 1, gate, snapshots)
+    pair = keys.server_keys(Path(folder)) if folder else None
+    with sockets.context() as context:
+        link = LearnerLink(context, Address("127.0.0.1", 0, 0), gate, herald, Inlet(), size, pair)
+        link.start()
+        link.publish(weights)
+        print(link.address.port, link.address.feed_port, flush=True)
+        for number, _ in enumerate(sys.stdin, start=2):
+            link.publish(replace(weights, version=Version(1, number)))
+        link.close()
+
+
+def spec_of(size: int) -> Spec:
+    """A spec whose acting graph has so many bytes of weights, in ten tensors."""
+    tensors = tuple(Tensor(f"layer-{number}", "float32", (size // 40,)) for number in range(10))
+    return replace(data_path.spec_of(data_path.SHAPES["1_KiB"]), graph=Graph(b"", (), (), tensors))
+
+
+if __name__ == "__main__":
+    main()
