@@ -49,6 +49,7 @@ network: env  ## cuts of 30 s, lossy wires and resets between hosts that are net
 
 chaos: env  ## half an hour: 200 kills of everybody, crashes at every call to the disk, learning with faults
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish
+	@$(BIN)/python tests/system/chaos/relay.py --publish
 	@$(BIN)/python tests/system/chaos/sweep.py --publish
 	@$(BIN)/python tests/system/chaos/solve.py --publish
 	@$(BIN)/python docs/write.py

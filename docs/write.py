@@ -50,6 +50,21 @@ def chaos(found: Results) -> str:
     )
 
 
+def relay(found: Results) -> str:
+    """One broker, killed again and again."""
+    back = found["back_s"]
+    return "\n".join(
+        [
+            f"**A broker killed** every {found['every_s']:g} s for {found['seconds']:g} s, {found['actors']} actors behind it under load: "
+            f"after {found['kills']} kills everybody counted again within {back['worst']} s (median {back['median']} s). Of "
+            f"{found['acknowledged']} acknowledged parcels {found['lost']} were lost, "
+            f"{found['duplicated']} duplicated, {found['changed']} changed.",
+            source(found),
+            "",
+        ]
+    )
+
+
 def measured(found: Results) -> list[tuple[str, dict[str, float]]]:
     """The recoveries that were measured."""
     return [(role, spread) for role, spread in found["recovery_s"].items() if spread["trials"]]
@@ -122,7 +137,14 @@ def source(found: Results) -> str:
     return f"`{found['command']}`, {found['date']}, {found['cores']} cores."
 
 
-PARTS: dict[str, Callable[[Results], str]] = {"chaos": chaos, "sweep": sweep, "solve": solve, "network": network, "soak": soak}
+PARTS: dict[str, Callable[[Results], str]] = {
+    "chaos": chaos,
+    "relay": relay,
+    "sweep": sweep,
+    "solve": solve,
+    "network": network,
+    "soak": soak,
+}
 
 if __name__ == "__main__":
     main()
