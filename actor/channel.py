@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from common import topics, wire
 from common.delivery import Frame, Outbox, WhenFull
-from common.errors import Refused
+from common.errors import NoLearner, Refused
 from common.log import once_every
 from common.membership import Action, Membership, Verdict
 from common.messages import Announcement, Beacon, Bye, Hello, Problem, Report, State
@@ -58,6 +58,7 @@ class Channel:
         self.private: bytes | None = None  # the topic that is to be subscribed now
         self.counters: dict[str, float] = {}
         self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
+        self._stranger: Refused | None = None  # the first one that was heard speaks another version
         self.membership = Membership(lambda: secrets.randbits(63))
         self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=secrets.randbits(63), capacity=waiting_bytes, when_full=when_full)
         self._format: ParcelFormat | None = None
@@ -97,6 +98,8 @@ class Channel:
             elif isinstance(message, Announcement) and topic == self.private:
                 self._hear_snapshot(message, now)
         except Refused as refusal:
+            if refusal.reason == "protocol" and not self.membership.run:
+                self._stranger = refusal
             log.warning("a message of the learner is refused: %s", refusal, extra=once_every(10))
 
     def _hear_beacon(self, beacon: Beacon, now: float) -> None:
@@ -164,7 +167,9 @@ class Channel:
     # ---- saying
 
     def due(self, now: float) -> Action:
-        """What the link has to do about its sockets, after it has read its feed to the end."""
+        """What the link has to do about its sockets, after it has read its feed to the end. Raises where nobody there is understood."""
+        if self._stranger is not None and not self.membership.run:
+            raise NoLearner(f"the learner is not understood: {self._stranger.detail}") from self._stranger
         if self.joined is not None and now - self._report_at >= REPORT_S:
             self._report_at = now
             self._report()

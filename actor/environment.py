@@ -14,7 +14,7 @@ from actor.seats import Leaf, Seats, Translation
 from actor.worlds import Failures, ListSeats, VectorSeats
 from common.errors import ConfigurationError
 from common.names import NAME
-from common.spec import Space, Spec, World
+from common.spec import Space, Spec, World, column_name
 
 Environment = Any  # gymnasium.Env is generic over what nobody here knows
 
@@ -222,10 +222,13 @@ def _require_agreement(spec: Spec | None, translation: Translation) -> None:
     if spec is None:
         return
     here = {leaf.key: leaf.space for leaf in translation.leaves}
-    for what, told, found in (("sees", spec.observation, here), ("takes", spec.action, translation.action)):
-        if told != found:
+    there = {"actions": spec.action} | {column_name(key): space for key, space in spec.observation.items()}
+    found = {"actions": translation.action} | {column_name(key): space for key, space in here.items()}
+    for name in sorted(there.keys() | found.keys()):
+        if there.get(name) != found.get(name):
             raise ConfigurationError(
-                f"{spec.world.environment} {what} {found} here and {told} where the learner is: install the same versions of what it needs"
+                f"{spec.world.environment} has other {name} here: {found.get(name, 'none')}, and where the learner is "
+                f"{there.get(name, 'none')}. Install the same versions of what it needs"
             )
 
 

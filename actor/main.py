@@ -11,7 +11,8 @@ from actor.config import ActorConfig
 from common import config, lifecycle
 from common import log as logs
 from common.config import Loaded
-from common.lifecycle import INTERRUPTED, Stop, Watchdog
+from common.exits import Exit
+from common.lifecycle import Stop, Watchdog
 from common.names import default_name
 from common.terminal import unblocked
 
@@ -65,7 +66,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
             link.pump()
             watchdog.close()
             link.close(stop.reason, GRACE_S)
-    logger.log(logging.INFO if stop.exit_code in (0, INTERRUPTED) else logging.WARNING, "ended: %s", stop.reason)
+    logger.log(logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING, "ended: %s", stop.reason)
     return stop.exit_code
 
 

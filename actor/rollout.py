@@ -11,7 +11,8 @@ from actor.link import Link
 from actor.seats import Seats
 from actor.worker import Means, Place
 from common.errors import ConfigurationError, PolicyTooOld
-from common.lifecycle import NOBODY, Stop, Watchdog
+from common.exits import Exit
+from common.lifecycle import Stop, Watchdog
 from common.log import Who
 from common.messages import State
 from common.trajectory import Parcel
@@ -140,7 +141,7 @@ class Rollout:
         self._require_fresh(now)
         if self._contact.lost(self._channel.membership.sends(now), now):
             # Whoever plays for one run only may have missed its end.
-            self._stop.set(f"nobody answers at {self._link.address}", 0 if self._once else NOBODY)
+            self._stop.set(f"nobody answers at {self._link.address}", 0 if self._once else Exit.NOBODY)
 
     def _require_fresh(self, now: float) -> None:
         """End where the policy in use is known to be too old, and every snapshot that was asked for failed to bring a newer one."""

@@ -13,12 +13,7 @@ from types import FrameType
 from typing import TextIO
 
 from common.errors import ConfigurationError, FarflungError
-
-INTERRUPTED = 130
-HUNG = 75
-NOBODY = 69  # nobody answers, or no longer
-UNHEARD = 128 + signal.SIGPIPE  # whoever read our output has gone
-UNEXPECTED = FarflungError.exit_code
+from common.exits import Exit
 
 
 class Stop:
@@ -66,7 +61,7 @@ def signals(stop: Stop) -> Iterator[None]:
         if stop:
             os._exit(128 + number)
         # A supervisor that asked for the end got what it wanted; a shell should not go on after Ctrl-C.
-        stop.set(signal.Signals(number).name, INTERRUPTED if number == signal.SIGINT else 0)
+        stop.set(signal.Signals(number).name, Exit.INTERRUPTED if number == signal.SIGINT else 0)
 
     with _handled({signal.SIGINT: handle, signal.SIGTERM: handle}):
         yield
@@ -105,7 +100,7 @@ def stop_when_closed(stop: Stop, descriptor: int, grace_s: float = 15.0) -> None
                 pass
         stop.set("standard input closed")
         threading.Event().wait(grace_s)
-        os._exit(HUNG)
+        os._exit(Exit.AGAIN)
 
     threading.Thread(target=watch, name="standard input", daemon=True).start()
 
@@ -119,7 +114,7 @@ def main_guard(program: str, function: Callable[[], int], stream: TextIO | None 
         return code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere, in silence
-        return UNHEARD
+        return Exit.UNHEARD
     except FarflungError as error:
         stream.write(f"{program}: {error}\n")
         return error.exit_code
@@ -127,10 +122,10 @@ def main_guard(program: str, function: Callable[[], int], stream: TextIO | None 
         stream.write(f"{program}: the package {error.name} is not installed here: pip install 'farflung[{program}]'\n")
         return ConfigurationError.exit_code
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except Exception:
         stream.write(f"{program}: this should not have happened; please report it\n{traceback.format_exc()}")
-        return UNEXPECTED
+        return Exit.SOFTWARE
 
 
 class Watchdog:
@@ -188,4 +183,4 @@ class Watchdog:
         sys.stderr.write(f"{self._what} has taken longer than {self._timeout_s:g} s; the process ends. What its threads were doing:\n")
         sys.stderr.flush()
         faulthandler.dump_traceback(all_threads=True)
-        os._exit(HUNG)
+        os._exit(Exit.AGAIN)

@@ -11,7 +11,7 @@ import zmq
 
 from common import handshake, sockets
 from common.address import Address
-from common.errors import NotAllowed
+from common.errors import FarflungError, NoLearner, NotAllowed
 from common.handshake import Outcome
 from common.keys import ClientKeys
 
@@ -23,32 +23,61 @@ SAY_S = 30.0  # between two equal sentences
 CONNECT_S = 1.0
 SIGNATURE = b"\xff" + bytes(8) + b"\x7f"  # of ZMTP; with the version after it, the other side says by which mechanism it knows its peers
 MAJOR = b"\x03"
+MUTE = b"?"  # instead of a greeting that does not come
 GREETING, MECHANISM = 64, slice(12, 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found. `final`: somebody's keys are wrong, and waiting cures nothing. `welcome`: we would be let in."""
+    """What was found. `final`: waiting cures nothing, by default since somebody's keys are wrong. `welcome`: we would be let in."""
 
     text: str
     final: bool = False
+    error: type[FarflungError] = NotAllowed
     welcome: bool = False
 
 
 def diagnose(address: Address, keys: ClientKeys | None) -> Finding:
     """Dial both ports and see, within a few seconds. An address that was not there a moment ago may be now."""
+    half, greeting = False, b""
     try:
-        socket.create_connection((address.host, address.port), CONNECT_S).close()
-        greeting = _greeting(address.host, address.feed_port)
+        for port in (address.port, address.feed_port):
+            greeting = _greeting(address.host, port)
+            if not _is_ours(greeting):
+                return _strange(address, port, greeting)
+            half = True
     except socket.gaierror:
-        return Finding(f"the name {address.host} does not resolve")
+        return Finding(f"the name {address.host} does not resolve: is it spelt right, and known on this network?")
     except OSError as error:
-        return Finding(f"nobody listens at {address} with its feed on port {address.feed_port} ({error.strerror or error})")
-    if not greeting:
-        return Finding(f"whatever listens on port {address.feed_port} of {address.host} hangs up: is the learner behind it not there yet?")
-    if len(greeting) < GREETING or greeting[:1] != SIGNATURE[:1] or greeting[9:10] != SIGNATURE[9:]:
-        return Finding(f"what listens on port {address.feed_port} of {address.host} is no learner: is the port right?")
+        return _closed(address, error.strerror or str(error), half)
     return _compare(address, keys, greeting[MECHANISM].rstrip(b"\0") == b"CURVE")
+
+
+def _is_ours(greeting: bytes) -> bool:
+    """Whether somebody speaks ZMTP."""
+    return len(greeting) == GREETING and greeting[:1] == SIGNATURE[:1] and greeting[9:10] == SIGNATURE[9:]
+
+
+def _strange(address: Address, port: int, greeting: bytes) -> Finding:
+    """Whoever listens on a port does not speak as ours do."""
+    where = f"listens on port {port} of {address.host}"
+    if not greeting:
+        return Finding(f"whatever {where} hangs up: is the learner behind it not there yet?")
+    if greeting == MUTE:
+        return Finding(f"what {where} says nothing: is the port right, or was the learner stopped?")
+    return Finding(f"what {where} is no learner: is the port right?", final=True, error=NoLearner)
+
+
+def _closed(address: Address, reason: str, half: bool) -> Finding:
+    """Nobody listens on one port; `half`: on the first one somebody does."""
+    if not half:
+        return Finding(
+            f"nobody listens at {address}, with its feed on port {address.feed_port} ({reason}): start a learner there, or name where it is"
+        )
+    return Finding(
+        f"somebody listens at {address}, but nobody on port {address.feed_port}, where its feed would be ({reason}): "
+        "give the port for experience, which is the lower one unless the learner says otherwise, or name the feed's with --feed-port"
+    )
 
 
 def _compare(address: Address, keys: ClientKeys | None, guarded: bool) -> Finding:
@@ -89,7 +118,7 @@ def _greeting(host: str, port: int) -> bytes:
                     break
                 received += more
         except TimeoutError:
-            return received or b"?"  # it listens, and has no greeting
+            return received or MUTE  # it listens, and has no greeting
         except ConnectionError:
             return received  # it hung up
         return received
@@ -109,7 +138,7 @@ class Silence:
     def look(self, silence_s: float, known: bool, now: float) -> bool:
         """To be called now and then. True: the sockets are to be made anew, since we were turned away and would now be let in.
 
-        Raises `NotAllowed` where keys are wrong from the beginning; somebody who is `known` waits, and is let in again some day.
+        Raises where keys are wrong or there is no learner from the beginning; somebody who is `known` waits, and is let in again some day.
         """
         if silence_s < WORRY_S:
             self._said, self._barred = "", False
@@ -133,7 +162,7 @@ class Silence:
             barred, self._barred = self._barred, False
             return barred
         if finding.final and not known:
-            raise NotAllowed(finding.text)
+            raise finding.error(finding.text)
         self._barred |= finding.final  # a socket that was turned away never tries again
         if finding.text != self._said or now >= self._say_at:
             self._said, self._say_at = finding.text, now + SAY_S

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 from common.errors import FarflungError
+from common.exits import Exit
 from common.membership import RosterState
 from learner import checkpoint
 from learner.checkpoint import Checkpoint
@@ -29,7 +30,7 @@ FINAL_S = 60.0  # for the last checkpoint; a supervisor may be less patient
 class CheckpointFailure(FarflungError):
     """The disk did not take a checkpoint: what it says of the journal beside it cannot be trusted either."""
 
-    exit_code = 74
+    exit_code = Exit.DISK
 
 
 class Saver:

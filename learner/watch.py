@@ -5,6 +5,7 @@ from typing import TextIO
 
 from common.address import Address
 from common.errors import FarflungError, NotAllowed, Refused
+from common.exits import Exit
 from common.keys import ClientKeys
 from common.messages import State, Telemetry
 from common.silence import Finding, diagnose
@@ -22,7 +23,7 @@ STALLED_S = 60.0  # without a step or an update a running learner is stuck, or n
 class Unhealthy(FarflungError):
     """No learner answers, or one that makes no progress: what a health check wants to know."""
 
-    exit_code = 1
+    exit_code = Exit.UNHEALTHY
 
 
 def watch(

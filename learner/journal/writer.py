@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import ConfigurationError, FarflungError
+from common.exits import Exit
 from common.trajectory import Parcel
 from common.weights import Weights
 from common.wire import Envelope
@@ -35,7 +36,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class JournalFailure(FarflungError):
     """The disk did not do what it was asked for: nothing can be promised any more."""
 
-    exit_code = 74
+    exit_code = Exit.DISK
 
 
 class Entry(NamedTuple):

@@ -142,9 +142,9 @@ def test_a_world_with_other_spaces_than_the_learners_is_refused(worlds: ModuleTy
     """Two machines with two versions of an environment do not mix."""
     spec = spec_of(World("CartPole-v1"))
     assert len(seated(spec.world, 2, spec=spec)) == 2
-    with pytest.raises(ConfigurationError, match=r"sees .* here and"):
+    with pytest.raises(ConfigurationError, match="has other observations here"):
         seated(spec.world, spec=replace(spec, observation={"": Space("box", "float32", (5,))}))
-    with pytest.raises(ConfigurationError, match=r"takes .* here and"):
+    with pytest.raises(ConfigurationError, match="has other actions here"):
         seated(spec.world, spec=replace(spec, action=Space("discrete", "int64", (), (3,))), vector=True)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from common import lifecycle
 from common.errors import Refused, UsageError
+from common.exits import Exit
 from common.lifecycle import Stop, Watchdog, interruptible, main_guard, signals, stop_when_closed
 
 
@@ -149,7 +150,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     os.close(readable)
     ended = subprocess.run([sys.executable, "-c", script], stdout=writable, stderr=subprocess.PIPE, check=False, timeout=20)
     os.close(writable)
-    assert (ended.returncode, ended.stderr) == (lifecycle.UNHEARD, b"")
+    assert (ended.returncode, ended.stderr) == (Exit.UNHEARD, b"")
 
 
 def test_a_step_that_hangs_ends_the_process(exits: Exits, capfd: pytest.CaptureFixture[str]) -> None:

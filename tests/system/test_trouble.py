@@ -80,6 +80,15 @@ def test_another_version_of_the_world_is_refused_in_a_sentence(learner, troubled
     actor = troubled["differ"]
     assert actor.ended() == 78
     assert "Traceback" not in actor.said
-    assert "install the same versions" in actor.said.splitlines()[-1]
+    assert "has other observations here" in actor.said.splitlines()[-1]
+    assert "Install the same versions" in actor.said.splitlines()[-1]
     learner.says("differ reports: ended")
     learner.learns_on()
+
+
+def test_an_environment_that_nobody_registered_is_named(learner, shell):
+    """With the flag that registers it, which this actor was not given; exit code 78."""
+    actor = shell.actor(learner.address)
+    assert actor.ended() == 78
+    assert "no environment is registered as 'habitats/Moody-v0'" in actor.said.splitlines()[-1]
+    assert "--import PACKAGE" in actor.said.splitlines()[-1]

@@ -1,0 +1,132 @@
+"""Every way to get an address, an environment or a port wrong: each is named with its cure, and has its exit code."""
+
+import signal
+import socket
+import threading
+import time
+
+import pytest
+import zmq
+
+from common import sockets, topics, wire
+from common.address import Address
+from common.exits import Exit
+from common.messages import Bye
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+
+NAMED_WITHIN_S = 5.0  # from the first look at the address
+SLACK_S = 5.0  # for a machine with other things to do: programs start slowly there
+BANNER = b"SSH-2.0-OpenSSH_9.2p1\r\n" + b"x" * 100
+
+
+@pytest.fixture
+def answering():
+    """Opens a port where whoever dials is told this, and then hung up on."""
+    servers = []
+
+    def listen(words):
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+
+        def answer():
+            try:
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.sendall(words)
+                        connection.recv(1)  # whoever hangs up with unread words in hand takes its own back
+            except OSError:
+                return  # the test is over, or whoever dialled is in a hurry
+
+        threading.Thread(target=answer, daemon=True).start()
+        return server.getsockname()[1]
+
+    yield listen
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def foreigner(context):
+    """A learner of another release: every second it says something in another version of the protocol."""
+    address, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+    frame = bytearray(wire.encode(Bye("run-1", "default", "box", 1, 1, "")))
+    frame[2] = 9
+    closing = threading.Event()
+
+    def speak():
+        while not closing.wait(0.2):
+            while feed.poll(0):
+                word = feed.recv()
+                feed.set(zmq.SUBSCRIBE if word[:1] == b"\x01" else zmq.UNSUBSCRIBE, word[1:])
+            feed.send_multipart((topics.beacon("default"), bytes(frame)))
+        pull.close(linger=0)
+        feed.close(linger=0)
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    yield address
+    closing.set()
+    thread.join()
+
+
+def nowhere():
+    """A port that nobody listens on, below those that the kernel gives away."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_whoever_waits_says_for_what(shared, shell, free_address, context):
+    """A learner may come yet, a name may be known later: these wait, and name the cause and the cure within seconds."""
+    waiting = {
+        f"nobody listens at {free_address},.*: start a learner there": shell.actor(free_address),
+        r"the name nowhere\.invalid does not resolve: is it spelt right": shell.start("actor", "nowhere.invalid"),
+        f"nobody on port {shared.address.feed_port + 1}, .*--feed-port": shell.start("actor", f"127.0.0.1:{shared.address.feed_port}"),
+        f"nobody listens at {free_address}, with its feed on port {free_address.feed_port}": shell.start(
+            "broker", free_address, "--port", 0
+        ),
+    }
+    began = time.monotonic()
+    for pattern, program in waiting.items():
+        program.says(pattern, NAMED_WITHIN_S + SLACK_S)
+        assert program.running
+    print(f"all named after {time.monotonic() - began:.1f} s")
+    for program in waiting.values():
+        program.send(signal.SIGTERM)
+        assert program.ended() == 0
+
+
+def test_what_is_no_learner_ends_an_actor(shell, answering, foreigner):
+    """Waiting would cure nothing. A port that hangs up may be a tunnel whose other end comes yet: that is waited for."""
+    babbling, closing = answering(BANNER), answering(b"")
+    ends = {
+        f"what listens on port {babbling} of 127.0.0.1 is no learner": shell.actor(Address("127.0.0.1", babbling, nowhere())),
+        "speaks 1: use the same release on both": shell.actor(foreigner),
+    }
+    tunnel = shell.actor(Address("127.0.0.1", closing, nowhere()))
+    for sentence, actor in ends.items():
+        assert actor.ended(NAMED_WITHIN_S + SLACK_S) == Exit.PROTOCOL, actor.said
+        assert sentence in actor.said.splitlines()[-1]
+        assert "Traceback" not in actor.said
+    tunnel.says(f"port {closing} of 127.0.0.1 hangs up: is the learner behind it not there yet")
+    tunnel.send(signal.SIGTERM)
+    assert tunnel.ended() == 0
+
+
+def test_an_environment_that_is_not_allowed_here_ends_an_actor(shared, shell):
+    """By --allow-env, which may be given several times. Nothing of it is made."""
+    actor = shell.actor(shared.address, "--allow-env", "Pendulum-v1", "--allow-env", "Acrobot-v1")
+    assert actor.ended() == Exit.CONFIGURATION
+    assert "asks for CartPole-v1, which --allow-env does not name here" in actor.said.splitlines()[-1]
+
+
+@pytest.mark.parametrize("role", ["learner", "broker"])
+def test_a_port_in_use_is_named(shared, shell, role):
+    """With the flag that takes another one."""
+    words = ("127.0.0.1:9",) if role == "broker" else ("--run-dir", shell.folder / "runs")
+    program = shell.start(role, *words, "--port", shared.address.port)
+    assert program.ended() == Exit.CONFIGURATION
+    assert f":{shared.address.port}: Address already in use" in program.said.splitlines()[-1]
+    assert "--port takes another" in program.said.splitlines()[-1]
