@@ -1,5 +1,6 @@
 """What a learner shows of itself, put together from training, the network thread and the clock."""
 
+import re
 from collections import Counter, deque
 from dataclasses import replace
 
@@ -22,19 +23,18 @@ class Waits:
         self._sentences: deque[str] = deque(maxlen=LATELY)
 
     def look(self, sentence: str) -> str:
-        """Take what is said now; gives the sentence of the side that waited most, and how often it did where that was not always."""
+        """Take what is said now; gives who waited most, and how often where that was not always."""
         self._sentences.append(sentence)
-        sides = Counter(_side(said) for said in self._sentences)
-        side, times = max(((side, times) for side, times in sides.items() if side), key=lambda found: found[1], default=("", 0))
-        if not side:
+        sides = Counter(_side(said) for said in self._sentences if said)
+        if not sides:
             return ""
-        share = round(100 * times / len(self._sentences))
-        newest = next(said for said in reversed(self._sentences) if _side(said) == side)
-        return newest if share == 100 else f"{newest} ({share} % of the time)"
+        (side, times) = sides.most_common(1)[0]
+        return sentence if times == len(self._sentences) else f"{side} ({100 * times // len(self._sentences)} % of the time)"
 
 
 def _side(sentence: str) -> str:
-    return sentence.partition(" ")[0]
+    """Who waits for what, without how many."""
+    return re.sub(r"for [0-9]+ more rows.*", "for rows", sentence)
 
 
 class Overview:

@@ -24,9 +24,11 @@ class Pacing:
     tolerance: float = 0.0  # samples that collection may be ahead; 0: twice the least that works
     rows: int = 0
     samples: int = 0
+    usual: float = 0.0  # rows of a parcel, as they come: an actor elsewhere may have more environments than was foreseen
 
     def __post_init__(self) -> None:
         """Refuse what could never hold."""
+        self.usual = self.usual or float(self.parcel)
         if not self.ratio > 0:
             raise ConfigurationError(
                 f"a replay ratio of {self.ratio:g} never learns: it counts samples per row and must be above 0 (inf: nobody waits)"
@@ -40,8 +42,9 @@ class Pacing:
             )
 
     def inserted(self, rows: int) -> None:
-        """Count rows that came into the replay."""
+        """Count rows that came into the replay, those of a parcel."""
         self.rows += rows
+        self.usual += (rows - self.usual) / 16
 
     def sampled(self, samples: int) -> None:
         """Count samples that an update drew."""
@@ -88,4 +91,4 @@ class Pacing:
         """Which side waits, and for what; empty while neither must."""
         if not self.may_update:
             return f"updates wait for {self.missing} more rows" + ("" if self.samples else " to start with")
-        return "collection waits for updates" if self.room < self.parcel else ""
+        return "collection waits for updates" if self.room < self.usual else ""

@@ -55,7 +55,14 @@ def test_who_waits_is_said_of_the_last_seconds(overview, training):
         pacing.rows = rows[side]
         said = overview.status(View(), 0.0).waiting
     assert said == "collection waits for updates (65 % of the time)"
-    for _ in range(17):
+    pacing.rows = 17
+    assert overview.status(View(), 0.0).waiting == "collection waits for updates (65 % of the time)"
+    for _ in range(16):
+        pacing.rows = 16
+        said = overview.status(View(), 0.0).waiting
+    assert said == "updates wait for rows (85 % of the time)"
+    for _ in range(20):
+        pacing.rows = 24
         said = overview.status(View(), 0.0).waiting
     assert said == ""
 

@@ -50,6 +50,16 @@ def test_reasons_name_the_side_that_waits() -> None:
     assert pacing.reason == "updates wait for 12 more rows"
 
 
+def test_collection_waits_where_parcels_are_larger_than_was_foreseen() -> None:
+    """An actor elsewhere brings 512 rows at once, and 64 were foreseen: with room for 100 the next of its parcels is held back."""
+    pacing = make(tolerance=8 * 5600, warmup=0)
+    for _ in range(100):
+        pacing.inserted(512)
+        pacing.sampled(512 * 8)
+    pacing.inserted(5500)
+    assert (pacing.room, pacing.may_insert(512), pacing.reason) == (100, False, "collection waits for updates")
+
+
 def test_an_automatic_tolerance_is_twice_the_least() -> None:
     """128 + 8 x 64 samples is the least that works, and there is no waiting for the last parcel at twice that."""
     assert make().tolerance == 2 * (128 + 8 * 64)
@@ -116,4 +126,4 @@ def test_l8_the_ratio_is_held_both_ways_and_nobody_blocks(
         assert pacing.samples <= ratio * max(0, pacing.rows - warmup)
         assert pacing.ahead <= pacing.tolerance * (1 + 1e-9)
         assert (pacing.missing > 0) == (not pacing.may_update)
-        assert bool(pacing.reason) == (not pacing.may_update or pacing.room < parcel)
+        assert bool(pacing.reason) == (not pacing.may_update or pacing.room < pacing.usual)
