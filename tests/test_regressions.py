@@ -456,7 +456,7 @@ def test_l9_nobody_waits_busily():
     assert callers("time.sleep", "sleep") == set()
     before = time.thread_time()
     Inlet().wait(0.2)
-    assert time.thread_time() - before < 0.1
+    assert time.thread_time() - before < 0.01  # on a busy machine a loop would not get much more
 
 
 def test_l10_nothing_is_dropped_silently(side, stand_ins, quick, tmp_path):
