@@ -24,7 +24,7 @@ run: env  ## solve CartPole-v1 with a learner and two local actors
 
 test: env  ## all tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not containers'
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'system and not long'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m 'system and not long'
 
 fast: env  ## the tests that take no time, with coverage
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term --cov-fail-under=90

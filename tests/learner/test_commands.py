@@ -12,10 +12,12 @@ from learner.watch import Unhealthy
 def test_status_asks_the_address_it_is_given(monkeypatch):
     """Host, port and feed port reach the watcher, and progress is exit code 0."""
     asked = []
-    monkeypatch.setattr(watch, "watch", lambda context, address, stream, as_json, keys: asked.append((address, as_json)))
-    assert commands.status("box:7000", feed_port=7005, json=True) == 0
-    ((address, as_json),) = asked
-    assert (address.host, address.port, address.feed_port, as_json) == ("box", 7000, 7005, True)
+    monkeypatch.setattr(
+        watch, "watch", lambda context, address, stream, as_json, keys, stalled_s: asked.append((address, as_json, stalled_s))
+    )
+    assert commands.status("box:7000", feed_port=7005, json=True, stalled_after=7) == 0
+    ((address, as_json, stalled_s),) = asked
+    assert (address.host, address.port, address.feed_port, as_json, stalled_s) == ("box", 7000, 7005, True, 7)
 
 
 def test_no_progress_is_exit_code_1(monkeypatch):
