@@ -48,17 +48,13 @@ def test_audit_hands_on_what_is_asked(monkeypatch, tmp_path):
     assert commands.audit(tmp_path, against=(tmp_path / "a",), actor="box-1") == (tmp_path, (tmp_path / "a",), "box-1", True)
 
 
-def test_a_run_resumed_by_its_folder_brings_its_settings():
+def test_a_run_resumed_by_its_folder_brings_its_settings(tmp_path):
     """Unless a file is named; `auto`, a subcommand and a fresh start bring none."""
     from learner.main import with_own_settings
 
-    assert with_own_settings(["--resume", "runs/one", "--port", "0"]) == [
-        "--resume",
-        "runs/one",
-        "--port",
-        "0",
-        "--config",
-        "runs/one/config.toml",
-    ]
+    settings = tmp_path / "config.toml"
+    settings.touch()
+    words = ["--resume", str(tmp_path), "--port", "0"]
+    assert with_own_settings(words) == [*words, "--config", str(settings)]
     for words in ([], ["--resume", "auto"], ["status"], ["--resume", "runs/one", "--config", "mine.toml"]):
         assert with_own_settings(words) == words
