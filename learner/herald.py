@@ -42,6 +42,7 @@ class Herald:
         """The newest version, from now on."""
         self.newest = weights.version
         self._frame = wire.encode_weights(weights)
+        self._snapshots.fit(len(self._frame))
         self._queue.append((topics.weights(self._spec.policy), self._frame))
 
     def tell(self, document: str) -> None:

@@ -389,6 +389,16 @@ def test_snapshots_are_given_in_order_two_at_a_time() -> None:
     assert (snapshots.next(0.1), snapshots.next(0.1)) == (topic("c"), None)
 
 
+@pytest.mark.parametrize(("message_bytes", "at_once"), [(1000, 32), (1 << 20, 32), (10 << 20, 3), (100 << 20, 2)])
+def test_small_snapshots_are_under_way_to_many(message_bytes: int, at_once: int) -> None:
+    """32 MiB of them, but at most 32 and at least two."""
+    snapshots = Snapshots()
+    snapshots.fit(message_bytes)
+    for number in range(40):
+        assert snapshots.ask(f"z/default/box-{number}/1/1")
+    assert sum(snapshots.next(0.0) is not None for _ in range(40)) == at_once
+
+
 def test_an_unconfirmed_snapshot_counts_for_two_seconds() -> None:
     """Then its asker is on its own: it asks again."""
     snapshots = Snapshots()

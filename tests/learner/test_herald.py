@@ -108,8 +108,9 @@ def test_who_asks_for_the_spec_gets_it(side):
     assert (announcement.spec, announcement.index, announcement.start) == (side.spec, -1, -1)
 
 
-def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins):
+def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins, monkeypatch):
     """Of three who ask at once the third waits, until one says hello or two seconds have passed."""
+    monkeypatch.setattr("common.membership.snapshots.AT_ONCE_BYTES", 1)  # as of weights that are large
     side.herald.publish(stand_ins.some_weights(side.spec))
     for nonce in (1, 2, 3):
         side.herald.subscribed(private(nonce, f"box-{nonce}"))
@@ -120,8 +121,9 @@ def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins):
     assert private(3, "box-3") in {topic for topic, _ in said(side, now=1.95)}
 
 
-def test_an_unconfirmed_snapshot_gives_way_after_two_seconds(side, stand_ins):
+def test_an_unconfirmed_snapshot_gives_way_after_two_seconds(side, stand_ins, monkeypatch):
     """A joiner that died on the way holds nobody up for longer."""
+    monkeypatch.setattr("common.membership.snapshots.AT_ONCE_BYTES", 1)  # as of weights that are large
     side.herald.publish(stand_ins.some_weights(side.spec))
     for nonce in (1, 2, 3):
         side.herald.subscribed(private(nonce, f"box-{nonce}"))

@@ -21,7 +21,7 @@ MEBIBYTE = 1 << 20
 FRAME = bytes(wire.assemble(wire.Kind.PARCEL, {"run": "run-1", "policy": "default", "actor": "box"}, [bytes(60_000)]))
 SLACK_MB = 30.0  # of the allocator, and of buffers that live for a moment
 PATIENCE_S = 30.0
-WITHIN_S = 15.0  # 2 s are promised where nobody else is at work
+WITHIN_S = 10.0  # 2 s are promised where nobody else is at work
 
 
 def started(shell, *words):
