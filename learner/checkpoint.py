@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from common.errors import ConfigurationError, Diverged
-from learner.durable import sync
+from learner import durable
 from learner.guard import ADVICE
 from learner.manifest import FACTS, FOLDER, MANIFEST, TENSORS, facts
 from learner.manifest import kept as _manifest
@@ -42,13 +42,9 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     save_file(_alone(checkpoint.tensors), folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
-        sync(path)
+        durable.sync(path)
     kept = [*kept, folder.name][-KEPT:]
-    draft = run_folder / f"{MANIFEST}.draft"
-    draft.write_text("".join(f"{name}\n" for name in kept))
-    sync(draft)
-    draft.rename(run_folder / MANIFEST)  # the one moment from which it counts
-    sync(run_folder)
+    durable.write(run_folder / MANIFEST, "".join(f"{name}\n" for name in kept).encode())  # from now on it counts
     for other in folder.parent.iterdir():
         if other.name not in kept:
             shutil.rmtree(other, ignore_errors=True)

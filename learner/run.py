@@ -15,8 +15,9 @@ from pathlib import Path
 
 from common.errors import ConfigurationError
 from common.spec import NAME
+from learner import durable
 
-FACTS, LOCK, FINISHED = "run.json", "LOCK", "FINISHED"
+CONFIGURATION, FACTS, LOCK, FINISHED = "config.toml", "run.json", "LOCK", "FINISHED"
 ENDURING = 9  # characters of a run id that make it unlike every other run of that name
 
 
@@ -58,7 +59,7 @@ class Run:
 
     def finish(self, verdict: str) -> None:
         """The run reached its goal: `--resume auto` passes over it from now on."""
-        self.file(FINISHED).write_text(verdict + "\n")
+        durable.write(self.file(FINISHED), f"{verdict}\n".encode())
 
 
 def new_run(run_dir: str, name: str, environment: str, configuration: str, *, again: bool = False) -> Run:
@@ -86,8 +87,8 @@ def new_run(run_dir: str, name: str, environment: str, configuration: str, *, ag
 
 def _began(folder: Path) -> bool:
     """Whether anything in a folder was promised to anybody, or is not ours: a life of a learner, a checkpoint, other files."""
-    ours = {"config.toml", FACTS, LOCK, "logs", "policy", "journal"}
-    return _has_journal(folder) or any(path.name not in ours for path in folder.iterdir())
+    ours = {CONFIGURATION, FACTS, LOCK, "logs", "policy", "journal"}
+    return _has_journal(folder) or any(path.name.removesuffix(durable.DRAFT) not in ours for path in folder.iterdir())
 
 
 def _has_journal(folder: Path) -> bool:
@@ -95,8 +96,10 @@ def _has_journal(folder: Path) -> bool:
 
 
 def _written(run: Run, environment: str, configuration: str) -> Run:
-    run.file("config.toml").write_text(configuration)
-    run.file(FACTS).write_text(json.dumps(_facts(run) | {"environment": environment}, indent=2) + "\n")
+    """Durable before a journal begins: whoever finds that after a power cut cannot go on with it without these files."""
+    durable.make(run.folder)
+    durable.write(run.folder / CONFIGURATION, configuration.encode())
+    durable.write(run.folder / FACTS, (json.dumps(_facts(run) | {"environment": environment}, indent=2) + "\n").encode())
     return run
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from common.errors import ConfigurationError, Diverged
-from learner import checkpoint
+from learner import checkpoint, durable
 from learner.checkpoint import FACTS, MANIFEST, TENSORS, Checkpoint
 
 
@@ -149,8 +149,8 @@ def test_a_first_save_that_crashes_leaves_no_candidate(tmp_path, monkeypatch):
 def test_the_bytes_are_on_disk_before_the_name(tmp_path, monkeypatch):
     """Both files and both folders are synced before the manifest takes its name, and the name after it."""
     order = []
-    sync, rename = checkpoint.sync, Path.rename
-    monkeypatch.setattr(checkpoint, "sync", lambda path: order.append(path.name) or sync(path))
+    sync, rename = durable.sync, Path.rename
+    monkeypatch.setattr(durable, "sync", lambda path: order.append(path.name) or sync(path))
     monkeypatch.setattr(Path, "rename", lambda path, target: order.append("rename") or rename(path, target))
     checkpoint.save(tmp_path, numbered(1))
     assert order == [TENSORS, FACTS, "000001", "checkpoints", f"{MANIFEST}.draft", "rename", tmp_path.name]

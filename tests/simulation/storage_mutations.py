@@ -60,7 +60,7 @@ STORAGE_MUTATIONS = (
         "in (folder / TENSORS, folder / FACTS, folder, folder.parent):",
         "in ():",
     ),
-    Mutation("MANIFEST not synced before it counts", "checkpoint", "    sync(draft)\n", ""),
+    Mutation("MANIFEST not synced before it counts", "durable", "    sync(draft)\n", ""),
 )
 
 

@@ -1,10 +1,16 @@
 """What is acknowledged outlives kills, power cuts and errors of the disk, and the simulated disk would show it if it did not."""
 
+from pathlib import Path
+from random import Random
+
 import pytest
+from simulation.disk import SimulatedDisk, installed
 from simulation.mutations import Mutation
 from simulation.oracle import Violation
 from simulation.storage import simulate_storage, simulate_storages
 from simulation.storage_mutations import STORAGE_MUTATIONS, planted
+
+from learner.run import new_run, open_run
 
 FAULTS = ("kills", "power cuts", "deaths", "full", "waited for room", "checkpoints", "ended by Input/output error")
 
@@ -31,3 +37,18 @@ def test_a_planted_fault_is_taken_out_again() -> None:
     with planted(STORAGE_MUTATIONS[0]), pytest.raises(Violation):
         simulate_storages(range(150))
     assert simulate_storage(2) == before
+
+
+@pytest.mark.slow
+def test_a_run_that_began_outlives_a_power_cut(tmp_path: Path) -> None:
+    """Its folder, its name on the wire and its configuration: without them nobody could go on with its journal."""
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        disk = SimulatedDisk(folder, Random(seed))
+        disk.settle()
+        with installed(disk.sync_inode):
+            run = new_run(str(folder / "deep" / "runs"), "one", "CartPole-v1", "seed = 3\n")
+        disk.cut_power()
+        assert open_run(run.folder).identity == run.identity
+        assert (run.folder / "config.toml").read_text() == "seed = 3\n"

@@ -35,7 +35,7 @@ PLANTED = (
         (("self._journal.forget_before(needed_from(self._run_folder))", "self._journal.forget_before(self._coverage.oldest_segment(12))"),),
     ),
     Fault("acknowledge what was found without a sync", "learner.resume", (("    if durable:", "    if False:"),)),
-    Fault("the manifest is written in place", "learner.checkpoint", (('f"{MANIFEST}.draft"', "MANIFEST"), ("draft.rename(", "str("))),
+    Fault("the manifest is written in place", "learner.durable", (("path.name + DRAFT", "path.name"), ("draft.rename(", "str("))),
     Fault("a torn tail stays", "learner.journal.folder", (("_cut(path_of(folder, number), found.start)", "pass"),)),
 )
 
