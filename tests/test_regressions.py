@@ -28,7 +28,7 @@ from common.packing import ParcelFormat
 from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, World
 from common.trajectory import Ending, Parcel
 from common.weights import Version
-from learner import checkpoint, config, screen
+from learner import asynchronous, checkpoint, config, screen
 from learner.checkpoint import Checkpoint
 from learner.herald import Outlook
 from learner.inlet import Inlet
@@ -451,12 +451,35 @@ def test_l8_the_replay_ratio_holds_both_ways(quick, tmp_path):
     assert learner.training.pacing.held == 2.0
 
 
-def test_l9_nobody_waits_busily():
-    """There is no sleep in the packages, and training that waits for experience uses no processor time."""
+class Briefly:
+    """A session and a link that go on for a little while, and count how often training asks."""
+
+    view, outlook, rows_wanted = View(), None, 1000
+
+    def __init__(self, seconds):
+        self._seconds, self._until, self.rounds = seconds, 0.0, 0
+
+    def goes_on(self, view):
+        self.rounds += 1
+        self._until = self._until or time.monotonic() + self._seconds
+        return time.monotonic() < self._until
+
+    def check(self):
+        """All is well."""
+
+    def publish(self, weights):
+        """Nobody listens."""
+
+
+def test_l9_nobody_waits_busily(quick, tmp_path):
+    """There is no sleep in the packages; training that waits for experience looks some twenty times a second, and sleeps between."""
     assert callers("time.sleep", "sleep") == set()
     before = time.thread_time()
     Inlet().wait(0.2)
     assert time.thread_time() - before < 0.01  # on a busy machine a loop would not get much more
+    briefly = Briefly(0.15)
+    asynchronous.train(quick.a_learner(quick.a_config(), tmp_path).training, briefly, briefly, Inlet(), 1)
+    assert 1 < briefly.rounds <= 5
 
 
 def test_l10_nothing_is_dropped_silently(side, stand_ins, quick, tmp_path):
@@ -517,6 +540,7 @@ def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
     players = in_turns(learner, 240, players=2)
     progress = learner.training.progress
     assert progress.episodes == len(progress.returns) > 0
+    assert progress.returns == progress.lengths  # CartPole gives one for each step
     assert sum(progress.lengths) <= sum(player.channel.outbox.ledger.collected.rows for player in players) == 240
     collected = list(progress.returns)
     learner.training.insert([quick.an_evaluation([1e6])])
