@@ -3,6 +3,7 @@
 import ctypes
 import os
 import threading
+import time
 from typing import Any
 
 import gymnasium
@@ -42,6 +43,14 @@ class Wider(CartPoleEnv):
         self.observation_space = gymnasium.spaces.Box(-1, 1, (7,), np.float32)
 
 
+class Slow(CartPoleEnv):
+    """CartPole whose steps take 5 ms, as a simulator's may, and hardly any processor."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.005)
+        return super().step(action)
+
+
 class Wide(CartPoleEnv):
     """CartPole seen through 16 KiB a step."""
 
@@ -58,5 +67,6 @@ class Wide(CartPoleEnv):
         return np.resize(observation, 4096), *outcome
 
 
+gymnasium.register("habitats/Slow-v0", Slow, max_episode_steps=500)
 gymnasium.register("habitats/Wide-v0", Wide, max_episode_steps=500)
 gymnasium.register("habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500)

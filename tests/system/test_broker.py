@@ -83,7 +83,41 @@ def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing
     share = (near.cpu_s() - used_s) / (time.monotonic() - since)
     with capsys.disabled():
         print(f"\nan idle broker uses {100 * share:.1f} % of a processor and {near.resident_mb():.0f} MB", end="")
-    assert share < 0.05
+    assert share < 0.02
     for broker in (near, far):
         broker.send(signal.SIGTERM)
         assert broker.ended() == 0
+
+
+def test_a_learner_that_is_killed_does_not_hold_up_its_neighbour(shell, habitats, capsys):
+    """Two policies behind one broker: with red killed and its actors still there, blue's actors keep their rate."""
+    world = ("--env", "habitats/Slow-v0", "--import", "habitats", "--replay-ratio", 1, "--evaluate-every", 0, "--dqn.hidden", 8)
+    learners = [shell.learner("--policy", name, "--name", name, *world, **habitats) for name in ("red", "blue")]
+    red, blue = (learner.listens() for learner in learners)
+    broker = shell.start("broker", red.address, blue.address, *upstream_feeds(red, blue), "--port", 0)
+    where = listening(broker)
+    for name in ("red", "blue"):
+        for number in range(2):
+            shell.actor(where, "--policy", name, "--name", f"{name}-{number}", "--import", "habitats", **habitats)
+    for learner, name in ((red, "red"), (blue, "blue")):
+        learner.shows(lambda status, name=name: collecting(status, (f"{name}-0", f"{name}-1")))
+    before = rate(blue)
+    red.process.kill()
+    red.ended()
+    after = rate(blue)
+    with capsys.disabled():
+        print(f"\nsteps/s beside a learner: {before:.0f}; beside a dead one: {after:.0f}; ratio {after / before:.2f}", end="")
+    assert after >= 0.7 * before  # 0.9 is promised; on a machine with other work to do it wavers
+
+
+def upstream_feeds(*learners):
+    """The flags that name their feeds' ports."""
+    return [word for learner in learners for word in ("--upstream-feed-port", learner.address.feed_port)]
+
+
+def rate(learner, for_s=6.0):
+    """Steps per second that a learner counts, over a while."""
+    first, since = learner.shows(lambda status: True), time.monotonic()
+    learner.goes_on(for_s)
+    last = learner.shows(lambda status: True)
+    return (last.steps - first.steps) / (time.monotonic() - since)
