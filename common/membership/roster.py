@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
 
+LOOK_S = 1.0  # between two looks for members that fell silent
 SILENT_S = 9.0  # so that it is named within ten seconds of a cut, whatever was still on its way
 
 
@@ -54,22 +55,29 @@ class Member:
             return Presence.SILENT
         return Presence.ACTIVE if self.spoke else Presence.JOINING
 
+    def is_there(self, now: float) -> bool:
+        """Whether it takes part."""
+        return self.presence(now) in (Presence.ACTIVE, Presence.JOINING)
+
 
 class Roster:
     """The members of a run by name. A member keeps its index while it is there, and until another needs it."""
 
     def __init__(self, first_start: int = 0) -> None:
         self._first_start = first_start  # above every start that an earlier life of the learner may have given out
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, Member] = {}  # by name
+        self._places: dict[int, Member] = {}  # the same by index
         self._starts: list[int] = []  # how often each index was given out
+        self._taken = 0  # no index below it is free, as of the last look
+        self._looked_at = float("-inf")
 
     def __iter__(self) -> Iterator[Member]:
         """The members by index, those who left or fell silent among them."""
-        return iter(sorted(self._members.values(), key=lambda member: member.index))
+        return iter([self._places[index] for index in sorted(self._places)])
 
     def present(self, now: float) -> int:
         """How many are there: the number that shares the credit."""
-        return sum(member.presence(now) in (Presence.ACTIVE, Presence.JOINING) for member in self._members.values())
+        return sum(member.is_there(now) for member in self._members.values())
 
     def join(self, actor: str, incarnation: int, now: float) -> Member:
         """The place of this life: the one it has, else its name's index, else the first free one.
@@ -81,8 +89,9 @@ class Roster:
             member.heard_at, member.left = now, False
             return member
         index = self._free(now) if member is None else member.index
-        self._members = {name: other for name, other in self._members.items() if other.index != index}
-        member = self._members[actor] = Member(actor, incarnation, index, self._starts[index], now)
+        if (former := self._places.get(index)) is not None:
+            self._members.pop(former.actor, None)
+        member = self._members[actor] = self._places[index] = Member(actor, incarnation, index, self._starts[index], now)
         self._starts[index] += 1
         return member
 
@@ -98,6 +107,7 @@ class Roster:
         member = self._members.get(actor)
         if member is not None and member.incarnation == incarnation:
             member.left = True
+            self._taken = min(self._taken, member.index)
 
     def state(self) -> RosterState:
         """What must survive this process, so that no place is given out twice."""
@@ -113,12 +123,15 @@ class Roster:
         roster = cls(first_start)
         roster._starts = [max(start, first_start) for start in state["starts"]]
         for m in state["members"]:
-            roster._members[m["actor"]] = Member(m["actor"], m["incarnation"], m["index"], m["start"], now)
+            member = Member(m["actor"], m["incarnation"], m["index"], m["start"], now)
+            roster._members[member.actor] = roster._places[member.index] = member
         return roster
 
     def _free(self, now: float) -> int:
-        there = (Presence.ACTIVE, Presence.JOINING)
-        taken = {member.index for member in self._members.values() if member.presence(now) in there}
-        index = next(number for number in range(len(taken) + 1) if number not in taken)
-        self._starts += [self._first_start] * (index + 1 - len(self._starts))
-        return index
+        """The lowest index that nobody there has. Searched from the start once a second only: a crowd that joins must not make it slow."""
+        if now - self._looked_at >= LOOK_S:
+            self._looked_at, self._taken = now, 0
+        while (member := self._places.get(self._taken)) is not None and member.is_there(now):
+            self._taken += 1
+        self._starts += [self._first_start] * (self._taken + 1 - len(self._starts))
+        return self._taken

@@ -506,6 +506,25 @@ def test_a_roster_outlives_its_learner() -> None:
     assert again.present(105.0) == 3
 
 
+def test_the_place_of_one_who_fell_silent_is_found_while_a_crowd_joins() -> None:
+    """A hundred names in each second: after nine the first hundred are silent, from then on their indexes are given out again, in order."""
+    roster = Roster()
+    indexes = [roster.join(f"actor{number}", 7, number // 100).index for number in range(1100)]
+    assert indexes == [*range(900), *range(200)]
+
+
+def test_a_crowd_costs_no_more_for_each_name_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of names must not hold up the thread that reads them: each is looked at about once, not once for each that follows."""
+    looks = count()
+    presence = Member.presence
+    monkeypatch.setattr(Member, "presence", lambda member, now: (next(looks), presence(member, now))[1])
+    roster = Roster()
+    for number in range(2000):
+        roster.join(f"actor{number}", 7, 0.0)
+    assert [member.index for member in roster] == list(range(2000))
+    assert next(looks) <= 4000
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_no_place_is_ever_given_out_twice(order: tuple[int, ...]) -> None:
     """Over many joins, departures and restarts."""
