@@ -2,7 +2,6 @@
 
 import gc
 import math
-import secrets
 import sys
 import tempfile
 import threading
@@ -16,15 +15,12 @@ import torch
 
 from common import sockets
 from common.address import Address
-from common.delivery import Inbox
-from common.membership import Roster, Snapshots
 from common.spec import Spec
-from learner import asynchronous, build
+from learner import asynchronous, build, talk
 from learner.algorithms.dqn import DQN
 from learner.build import Learner
 from learner.config import LearnerConfig
-from learner.gate import Gate
-from learner.herald import Herald, Outlook
+from learner.herald import Outlook
 from learner.inlet import Inlet
 from learner.journal.writer import Journal
 from learner.link import Link
@@ -66,9 +62,7 @@ def learner_of(spec: Spec, capacity: int) -> Learner:
     algorithm = DQN(spec, settings, device=torch.device("cpu"), seed=0)
     uniform = algorithm.replay(spec, capacity=capacity, batch_size=1, seed=0)
     training = Training(spec, algorithm, uniform, Pacing(math.inf, 1, 0, spec.horizon), epoch=1)
-    snapshots = Snapshots()
-    gate = Gate(spec, Inbox(1), Roster(), snapshots)
-    return Learner(training, gate, Herald(spec, secrets.randbits(63), 1, gate, snapshots))
+    return Learner(training, talk.talk(spec))
 
 
 @contextmanager
