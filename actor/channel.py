@@ -104,7 +104,7 @@ class Channel:
 
     def _hear_beacon(self, beacon: Beacon, now: float) -> None:
         verdict = self.membership.beacon(beacon, now)
-        self._turn(verdict, beacon.life)
+        self._turn(verdict, beacon.run, beacon.life, beacon.epoch, now)
         if not verdict.obeyed:
             return
         self.steps, self.state = beacon.steps, beacon.state
@@ -120,7 +120,7 @@ class Channel:
     def _hear_snapshot(self, announcement: Announcement, now: float) -> None:
         form = _parcel_format(announcement.spec)
         verdict = self.membership.announcement(announcement, now)
-        self._turn(verdict, announcement.life)
+        self._turn(verdict, announcement.spec.run, announcement.life, announcement.epoch, now)
         if verdict.obeyed:
             self._snapshot = announcement, form
 
@@ -147,7 +147,7 @@ class Channel:
             self._format = form
         self._hello()
 
-    def _turn(self, verdict: Verdict, life: int) -> None:
+    def _turn(self, verdict: Verdict, run: str, life: int, epoch: int, now: float) -> None:
         """What follows from whom we hear."""
         if verdict is Verdict.NEWER:
             log.info("the learner was started again: sending again what it did not acknowledge")
@@ -161,8 +161,18 @@ class Channel:
             self.steps, self.state = 0, State.RUN
             self._words.clear()  # nobody is left who knows of that run
         elif verdict is Verdict.RIVAL:
-            text = f"two learners speak at this address in turns ({self.membership.life:x} and {life:x}): waiting until one is left"
-            log.warning(text, extra=once_every(10))
+            log.warning("%s", self._rivalry(run, life, epoch), extra=once_every(10))
+        elif self.membership.outlived(now):
+            text = "only epoch %d of run %s is heard, and epoch %d was obeyed: stop that learner, or let it go on with --resume"
+            log.warning(text, epoch, run, self.membership.epoch, extra=once_every(10))
+
+    def _rivalry(self, run: str, life: int, epoch: int) -> str:
+        """Who speaks in turns with our learner, and what to do about it."""
+        ours = self.membership
+        if run != ours.run:
+            return f"two learners speak at this address in turns ({ours.life:x} and {life:x}): waiting until one is left"
+        both = f"life {ours.life:x} in epoch {ours.epoch} and life {life:x} in epoch {epoch}"
+        return f"two learners of the same run {run} speak here, as when its folder was copied ({both}): waiting until one is stopped"
 
     # ---- saying
 

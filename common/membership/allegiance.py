@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum
+from typing import NamedTuple
 
 from common.messages import Announcement, Beacon, State
 from common.weights import Version
@@ -11,6 +12,8 @@ LINELESS_S = 3.0  # beacons come, but without a line of ours
 BEHIND_S = 1.0  # a version was announced and has not come
 RETRY_S = 2.0  # until a snapshot is asked for again
 RIVAL_S = 10.0  # two learners that alternate within it are rivals
+ECHO_S = 0.5  # who lives speaks every second; the late words of one who died come together
+ECHOES = 3  # times that an epoch that is over must be heard in turns with ours until its learner is known to live
 DOUBLINGS = 2  # of waiting times, from one vain attempt to the next: 8, 16, then 32 s
 RUNS = 64  # remembered, at most
 NEVER = float("-inf")
@@ -40,6 +43,13 @@ class Action(Enum):
     REBUILD = "rebuild"  # make both sockets anew, resend all, ask
 
 
+class _Echo(NamedTuple):
+    """An epoch of our run that is over was heard all the same."""
+
+    at: float  # when that last counted
+    times: int  # in turns with ours
+
+
 class Membership:
     """One actor's view of the learner of one policy. `draw` gives a fresh random nonce."""
 
@@ -66,6 +76,8 @@ class Membership:
         self._former = 0  # the life that was obeyed before this one
         self._changed_at = NEVER
         self._rival_at = NEVER
+        self._echo = _Echo(NEVER, 0)
+        self._outlived_at = NEVER  # when an epoch that is over was last heard
 
     def connected(self, now: float) -> None:
         """The sockets were made, for the first time or anew."""
@@ -129,6 +141,10 @@ class Membership:
         """Whether two learners claim this address. Their names go to the screen, and nothing is sent until one is left."""
         return now - self._rival_at < RIVAL_S
 
+    def outlived(self, now: float) -> bool:
+        """Whether all that is heard is a learner of our run whose epoch is over: a copy of the run went further, and is gone."""
+        return now - self._outlived_at < LINELESS_S <= self.silence(now)
+
     def sends(self, now: float) -> bool:
         """Whether there is a learner to send parcels to: heard lately, and the only one."""
         return bool(self.run) and now - self._heard_at < SILENCE_S and not self.contested(now)
@@ -156,14 +172,14 @@ class Membership:
         return Action.ASK if self._lacks(now) else Action.NOTHING
 
     def _hear(self, run: str, life: int, epoch: int, now: float) -> Verdict:
+        if run in self._reached and epoch < self._reached[run].epoch:
+            return self._hear_again(run, now)
         if now - self._heard_at >= LINELESS_S:
             self._contact_at = now
         self._heard_at = now
         if not self.run:
             self._wanted = self.nonce is None
             return self._adopt(run, life, epoch, now, Verdict.FIRST)
-        if run in self._reached and epoch < self._reached[run].epoch:
-            return Verdict.STALE
         if run == self.run and epoch == self.epoch and life == self.life:
             self._life_at = now
             return Verdict.KNOWN
@@ -172,6 +188,21 @@ class Membership:
             return Verdict.RIVAL
         self._wanted, self.nonce = True, None
         return self._adopt(run, life, epoch, now, Verdict.NEWER if run == self.run else Verdict.NEW_RUN)
+
+    def _hear_again(self, run: str, now: float) -> Verdict:
+        """An epoch that is over speaks: late words, or a second life of our run. It is nobody to send to, so it does not count as heard."""
+        if run != self.run:
+            return Verdict.STALE
+        self._outlived_at = now
+        echo = self._echo
+        if now - echo.at >= RIVAL_S:
+            self._echo = _Echo(now, 1)
+        elif now - echo.at >= ECHO_S and self._life_at > echo.at:
+            self._echo = _Echo(now, echo.times + 1)
+        if self._echo.times < ECHOES:
+            return Verdict.STALE
+        self._rival_at = now
+        return Verdict.RIVAL
 
     def _rivals(self, life: int, now: float) -> bool:
         if self.contested(now):

@@ -304,6 +304,24 @@ class TestTurns:
         assert channel.listens(12.5)
         assert channel.membership.run == "s"
 
+    def test_two_lives_of_one_run_are_named_and_get_nothing(
+        self, channel: Channel, desk: Any, spec: Spec, make_desk: MakeDesk, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The run's folder was copied, and the copy is resumed: both go on. When only the former is left, that is named too."""
+        copied = make_desk(spec, life=9, epoch=2)
+        for now in range(1, 5):
+            copied.speak(channel, float(now))
+            desk.speak(channel, now + 0.5)
+        assert "two learners of the same run" in caplog.text
+        assert "life 9 in epoch 2 and life 7 in epoch 1" in caplog.text
+        channel.bye("nobody should hear this")
+        assert channel.next(4.5) is None
+        assert "only epoch 1" not in caplog.text
+        for now in range(6, 20):
+            desk.speak(channel, float(now))
+        assert channel.next(19.0) is None
+        assert "only epoch 1 of run r is heard, and epoch 2 was obeyed: stop that learner" in caplog.text
+
 
 class TestSaying:
     """Reports, problems, the last word."""

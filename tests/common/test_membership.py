@@ -132,6 +132,60 @@ def test_two_lives_of_one_epoch_are_rivals_too() -> None:
     assert hear(member, 2.0, life=1) is Verdict.RIVAL
 
 
+def of_a_copy() -> Membership:
+    """It obeyed life 1 of epoch 1, and at 1 s life 2 of epoch 2: the learner was started again, or a copy of its folder was."""
+    member = joined()
+    assert hear(member, 1.0, life=2, epoch=2) is Verdict.NEWER
+    return member
+
+
+def test_a_former_epoch_that_speaks_on_in_turns_is_a_rival() -> None:
+    """At 1.5, 2.5 and 3.5 s, with ours between: it lives. Nothing is sent until 10 s after its last word; ours goes on to be obeyed."""
+    member = of_a_copy()
+    assert hear(member, 1.5) is Verdict.STALE
+    assert hear(member, 2.0, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 2.5) is Verdict.STALE
+    assert member.sends(2.5)
+    assert hear(member, 3.0, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 3.5) is Verdict.RIVAL
+    assert member.contested(3.5)
+    assert not member.sends(3.5)
+    assert hear(member, 13.4, life=2, epoch=2) is Verdict.KNOWN
+    assert not member.sends(13.4)
+    assert member.sends(13.5)
+
+
+def test_late_words_of_a_dead_life_are_no_rival() -> None:
+    """However many were queued, in one go; or a second later, or by another way a few more, but not again and again."""
+    member = of_a_copy()
+    for _ in range(60):
+        assert hear(member, 1.1) is Verdict.STALE
+        assert hear(member, 1.1, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 2.0) is Verdict.STALE
+    assert hear(member, 2.1) is Verdict.STALE
+    assert member.sends(2.1)
+
+
+def test_a_former_epoch_once_in_ten_seconds_is_no_rival() -> None:
+    """What is so far apart does not alternate."""
+    member = of_a_copy()
+    for now in range(2, 60):
+        late = now % 10 == 0
+        assert hear(member, now, **({} if late else {"life": 2, "epoch": 2})) is (Verdict.STALE if late else Verdict.KNOWN)
+
+
+def test_a_former_epoch_alone_is_named_and_never_sent_to() -> None:
+    """Ours spoke last at 1 s: it falls silent although somebody speaks, and after 8 s the connection is made anew."""
+    member = of_a_copy()
+    for now in range(2, 9):
+        assert hear(member, float(now)) is Verdict.STALE
+        assert member.outlived(now) == (now >= 4)
+    assert not member.sends(9.0)
+    assert due(member, 9.0) is Action.REBUILD
+    hear(member, 9.5, life=2, epoch=2)
+    assert not member.outlived(9.5)
+
+
 def test_a_learner_that_comes_back_after_10_seconds_is_no_rival() -> None:
     """Somebody stopped one run and started another, and then the first again."""
     member = joined()

@@ -58,6 +58,7 @@ class SimulatedActor:
 
     def _connect(self) -> None:
         self.membership.connected(self.world.now)
+        self.world.oracle.fell_silent(self.name)
         self._ask()
 
     def _ask(self) -> None:
@@ -96,11 +97,12 @@ class SimulatedActor:
         now, membership = self.world.now, self.membership
         match message:
             case Beacon():
-                if self._judged(membership.beacon(message, now)):
+                self.world.oracle.hears(self.name, message.run, message.epoch, now)
+                if self._judged(membership.beacon(message, now), message.run):
                     for line in message.lines:
                         self._take_line(message.run, line)
             case (nonce, Announcement() as announcement):
-                if self._judged(membership.announcement(announcement, now)) and nonce == membership.nonce:
+                if self._judged(membership.announcement(announcement, now), announcement.spec.run) and nonce == membership.nonce:
                     self._snapshot = announcement
                     place = announcement.index, announcement.start
                     self.world.oracle.placed(announcement.spec.run, self.name, self.outbox.incarnation, *place)
@@ -112,11 +114,13 @@ class SimulatedActor:
                     self.subscribed, self._snapshot = "", None
                     self._hello()
 
-    def _judged(self, verdict: Any) -> bool:
-        self.world.oracle.seen[verdict.value] += 1
+    def _judged(self, verdict: Any, run: str) -> bool:
+        second = verdict.value == "rival" and run == self.membership.run
+        self.world.oracle.seen["second life" if second else verdict.value] += 1
         if verdict.value == "newer epoch":
             self.outbox.resend_all()
         if verdict.value == "new run":
+            self.world.oracle.fell_silent(self.name)
             self._incarnations.append(self.world.draw())
             self.outbox.end_run(self._incarnations[-1])
             self._bag = None
@@ -154,7 +158,7 @@ class SimulatedActor:
             frame = self.outbox.next(now) if self.membership.sends(now) else None
             if frame is None or self.world.chance.random() < 0.05:  # the socket may have no room
                 return
-            self.world.oracle.leaves(self._formed[frame], self.membership.run)
+            self.world.oracle.leaves(self._formed[frame], self.membership.run, now)
             self.outbox.sent(now)
             self._send(self._formed[frame])
 

@@ -64,6 +64,7 @@ MUTATIONS = (
     ),
     Mutation("older weights obeyed", "membership.allegiance", "version < self._reached[run] or ", ""),
     Mutation("an old epoch obeyed", "membership.allegiance", "epoch < self._reached[run].epoch", "epoch < 0"),
+    Mutation("a second life not noticed", "membership.allegiance", "self._echo.times < ECHOES", "True"),
     Mutation("a new run taken for an epoch", "membership.allegiance", "else Verdict.NEW_RUN", "else Verdict.NEWER"),
     Mutation("snapshot asked for once", "membership.allegiance", ">= RETRY_S *", ">= 1e9 *"),
     Mutation("lag not noticed", "membership.allegiance", "now - self._behind[1] >= BEHIND_S", "False"),

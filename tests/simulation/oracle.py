@@ -1,5 +1,6 @@
 """What must be true at every moment, judged from outside: by what was said and what is on disk."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,7 @@ from common.messages import Credit, Line
 from common.weights import Version
 
 PROMPT_S = 20.0
+TURNS, TURN_S, MEMORY_S = 5, 1.0, 8.0  # so often in turns, so far apart and so lately: two lives of a run that both go on
 
 
 class Violation(AssertionError):
@@ -59,7 +61,7 @@ class Oracle:
         self.promised: set[tuple[str, str, int, int]] = set()
         self.seen: Counter[str] = Counter()
         self.unanswered = 0
-        self.quiet = False  # no faults any more
+        self.quiet_at = math.inf  # from then on there are no faults any more
         self._identities: set[int] = set()
         self._refused: set[tuple[str, str, int, int]] = set()
         self._lives: dict[tuple[str, int], Numbers] = {}
@@ -67,6 +69,7 @@ class Oracle:
         self._obeyed: dict[tuple[str, int, str], Version] = {}  # actor, process, run
         self._followed: dict[tuple[str, int, str], int] = {}
         self._places: dict[tuple[str, int, int], tuple[str, int]] = {}
+        self._turns: dict[tuple[str, str], list[tuple[float, int]]] = {}  # actor and run: when another epoch spoke, and which
 
     def require(self, truth: bool, promise: str) -> None:
         """Stop at a broken promise."""
@@ -78,8 +81,9 @@ class Oracle:
         totals = Counter(kept=len(self.kept), refused=len(self._refused), acknowledged=len(self.promised), unanswered=self.unanswered)
         return self.seen + totals
 
-    def leaves(self, message: Message, run: str) -> None:
+    def leaves(self, message: Message, run: str, now: float) -> None:
         """An actor sent a parcel, at a time when it obeyed a run."""
+        self.require(not self.contested(message.actor, run, now), "while two lives of a run go on, nothing is sent")
         life = self._lives.setdefault((message.actor, message.incarnation), Numbers())
         self.require(message.item.run == message.run == run, "collected for the run it is sent to")
         number = message.sequence
@@ -112,8 +116,24 @@ class Oracle:
             del life.held[number]
         for number in life.held.keys() & set(line.missing):
             waits_s = now - life.missed.setdefault(number, now)
-            self.require(not self.quiet or waits_s < PROMPT_S, "what is missing is sent again before long")
+            self.require(waits_s < PROMPT_S or now - self.quiet_at < PROMPT_S, "what is missing is sent again before long")
         life.credit = line.credit
+
+    def hears(self, actor: str, run: str, epoch: int, now: float) -> None:
+        """An actor hears a learner, whether it obeys it or not."""
+        turns = self._turns.setdefault((actor, run), [])
+        if all(epoch > before for _, before in turns):
+            turns.clear()  # started again
+        if not turns or (turns[-1][1] != epoch and now - turns[-1][0] >= TURN_S):
+            turns.append((now, epoch))
+
+    def fell_silent(self, actor: str) -> None:
+        """What the actor heard before says nothing any more: its process, its connection or its run is another one."""
+        self._turns = {key: turns for key, turns in self._turns.items() if key[0] != actor}
+
+    def contested(self, actor: str, run: str, now: float) -> bool:
+        """Whether two learners of this run go on side by side, as the actor hears them: it must not send to either."""
+        return sum(now - at < MEMORY_S for at, _ in self._turns.get((actor, run), ())) >= TURNS
 
     def taken(self, actor: str, incarnations: list[int], outbox: Any) -> None:
         """The books of an actor's process, whose incarnations are given, must say the same."""

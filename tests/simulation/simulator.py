@@ -230,7 +230,7 @@ class Simulation:
         self.schedule.after(self.chance.uniform(1, 25), lambda: self._end(rival))
 
     def _calm(self) -> None:
-        self.faulty, self.oracle.quiet, self.credit = False, True, PLENTY
+        self.faulty, self.oracle.quiet_at, self.credit = False, self.now, PLENTY
         for learner in list(self._learners):
             if learner.disk is not self._disk or learner.fenced:
                 self._end(learner)

@@ -1,10 +1,17 @@
 """A learner that is killed goes on by itself where it was, and actors need no action; a start that is cut short leaves nothing behind."""
 
 import re
+import shutil
 import signal
 import time
 
 import pytest
+
+from common.address import parse_address
+from learner.config import LearnerConfig
+from learner.resume import recover
+from learner.run import open_run
+from learner.start import early
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -51,3 +58,21 @@ def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, eventually, 
     assert folder.exists() == (number is signal.SIGKILL)
     second = shell.learner(*flags).listens()
     assert second.shows(lambda status: True).epoch == 1
+
+
+def test_two_lives_of_one_run_are_named_where_both_are_heard(shell, house, shared):
+    """A folder was copied while its learner runs, and the copy is resumed behind the same broker: the actor names both and waits."""
+    copy = shell.folder / "copy"
+    shutil.copytree(house.folder / "runs" / "shared", copy)
+    run = open_run(copy)
+    doors = early(LearnerConfig(port=0), run, recover(run, durable=False))
+    assert doors is not None
+    with doors:  # as far as a learner gets before torch: heard to be restoring, in the next epoch
+        broker = shell.start("broker", shared.address, doors.link.address, "--port", 0)
+        found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
+        actor = shell.actor(parse_address(found[1], int(found[2])))
+        actor.says(
+            rf"two learners of the same run {run.identity} speak here, as when its folder was copied "
+            r"\(life \w+ in epoch 2 and life \w+ in epoch 1\): waiting until one is stopped"
+        )
+        broker.says("trains policy default too")
