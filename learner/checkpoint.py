@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +27,16 @@ KEPT = 3
 class Checkpoint:
     """What a learner needs to go on: the algorithm's tensors, and counters by name."""
 
-    tensors: Mapping[str, torch.Tensor]
+    tensors: Mapping[str, torch.Tensor]  # of nobody else: made by `copies`, or read from a file
     facts: Mapping[str, Any] = field(default_factory=dict)  # numbers and texts
+
+
+def copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """These tensors as they are now, each in memory of its own: training goes on while they are written, and
+
+    safetensors refuses what shares its memory, as tied weights and views do.
+    """
+    return {name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
 
 
 def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
@@ -39,7 +46,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     folder = run_folder / FOLDER / f"{number:06}"
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
     folder.mkdir(parents=True)
-    save_file(_alone(checkpoint.tensors), folder / TENSORS)
+    save_file(dict(checkpoint.tensors), folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
         durable.sync(path)
@@ -77,15 +84,3 @@ def _read(run_folder: Path, name: str) -> Checkpoint:
         return Checkpoint(load_file(folder / TENSORS), facts(run_folder, name))
     except (OSError, SafetensorError, ValueError) as error:
         raise ConfigurationError(f"the checkpoint {folder} cannot be read: {error}") from error
-
-
-def _alone(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Tensors that share their memory with no other: safetensors refuses tied weights and views, so those are copied."""
-    here = {name: tensor.detach().cpu() for name, tensor in tensors.items()}
-    owners = Counter(tensor.untyped_storage().data_ptr() for tensor in here.values())
-
-    def is_alone(tensor: torch.Tensor) -> bool:
-        storage = tensor.untyped_storage()
-        return owners[storage.data_ptr()] == 1 and storage.nbytes() == tensor.nbytes and tensor.is_contiguous()
-
-    return {name: t if is_alone(t) else t.clone(memory_format=torch.contiguous_format) for name, t in here.items()}

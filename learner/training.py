@@ -14,6 +14,7 @@ from common.telemetry import History, Spread
 from common.trajectory import Parcel, Results
 from common.weights import Version, Weights, pack
 from learner.algorithms.protocol import Algorithm, Gradients
+from learner.checkpoint import copies
 from learner.graph import state_arrays
 from learner.guard import IN_A_ROW, Guard, Watch
 from learner.pacing import Pacing
@@ -89,12 +90,12 @@ class Training:
         return Weights(self.spec.run, self.spec.policy, self.version, self.steps, self.updates, tensors, block)
 
     def state(self) -> Mapping[str, torch.Tensor]:
-        """A copy of what a checkpoint has to hold of the algorithm. It is finite."""
+        """What a checkpoint has to hold of the algorithm, in copies: it is written while training goes on. It is finite."""
         state = self.algorithm.state()
         if broken := self._state_watch.broken(state):
             self._go_back(f"the state of the algorithm in {broken[0]} was not finite")
             state = self.algorithm.state()
-        return state
+        return copies(state)
 
     @property
     def fingerprint(self) -> str:

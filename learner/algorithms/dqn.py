@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from common.errors import ConfigurationError
 from common.spec import Spec
+from learner.algorithms.adam import Adam
 from learner.algorithms.networks import q_network
 from learner.algorithms.protocol import Gradients, Model
 from learner.algorithms.settings import DQNSettings
@@ -25,7 +26,7 @@ class DQN:
     """Learns the values of discrete actions from transitions.
 
     All trained parameters are views into one vector, and so are those of the target network: clipping, the optimizer's step and
-    the target's pursuit are then one call each instead of one per tensor. Adam is the fused one, always: its bits differ from the others'.
+    the target's pursuit are then one call each instead of one per tensor.
     """
 
     name: ClassVar[str] = "dqn"
@@ -49,7 +50,7 @@ class DQN:
         self._names, self._parameters = list(trained), list(trained.values())
         self._weights = join(self._parameters)
         self._target_weights = join([self._target.get_parameter(name) for name in self._names])
-        self._optimizer = torch.optim.Adam([self._weights], lr=settings.learning_rate, fused=True)
+        self._optimizer = Adam(self._weights, settings.learning_rate)
         self._updates = 0
 
     def policy(self) -> nn.Module:
@@ -85,24 +86,22 @@ class DQN:
             gradient = torch.cat([gradients.tensors[name].ravel() for name in self._names])
         if self.settings.max_gradient_norm:
             gradient = gradient * (self.settings.max_gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1)
-        self._weights.grad = gradient
-        self._optimizer.step()
+        self._optimizer.step(gradient)
         self._updates += 1
         self._follow()
 
     def state(self) -> dict[str, Tensor]:
-        """Copies of everything that training changes, by name."""
+        """Everything that training changes, by name."""
         state = {f"network.{name}": tensor for name, tensor in self._network.state_dict().items()}
         state |= {f"target.{name}": tensor for name, tensor in self._target.state_dict().items()}
-        state |= {f"optimizer.{name}": tensor for name, tensor in self._optimizer.state[self._weights].items()}
-        return {name: tensor.detach().clone() for name, tensor in state.items()} | {"updates": torch.tensor(self._updates)}
+        state |= {f"optimizer.{name}": tensor for name, tensor in self._optimizer.state().items()}
+        return state | {"updates": torch.tensor(self._updates)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a `state()` of the same spec and settings."""
         self._network.load_state_dict(part(state, "network."))
         self._target.load_state_dict(part(state, "target."))
-        moments = {name: tensor.to(self._device, copy=True) for name, tensor in part(state, "optimizer.").items()}
-        self._optimizer.state[self._weights] = moments
+        self._optimizer.restore(part(state, "optimizer."))
         self._updates = int(state["updates"])
 
     @torch.no_grad()

@@ -55,7 +55,7 @@ class Algorithm(Protocol):
     def state(self) -> dict[str, torch.Tensor]:
         """Everything that training changes, by name: weights, targets, the optimizer's moments, counters.
 
-        As copies: a checkpoint is written while training goes on. All of it is finite, but for what held an infinity from the first.
+        As it is: who keeps it makes copies. All of it is finite, but for what held an infinity from the first.
         """
         ...
 

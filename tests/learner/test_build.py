@@ -13,7 +13,7 @@ from common.spec import Evaluation, Exploration, Space
 from learner import build, checkpoint, talk
 from learner.algorithms.dqn import DQN
 from learner.algorithms.settings import DQNSettings
-from learner.checkpoint import Checkpoint
+from learner.checkpoint import Checkpoint, copies
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_weights_come_from_another_run(quick: ModuleType, tmp_path):
     other = quick.a_learner(quick.a_config(seed=2), tmp_path, "other").training
     assert other.fingerprint != first.fingerprint
     first.algorithm.apply(first.algorithm.gradients(a_batch()))
-    checkpoint.save(tmp_path / "first", Checkpoint(first.algorithm.state()))
+    checkpoint.save(tmp_path / "first", Checkpoint(copies(first.algorithm.state())))
     begun = quick.a_learner(quick.a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun").training
     assert begun.fingerprint == first.fingerprint
 

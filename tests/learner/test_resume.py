@@ -14,7 +14,7 @@ from common.packing import ParcelFormat
 from common.trajectory import Ending, Parcel, Results
 from common.weights import Version
 from learner import checkpoint, resume
-from learner.checkpoint import Checkpoint
+from learner.checkpoint import Checkpoint, copies
 from learner.gate import Accepted
 from learner.journal import folder
 from learner.journal.archive import POSITION, REPLAY_HASH, Archive
@@ -205,7 +205,7 @@ def test_a_small_replay_needs_only_the_newest_segments(quick, tmp_path):
     for number in range(1, PARCELS + 1):
         life.receive(number)
     archive = Archive(tmp_path, life.journal, life.coverage, keep=False)
-    checkpoint.save(tmp_path, Checkpoint(life.training.algorithm.state(), archive.place(life.training.replay.size)))
+    checkpoint.save(tmp_path, Checkpoint(copies(life.training.algorithm.state()), archive.place(life.training.replay.size)))
     before = folder.numbers(tmp_path / folder.NAME)
     archive.prune()
     life.die()
@@ -233,7 +233,7 @@ def test_without_a_checkpoint_the_weights_begin_anew_and_it_is_said(quick, tmp_p
 def test_a_checkpoint_that_cannot_be_read_is_passed_over_loudly(quick, first, caplog):
     """The one before it is taken."""
     facts = {"updates": 5}
-    newest = checkpoint.save(first.run.folder, Checkpoint(first.training.algorithm.state(), facts))
+    newest = checkpoint.save(first.run.folder, Checkpoint(copies(first.training.algorithm.state()), facts))
     (newest / "tensors.safetensors").write_bytes(b"cut")
     _, sentence = next_life(quick, first)
     assert "taking the one before it" in caplog.text
@@ -258,7 +258,7 @@ def test_what_cannot_be_gone_on_with_is_refused_in_a_sentence(quick, first, tmp_
     life.training.spec = quick.a_spec()
     with pytest.raises(ConfigurationError, match="the journal does not fit these settings"):
         resume.restore(first.run.folder, life.training, Coverage(), past)
-    checkpoint.save(first.run.folder, Checkpoint({"network.0.weight": life.training.algorithm.state()["updates"]}, {}))
+    checkpoint.save(first.run.folder, Checkpoint({"network.0.weight": torch.tensor(0)}, {}))
     with pytest.raises(ConfigurationError, match="do not fit this algorithm and network"):
         resume.restore(first.run.folder, life.training, Coverage(), past)
     life.die()

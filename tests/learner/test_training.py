@@ -227,7 +227,7 @@ def test_a_step_that_is_not_finite_is_skipped(learning):
     stepped = breaking(learning, {1, 2})
     learning.replay.prioritise = lambda indices, priorities: pytest.fail("priorities of a step that was not made")
     learning.update()
-    before = learning.algorithm.state()
+    before = learning.state()
     learning.update()
     learning.update()
     assert all(torch.equal(tensor, before[name]) for name, tensor in learning.algorithm.state().items())
@@ -292,8 +292,7 @@ def test_a_state_that_an_algorithm_spoils_is_never_saved(learning):
     learning.update()
     good = learning.state()
     learning.last_good = lambda: good
-    moment = next(tensor for tensor in learning.algorithm._optimizer.state.values())["exp_avg"]
-    moment[0] = math.nan
+    learning.algorithm.state()["optimizer.exp_avg"][0] = math.nan
     saved = learning.state()
     assert torch.equal(saved["optimizer.exp_avg"], good["optimizer.exp_avg"])
     assert "optimizer.exp_avg" in learning.guard.sentence

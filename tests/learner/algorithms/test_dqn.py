@@ -13,6 +13,7 @@ from common.trajectory import Ending, Parcel
 from learner.algorithms.dqn import DQN
 from learner.algorithms.protocol import Algorithm
 from learner.algorithms.settings import DQNSettings
+from learner.checkpoint import copies
 from learner.replay.protocol import Batch
 
 CPU = torch.device("cpu")
@@ -108,7 +109,7 @@ def test_importance_weights_scale_losses_and_bring_priorities() -> None:
 def test_gradients_change_nothing() -> None:
     """Loss and step are separable: computing gradients leaves every bit of the state."""
     algorithm = make()
-    before = algorithm.state()
+    before = copies(algorithm.state())
     algorithm.gradients(noise(0))
     assert equal(before, algorithm.state())
 
@@ -143,11 +144,11 @@ def test_long_gradients_are_shortened(limit: float, length: float) -> None:
 def test_d11_the_target_is_copied_every_so_many_updates() -> None:
     """Between two copies the target network stands still; at the third update of three it is the online network."""
     algorithm = make(target_every=3)
-    first = algorithm.state()["target.body.0.weight"]
+    first = copies(algorithm.state())["target.body.0.weight"]
     train(algorithm, range(2))
     assert torch.equal(algorithm.state()["target.body.0.weight"], first)
     train(algorithm, range(2, 3))
-    state = algorithm.state()
+    state = copies(algorithm.state())
     assert torch.equal(state["target.body.0.weight"], state["network.body.0.weight"])
     assert not torch.equal(state["target.body.0.weight"], first)
 
@@ -156,7 +157,7 @@ def test_d11_the_target_follows_by_a_share() -> None:
     """With Polyak averaging the target moves by a quarter of the distance at every update."""
     algorithm = two_states(polyak=0.25)
     algorithm.apply(algorithm.gradients(batch()))
-    state = algorithm.state()
+    state = copies(algorithm.state())
     before = torch.tensor(TARGET)
     torch.testing.assert_close(state["target.weight"], before + 0.25 * (state["network.weight"] - before))
 
@@ -195,11 +196,11 @@ def test_a_restored_algorithm_goes_on_bit_by_bit(updates: int, polyak: float) ->
     assert equal(whole.state(), resumed.state())
 
 
-def test_a_state_is_a_copy() -> None:
-    """A state stays what it was while training goes on, and the one restored from is not trained on."""
+def test_what_is_restored_from_is_left_alone() -> None:
+    """A kept state stays what it was while those that were restored from it train."""
     algorithm, other = make(), make(seed=1)
     train(algorithm, range(3))
-    state = algorithm.state()
+    state = copies(algorithm.state())
     kept = {name: tensor.clone() for name, tensor in state.items()}
     other.restore(state)
     train(algorithm, range(3))
@@ -234,7 +235,7 @@ def test_frozen_and_unused_parameters() -> None:
     gradients = algorithm.gradients(noise(0))
     assert list(gradients.tensors) == ["used.weight", "used.bias", "unused.weight", "unused.bias"]
     assert not gradients.tensors["unused.weight"].any()
-    before = algorithm.state()["network.frozen.weight"]
+    before = copies(algorithm.state())["network.frozen.weight"]
     algorithm.apply(gradients)
     assert torch.equal(algorithm.state()["network.frozen.weight"], before)
 
