@@ -101,7 +101,7 @@ def take_table(findings: Findings, table: Table, where: str) -> None:
 
 def take_message(findings: Findings, record: Record, where: str) -> str:
     """A parcel: it must be of this run, and its number must be new."""
-    envelope, opened = content.read_message(record)
+    envelope, opened = content.read_message(record.payload)
     rows, episodes = content.counts_of(opened.header)
     number = envelope.actor, envelope.incarnation, envelope.sequence
     if envelope.run != findings.table.run:

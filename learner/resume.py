@@ -1,8 +1,12 @@
 """Going on with a run: what its journal and checkpoints say is made again, and whatever is odd about them is said."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +22,12 @@ from learner import manifest
 from learner.durable import sync
 from learner.journal import content, folder
 from learner.journal import format as form
+from learner.journal.archive import needed_from
 from learner.journal.content import Marker, Table
 from learner.journal.coverage import Coverage
 from learner.journal.folder import Position
 from learner.journal.format import Kind, Record
-from learner.manifest import POSITION, REPLAY_FROM, REPLAY_HASH
+from learner.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TABLE
 from learner.run import Run
 
 if TYPE_CHECKING:  # reading the journal comes before torch is loaded
@@ -31,7 +36,7 @@ if TYPE_CHECKING:  # reading the journal comes before torch is loaded
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 64  # parcels that enter the replay in one go: alone, small ones cost as much as large ones
+AT_ONCE = 32_768  # rows that enter the replay in one go: most of what a small parcel costs is the calls, not its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +50,40 @@ class Past:
     episodes: int
     marker: Marker
     members: RosterState | None = None  # who took part when the newest checkpoint was taken
+    parcels: Mapping[int, "array[int]"] = field(default_factory=dict)  # of each segment: where each parcel's record starts and ends
 
 
 def recover(run: Run, *, durable: bool) -> Past:
-    """Read the journal once: make it whole, make it durable, and count what is in it. Only then may any of it be acknowledged."""
+    """Make the journal whole and durable, and count what is in it. Only then may any of it be acknowledged.
+
+    It is read from the first segment on that a kept checkpoint needs: each begins with a table of what came before it.
+    """
     journal = run.folder / folder.NAME
     numbers = folder.numbers(journal)
     if not numbers:
         raise ConfigurationError(f"{run.folder} has no journal to go on from: --init {run.folder} starts another run from its weights")
-    for sentence in folder.repair(journal):
-        log.warning(sentence)
+    table = Table(run.identity) if numbers == [1] else None  # its first record may never have been finished
+    saved, parcels = _facts(run.folder), defaultdict[int, "array[int]"](partial(array, "Q"))
+    tables = {
+        number: Record(Kind.TABLE, memoryview(packed), 0, 0) for number, packed in (facts[TABLE] for facts in saved if TABLE in facts)
+    }
+    for number, found in folder.mend(journal, _first_needed(run.folder)):
+        if isinstance(found, str):
+            log.warning(found)
+            continue
+        if found.kind is Kind.MESSAGE:
+            parcels[number].extend((found.start, found.end))
+        if table is None and found.kind is not Kind.TABLE:
+            table = _in_place_of(tables.get(number), journal, number, numbers[-1])
+        if table is not None or found.kind is Kind.TABLE:
+            table = _counted(table, found, f"segment {number}, byte {found.start}")
     if durable:
         for path in (*(folder.path_of(journal, number) for number in numbers), journal):
             sync(path)
-    table = Table(run.identity) if numbers == [1] else None  # its first record may never have been finished
-    for number, found in folder.read(journal):
-        if isinstance(found, Record):
-            table = _counted(table, found, f"segment {number}, byte {found.start}")
     if table is None:
         raise ConfigurationError(f"nothing in {journal} can be read")
-    members = _newest_facts(run.folder).get("roster")
-    return Past(table, Inbox.restore(table.inbox.state()), numbers[-1], table.rows, table.episodes, table.marker, members)
+    members = saved[0].get("roster") if saved else None
+    return Past(table, Inbox.restore(table.inbox.state()), numbers[-1], table.rows, table.episodes, table.marker, members, parcels)
 
 
 def restore(run_folder: Path, training: "Training", coverage: Coverage, past: Past) -> str:
@@ -85,6 +103,27 @@ def restore(run_folder: Path, training: "Training", coverage: Coverage, past: Pa
     )
 
 
+def _first_needed(run_folder: Path) -> int:
+    """The first segment that a checkpoint needs; all are where one of them cannot say."""
+    try:
+        return needed_from(run_folder)
+    except ConfigurationError:
+        return 0
+
+
+def _in_place_of(saved: Record | None, journal: Path, number: int, last: int) -> Table | None:
+    """The table that a segment should begin with, from a checkpoint. None where the next segment's own one will do."""
+    path = folder.path_of(journal, number)
+    if saved is not None:
+        log.warning("%s: its table is damaged; the one in a checkpoint is taken", path)
+        return _counted(None, saved, f"the table of segment {number} in a checkpoint")
+    if number == last:
+        raise ConfigurationError(
+            f"the journal cannot be gone on with: {path}: the table before it is gone: what earlier ones held is not known"
+        )
+    return None
+
+
 def _counted(table: Table | None, record: Record, where: str) -> Table:
     """The counts with one more record."""
     try:
@@ -93,7 +132,7 @@ def _counted(table: Table | None, record: Record, where: str) -> Table:
         if table is None:
             raise Refused("malformed", "the table before it is gone: what earlier segments held is not known")
         if record.kind is Kind.MESSAGE:
-            envelope, opened = content.read_message(record)
+            envelope, opened = content.read_message(record.payload)
             table.message(envelope, *content.counts_of(opened.header))
             return table
         said = content.read(record)
@@ -134,28 +173,39 @@ def _replay(journal: Path, saved: Mapping[str, Any], training: "Training", cover
     Pacing has no say: they were let in before. At the checkpoint's place the replay must be what it was there.
     """
     expected = Position(*saved.get(POSITION, (0, 0)))
-    parcels, end = ParcelFormat(training.spec), folder.START
     waiting: list[Parcel] = []
-    for number, found in folder.read(journal, int(saved.get(REPLAY_FROM, 0))):
-        if number <= past.last and isinstance(found, Record) and found.kind is Kind.MESSAGE:
-            envelope, opened = content.read_message(found)
-            try:
-                parcel = parcels.decode(opened, envelope)
-            except Refused as refusal:
-                raise ConfigurationError(f"the journal does not fit these settings: {refusal}") from refusal
-            waiting.append(parcel)
-            end = Position(number, found.end, form.chained(end.digest if end.segment == number else 0, found.payload))
-            coverage.inserted(parcel.rows, end)
-            if len(waiting) == AT_ONCE or end == expected:
-                training.insert(waiting)
-                waiting.clear()
-            if end == expected:
-                _compare(saved, training, coverage)
+    rows, end = 0, folder.START
+    for parcel, end in _parcels(journal, int(saved.get(REPLAY_FROM, 0)), ParcelFormat(training.spec), past):
+        waiting.append(parcel)
+        rows += parcel.rows
+        coverage.inserted(parcel.rows, end)
+        if rows >= AT_ONCE or end == expected:
+            training.insert(waiting)
+            waiting.clear()
+            rows = 0
+        if end == expected:
+            _compare(saved, training, coverage)
     training.insert(waiting)
     if end < expected:
         log.error(
             "the journal ends at %s, before the place of the checkpoint, %s: what was acknowledged between them is gone", end, expected
         )
+
+
+def _parcels(journal: Path, first: int, parcels: ParcelFormat, past: Past) -> Iterator[tuple[Parcel, Position]]:
+    """The parcels that were found, from a segment on, each with the place where it ends. What was accepted once is finite."""
+    for number, places in past.parcels.items():
+        if number >= first:
+            data, digest = memoryview(folder.content(journal, number)), 0
+            for start, end in zip(places[::2], places[1::2], strict=True):
+                payload = form.payload(data, start)
+                envelope, opened = content.read_message(payload)
+                try:
+                    parcel = parcels.decode(opened, envelope, known_finite=True)
+                except Refused as refusal:
+                    raise ConfigurationError(f"the journal does not fit these settings: {refusal}") from refusal
+                digest = form.chained(digest, payload)
+                yield parcel, Position(number, end, digest)
 
 
 def _compare(saved: Mapping[str, Any], training: "Training", coverage: Coverage) -> None:
@@ -169,11 +219,10 @@ def _compare(saved: Mapping[str, Any], training: "Training", coverage: Coverage)
         log.error("the replay is %s as of %s, and it was %s when the checkpoint was taken: other rows are in it", found, place, expected)
 
 
-def _newest_facts(run_folder: Path) -> dict[str, Any]:
-    """What the newest checkpoint that can be read says of itself."""
+def _facts(run_folder: Path) -> list[dict[str, Any]]:
+    """What the checkpoints that can be read say of themselves, the newest first."""
+    found = []
     for name in reversed(manifest.kept(run_folder)):
-        try:
-            return manifest.facts(run_folder, name)
-        except ConfigurationError:
-            continue  # it is named when its tensors are asked for
-    return {}
+        with suppress(ConfigurationError):  # it is named when its tensors are asked for
+            found.append(manifest.facts(run_folder, name))
+    return found

@@ -130,9 +130,9 @@ def counts_of(header: dict[str, Any]) -> tuple[int, int]:
     return steps, int(counts.get(RETURNS, 0)) if steps else 0
 
 
-def read_message(record: Record) -> tuple[Envelope, wire.Opened]:
-    """A parcel message as it was received, its columns unread."""
-    opened = wire.open_frame(record.payload)
+def read_message(payload: memoryview) -> tuple[Envelope, wire.Opened]:
+    """A parcel message as it was received, its columns unread. It is in a whole record, so every byte is as it was."""
+    opened = wire.open_intact(payload)
     return wire.read_envelope(opened), opened
 
 

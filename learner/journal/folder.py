@@ -59,30 +59,29 @@ def content(folder: Path, number: int) -> bytes:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def repair(folder: Path) -> list[str]:
-    """Make a journal whole after a crash, and give back what was reserved; gives what was done, in sentences.
+def mend(folder: Path, first: int = 0) -> Iterator[tuple[int, Record | str]]:
+    """Every record of the segments from a number on, while they are made whole after a crash; what was done to them, in sentences.
 
     The torn tail of the last segment is cut: nobody was told of what is in it. Any other bytes that are no record are copied to
-    `quarantine/` and named: they lie before good ones, so something was lost there.
+    `quarantine/` and named: they lie before good ones, so something was lost there. What was reserved is given back.
     """
-    sentences: list[str] = []
     known = numbers(folder)
-    for number in known:
-        data = content(folder, number)
+    for number in (number for number in known if number >= first):
+        data = memoryview(content(folder, number))
         end = 0
-        for found in form.scan(number, memoryview(data)):
+        for found in form.scan(number, data):
             end = found.end
-            if isinstance(found, Torn) and number == known[-1]:
+            if isinstance(found, Record):
+                yield number, found
+            elif isinstance(found, Torn) and number == known[-1]:
                 _cut(path_of(folder, number), found.start)
-                sentences.append(f"{path_of(folder, number)}: {found.end - found.start} bytes of a torn tail from {found.start} on are cut")
-            elif not isinstance(found, Record):
-                kept = _quarantine(folder, number, data[found.start : found.end].rstrip(b"\0"), found.start)
-                sentences.append(
-                    f"{path_of(folder, number)}: bytes {found.start} to {found.end} are damaged although good records follow; see {kept}"
-                )
+                yield number, f"{path_of(folder, number)}: {found.end - found.start} bytes of a torn tail from {found.start} on are cut"
+            else:
+                kept = _quarantine(folder, number, bytes(data[found.start : found.end]).rstrip(b"\0"), found.start)
+                where = f"{path_of(folder, number)}: bytes {found.start} to {found.end}"
+                yield number, f"{where} are damaged although good records follow; see {kept}"
         if 0 < end < len(data):
             _cut(path_of(folder, number), end)
-    return sentences
 
 
 def _cut(path: Path, size: int) -> None:

@@ -111,6 +111,12 @@ def scan(number: int, data: memoryview) -> Iterator[Record | Damage | Torn]:
         yield Torn(position, len(data))
 
 
+def payload(data: memoryview, start: int) -> memoryview:
+    """What a record says that was found whole at this place of a segment before."""
+    _, _, length = HEAD.unpack_from(data, start)
+    return data[start + HEAD_BYTES : start + HEAD_BYTES + length]
+
+
 def blank(data: memoryview) -> bool:
     """Whether there are only zeros, as in what was reserved and never written."""
     return not np.frombuffer(data, np.uint8).max(initial=0)

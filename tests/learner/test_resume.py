@@ -17,7 +17,8 @@ from learner import checkpoint, resume
 from learner.checkpoint import Checkpoint, copies
 from learner.gate import Accepted
 from learner.journal import folder
-from learner.journal.archive import POSITION, REPLAY_HASH, Archive
+from learner.journal import format as form
+from learner.journal.archive import POSITION, REPLAY_FROM, REPLAY_HASH, TABLE, Archive
 from learner.journal.content import Table
 from learner.journal.coverage import Coverage
 from learner.journal.folder import Position
@@ -247,6 +248,57 @@ def test_a_journal_that_was_never_begun_has_nothing_in_it(quick, first, tmp_path
     folder.path_of(empty / folder.NAME, 1).write_bytes(bytes(4096))
     past = resume.recover(Run("other", "other-1", empty), durable=True)
     assert (past.rows, past.inbox.epoch, past.table.run) == (0, 2, "other-1")
+
+
+def spoil_table(run_folder, number):
+    """Change a byte in the table that a segment begins with."""
+    path = folder.path_of(run_folder / folder.NAME, number)
+    data = bytearray(path.read_bytes())
+    data[form.HEADER_BYTES + form.HEAD_BYTES + 3] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_table_is_taken_from_a_checkpoint(quick, first, caplog):
+    """The first segment that is read, and the newest when the checkpoint was taken: nothing is forgotten, and the damage is named."""
+    journal = first.run.folder / folder.NAME
+    (segment, _) = checkpoint.load(first.run.folder).facts[TABLE]
+    for number in folder.numbers(journal):
+        if number < segment:
+            folder.path_of(journal, number).unlink()
+    spoil_table(first.run.folder, segment)
+    past = resume.recover(first.run, durable=False)
+    assert "its table is damaged; the one in a checkpoint is taken" in caplog.text
+    assert (past.rows, past.episodes, past.inbox.epoch) == (8 * PARCELS, PARCELS, 2)
+    assert past.inbox.state()["lives"][0]["kept"] == PARCELS
+
+
+def test_a_damaged_table_before_other_segments_does_no_harm(quick, first):
+    """The next segment's own table holds what this one had; of the last one there is no other, without a checkpoint."""
+    (first.run.folder / "MANIFEST").unlink()
+    journal = first.run.folder / folder.NAME
+    numbers = folder.numbers(journal)
+    assert len(numbers) > 1
+    spoil_table(first.run.folder, numbers[0])
+    past = resume.recover(first.run, durable=False)
+    assert (past.rows, past.inbox.state()["lives"][0]["kept"]) == (8 * PARCELS, PARCELS)
+    for number in numbers[:-1]:
+        folder.path_of(journal, number).unlink()
+    spoil_table(first.run.folder, numbers[-1])
+    with pytest.raises(ConfigurationError, match="the table before it is gone"):
+        resume.recover(first.run, durable=False)
+
+
+def test_only_what_a_checkpoint_needs_is_read(quick, first, tmp_path, monkeypatch):
+    """With --keep-journal there may be a thousand times as much: the rest is counted in the tables."""
+    journal = tmp_path / folder.NAME
+    facts = {POSITION: [2, 0], REPLAY_FROM: 2}
+    for _ in range(3):
+        checkpoint.save(tmp_path, Checkpoint({}, facts))
+    read, content = [], folder.content
+    monkeypatch.setattr(folder, "content", lambda where, number: read.append(number) or content(where, number))
+    past = resume.recover(first.run, durable=False)
+    assert read == folder.numbers(journal)[1:]
+    assert past.rows == 8 * PARCELS
 
 
 def test_what_cannot_be_gone_on_with_is_refused_in_a_sentence(quick, first, tmp_path):

@@ -1,0 +1,178 @@
+"""Seconds from the `kill -9` of a learner until it trains on, with a small replay and a large one, and an actor that stays.
+
+`python bench/resume.py [--quick] [small|large]` prints one JSON line. The learner is an ordinary process, and is started again at once with
+`--resume`. It trains on when a beacon of its next epoch names more steps and more updates than the first beacon after it restored. The
+replay is that of CartPole, full, with parcels as 16 environments send them; its bytes are those of the journal that it is made from. The
+aim is 5 s + these bytes / 500 MB/s.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import _measure
+import numpy as np
+
+from common import sockets, topics, wire
+from common.address import Address
+from common.messages import Announcement, Beacon, State
+from common.packing import ParcelFormat
+from common.trajectory import Ending, Parcel, Results
+from common.weights import Version, Weights
+from common.wire import Envelope
+from learner import manifest, resume, talk
+from learner.gate import Accepted
+from learner.journal import folder
+from learner.journal.writer import Journal
+from learner.manifest import REPLAY_FROM
+from learner.run import Run, open_run
+
+ROWS = {"small": 20_000, "large": 10_000_000}
+HORIZON, ENVIRONMENTS = 32, 16
+BATCH = 128
+PATIENCE_S = 180.0
+AIM_S, AIM_BYTES = 5.0, 500e6  # and so many of the replay's bytes per second
+FLAGS = ("--ui", "lines", "--replay-ratio", "1", "--checkpoint-every", "2", "--durability", "process")
+
+
+def main() -> None:
+    """Measure each size."""
+    quick = "--quick" in sys.argv
+    names = [name for name in ROWS if name in sys.argv] or list(ROWS)
+    figures: dict[str, object] = {}
+    for name in names:
+        figures[name] = measure(ROWS[name] // (10 if quick else 1), rounds=1 if quick else 5)
+    _measure.report("resume", figures)
+
+
+def measure(rows: int, rounds: int) -> dict[str, object]:
+    """What one size of replay takes."""
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
+        watcher = Watcher(stack.enter_context(sockets.context()))
+        flags = (*FLAGS, "--run-dir", str(place), "--port", str(watcher.address.port), "--feed-port", str(watcher.address.feed_port))
+        begin = (*flags, "--name", "one", "--capacity", str(rows), "--horizon", str(HORIZON))
+        with process("learner", *begin):
+            watcher.until(lambda beacon: beacon.state is State.RUN)
+        run = open_run(place / "one")
+        fill(run, rows)
+        again = (*flags, "--resume", str(run.folder))
+        stack.enter_context(process("actor", str(watcher.address), "--envs", str(ENVIRONMENTS)))
+        taken: list[float] = []
+        killed_at, epoch = 0.0, 0
+        for _ in range(1 + rounds):  # the first one only finds what was forged, and saves a checkpoint
+            with process("learner", *again) as learner:
+                epoch = watcher.trains_on(epoch)
+                taken.append(time.monotonic() - killed_at)
+                saved = manifest.kept(run.folder)
+                wait(lambda saved=saved: manifest.kept(run.folder) != saved)  # type: ignore[misc]
+                learner.kill()
+                killed_at = time.monotonic()
+        size = replay_bytes(run)
+    taken = taken[1:]
+    aim_s = AIM_S + size / AIM_BYTES
+    return {
+        "rows": rows,
+        "replay_bytes": size,
+        "seconds": _measure.spread(taken, 2),
+        "worst_s": round(max(taken), 2),
+        "aim_s": round(aim_s, 2),
+        "median_to_aim": round(statistics.median(taken) / aim_s, 2),
+    }
+
+
+def fill(run: Run, rows: int) -> None:
+    """One more life of the learner, without training: so many random rows are in its journal then, as if they were learned from."""
+    past = resume.recover(run, durable=False)
+    announced = wire.read(wire.open_frame(run.file(*talk.SPEC).read_bytes()))
+    assert isinstance(announced, Announcement)
+    spec = announced.spec
+    gate, form = talk.talk(spec, past.inbox, past.members).gate, ParcelFormat(spec)
+    journal = Journal(run.folder, past.table, past.inbox.epoch, lambda parcel, end: None, durable=False)
+    chance, count = np.random.default_rng(0), -(-rows // (HORIZON * ENVIRONMENTS))
+    columns = {
+        column.name: np.zeros((column.count(HORIZON * ENVIRONMENTS, ENVIRONMENTS, spec.stack), *column.shape), column.dtype)
+        for column in spec.columns
+    }
+    lengths, endings = np.full(ENVIRONMENTS, HORIZON, np.int32), np.full(ENVIRONMENTS, Ending.OPEN, np.uint8)
+    for number in range(1, count + 1):
+        for column in columns.values():
+            column[...] = chance.integers(0, 2, column.shape)
+        parcel = Parcel(1, 1, lengths, endings, columns, Results(np.zeros(0), np.zeros(0, np.int32)))
+        envelope = Envelope(spec.run, spec.policy, "forged", 1, number, number, 1, 1, spec.schema)
+        accepted = gate.receive(bytes(form.encode(envelope, parcel)), 0.0)
+        assert isinstance(accepted, Accepted)
+        journal.take(accepted)
+        if number % 256 == 0 or number == count:
+            assert journal.drain(PATIENCE_S)
+            for settled in journal.settled():
+                gate.settle(settled)
+    journal.mark(Weights(spec.run, spec.policy, Version(past.inbox.epoch, 1), rows, rows // BATCH, (), b""))
+    assert journal.drain(PATIENCE_S)
+    journal.close()
+
+
+def replay_bytes(run: Run) -> int:
+    """Of the segments that the newest checkpoint's replay is made from, and of those after it."""
+    first = int(manifest.facts(run.folder, manifest.kept(run.folder)[-1])[REPLAY_FROM])
+    journal = run.folder / folder.NAME
+    return sum(len(folder.content(journal, number).rstrip(b"\0")) for number in folder.numbers(journal) if number >= first)
+
+
+class Watcher:
+    """Hears the beacons of whoever is at an address."""
+
+    def __init__(self, context: sockets.Context) -> None:
+        self.address, *listening = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+        for socket in listening:
+            socket.close(linger=0)
+        self._feed = sockets.feed_subscriber(context, self.address, [topics.beacon()])
+
+    def until(self, condition: Callable[[Beacon], bool]) -> Beacon:
+        """The first beacon from now on of which this is true."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if self._feed.poll(1000):
+                message = wire.read(wire.open_frame(self._feed.recv_multipart()[-1]))
+                if isinstance(message, Beacon) and condition(message):
+                    return message
+        raise TimeoutError("no such beacon came")
+
+    def trains_on(self, after: int) -> int:
+        """Wait until a learner of a later epoch has taken steps and updates; gives its epoch."""
+        first = self.until(lambda beacon: beacon.epoch > after and beacon.state is State.RUN)
+        self.until(lambda beacon: beacon.epoch == first.epoch and beacon.steps > first.steps and beacon.updates > first.updates)
+        return first.epoch
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Until it is true."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("nothing of the kind happened")
+        time.sleep(0.01)
+
+
+@contextmanager
+def process(role: str, *words: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """An actor or a learner, until it is no longer needed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = (sys.executable, "-P", "-m", f"{role}.main", *words)
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=kept) as started:
+        try:
+            yield started
+        finally:
+            with suppress(ProcessLookupError):
+                started.terminate()
+            started.wait()
+
+
+if __name__ == "__main__":
+    main()
