@@ -60,7 +60,7 @@ def content(folder: Path, number: int) -> bytes:
 
 
 def mend(folder: Path, first: int = 0) -> Iterator[tuple[int, Record | str]]:
-    """Every record of the segments from a number on, while they are made whole after a crash; what was done to them, in sentences.
+    """Every record of the segments from a number on, while they are made whole after a crash; what was wrong, in sentences.
 
     The torn tail of the last segment is cut: nobody was told of what is in it. Any other bytes that are no record are copied to
     `quarantine/` and named: they lie before good ones, so something was lost there. What was reserved is given back.
