@@ -80,6 +80,15 @@ def fuzz(name: str, seconds: int, seed: int) -> dict[str, object]:
     return {"target": name, "executions": executions, "seconds": round(took), "crashes": int(code != 0)}
 
 
+def publish(command: str, results: list[dict[str, object]]) -> None:
+    """Add a run to those that were written down; remove the file before the first one of a release."""
+    runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
+    runs.append({"command": command, "targets": results})
+    totals = {key: sum(int(target[key]) for run in runs for target in run["targets"]) for key in ("executions", "crashes")}
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps({**totals, "runs": runs}, indent=1) + "\n")
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -109,10 +118,7 @@ def main() -> int:
     executions, crashes = (sum(int(str(result[key])) for result in results) for key in ("executions", "crashes"))
     print(f"{executions:,} executions of {len(names)} decoders, {crashes} of them broken")
     if arguments.publish:
-        command = f"make fuzz MINUTES={arguments.minutes:g}"
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        document = {"command": command, "executions": executions, "crashes": crashes, "targets": results}
-        RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+        publish(f"python tests/fuzz/run.py {' '.join(word for word in sys.argv[1:] if word != '--publish')}", results)
     return int(crashes > 0)
 
 
