@@ -141,9 +141,9 @@ def fuzz(found: Results) -> str:
     each = ", ".join(f"{name} {count / 1e6:.2f}" for name, count in times.items())
     return "\n".join(
         [
-            f"**Fuzzing.** {found['executions'] / 1e6:.1f} million executions of {len(times)} decoders under coverage, {found['crashes']} crashes "
-            f"(millions each: {each}). Whatever is changed in a message, a journal, a checkpoint or a file of settings gives a value or one of "
-            f"our own errors, within ten seconds and 512 MB.",
+            f"**Fuzzing.** {found['executions'] / 1e6:.1f} million executions of {len(times)} decoders under coverage, "
+            f"{found['crashes']} crashes (millions each: {each}). Whatever is changed in a message, a journal, a checkpoint or a file of "
+            f"settings gives a value or one of our own errors, within ten seconds and 512 MB.",
             "; ".join(f"`{run['command']}`" for run in found["runs"]) + ".",
             "",
         ]
