@@ -1,6 +1,5 @@
 """Checkpoints while training goes on: it stops for a copy of what changes, and a thread writes that, one checkpoint at a time."""
 
-import errno
 import logging
 import re
 import threading
@@ -16,6 +15,7 @@ from common.membership import RosterState
 from learner import checkpoint
 from learner.checkpoint import Checkpoint
 from learner.journal.archive import Archive
+from learner.journal.disk import FULL
 from learner.journal.folder import Position
 from learner.manifest import POSITION, REPLAY_HASH
 from learner.run import Run
@@ -23,7 +23,6 @@ from learner.training import Training
 
 log = logging.getLogger(__name__)
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
 FINAL_S = 60.0  # for the last checkpoint; a supervisor may be less patient
 
 

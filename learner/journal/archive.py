@@ -22,7 +22,7 @@ class Archive:
 
         a hash of that replay, and what came before the newest segment (who sent which numbers), which also begins that segment.
         """
-        position, (segment, table) = self._coverage.position, self._journal.table
+        position, (segment, table) = self._coverage.position, self._journal.beginning
         return {
             POSITION: [position.segment, position.offset],
             REPLAY_FROM: self._coverage.oldest_segment(replay_size),

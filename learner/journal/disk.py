@@ -1,9 +1,11 @@
 """What the journal asks of a disk. A test may hand in one that is full, or that breaks."""
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+FULL = (errno.ENOSPC, errno.EDQUOT)  # the system's numbers for: there is no room
 AT_ONCE = 512  # buffers in one call; every system takes so many
 
 Buffer = bytes | bytearray | memoryview

@@ -1,6 +1,5 @@
 """The journal thread: what the network took in is written and synced in groups; only then is it handed on and acknowledged."""
 
-import errno
 import logging
 import os
 import threading
@@ -10,19 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from common.errors import ConfigurationError, FarflungError
+from common.errors import FarflungError
 from common.exits import Exit
 from common.trajectory import Parcel
 from common.weights import Weights
 from common.wire import Envelope
 from learner.gate import Accepted
-from learner.journal import content, folder
+from learner.journal import content
 from learner.journal import format as form
-from learner.journal.content import Marker, Refusal, Start, Table
-from learner.journal.disk import Disk
+from learner.journal.chain import Chain
+from learner.journal.content import Marker, Refusal, Table
+from learner.journal.disk import FULL, Disk
 from learner.journal.folder import Position
 from learner.journal.format import Kind, Payload
-from learner.journal.segment import Segment
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,6 @@ SEGMENT_BYTES = 64 << 20
 GROUP_BYTES = 8 << 20  # of one commit
 FULL_S = 1.0  # between two tries to find room on a full disk
 IDLE_S = 0.5
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class JournalFailure(FarflungError):
@@ -69,20 +67,17 @@ class Journal:
     ) -> None:
         self.problem = ""  # what is wrong now, for the screen
         self.waiting_rows = 0  # rows that are taken in and not handed on yet
-        self.table = 0, b""  # what came before the newest segment, and which one that is
-        self._folder = run / folder.NAME
-        self._table, self._deliver, self._durable = table, deliver, durable
-        self._disk, self._segment_bytes = disk or Disk(), segment_bytes
+        self._chain = Chain(run, table, epoch, disk or Disk(), segment_bytes, durable=durable)
+        self._deliver = deliver
         self._entries: deque[Entry] = deque()
         self._settled: deque[Envelope] = deque()
-        self._keep_from = self._removed = 0  # segments below are not needed, and are gone
+        self._keep_from = 0  # segments below this number are not needed
         self._changed = threading.Condition()
         self._closing = self._busy = False
         self._failure: Exception | None = None
         self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
-        self._segment = self._begin(Start(table.run, epoch))
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
@@ -123,9 +118,14 @@ class Journal:
         """Raise what ended the thread, if anything did."""
         if self._failure is not None:
             raise JournalFailure(
-                f"the journal in {self._folder} cannot be written: {self._failure}. What is not acknowledged is still with the actors; "
-                f"look after the disk, then start again"
+                f"the journal in {self._chain.folder} cannot be written: {self._failure}. What is not acknowledged is still with the "
+                f"actors; look after the disk, then start again"
             ) from self._failure
+
+    @property
+    def beginning(self) -> tuple[int, bytes]:
+        """The newest segment's number, and the table that it begins with: what came before it."""
+        return self._chain.beginning
 
     def forget_before(self, segment: int) -> None:
         """Segments below this number are needed by nothing any more."""
@@ -157,22 +157,25 @@ class Journal:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._commit()
-                self._remove()
-            self._remove()
-            self._segment.seal()
+                self._turn()
+            self._chain.remove(self._keep_from)
+            self._chain.newest.seal()
         except Exception as error:  # the top of a thread: training hears of it and ends; a sync that failed is never tried again
             log.critical("the journal ended: %s", error)
             with self._changed:
                 self._failure = error
                 self._changed.notify_all()
 
+    def _turn(self) -> None:
+        self._commit()
+        self._chain.remove(self._keep_from)
+
     def _wait(self) -> bool:
         """Until there is something to do; False when it is time to end."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
-            while not (self._entries or self._closing or self._removable > self._removed):
+            while not (self._entries or self._closing or self._chain.can_remove(self._keep_from)):
                 self._changed.wait(IDLE_S)
             self._busy = True
             return not self._closing or (bool(self._entries) and not self.problem)
@@ -183,20 +186,20 @@ class Journal:
             group = self._group()
             if not group:
                 return
-            self._segment.append([(entry.kind, entry.payload) for entry in group])
+            self._chain.newest.append([(entry.kind, entry.payload) for entry in group])
         except OSError as error:
             if error.errno not in FULL:
                 raise
             self._full(error)
             return
-        self._segment.sync()
+        self._chain.newest.sync()
         self._say_room()
         self._settle(group)
 
     def _group(self) -> list[Entry]:
         """What is written next, in order; it stays in the queue until it is durable."""
         group: list[Entry] = []
-        used, room = 0, self._segment.room
+        used, room = 0, self._chain.newest.room
         for index in range(len(self._entries)):
             entry = self._entries[index]
             needed = form.size(len(entry.payload))
@@ -205,14 +208,14 @@ class Journal:
             group.append(entry)
             used += needed
         if self._entries and not group:
-            self._roll(form.size(len(self._entries[0].payload)))
+            self._chain.roll(form.size(len(self._entries[0].payload)))
             return self._group()
         return group
 
     def _settle(self, group: list[Entry]) -> None:
         """What was written is durable: count it, hand it on, and let the network thread say so."""
         for entry in group:
-            end = self._segment.confirm(entry.kind, entry.payload)
+            end = self._chain.newest.confirm(entry.kind, entry.payload)
             self._count(entry)
             if entry.parcel is not None:
                 self._deliver(entry.parcel, end)
@@ -225,52 +228,19 @@ class Journal:
             os.write(self._writable, b"!")
 
     def _count(self, entry: Entry) -> None:
+        table = self._chain.table
         if isinstance(entry.content, Marker):
-            self._table.marker = entry.content
+            table.marker = entry.content
         elif isinstance(entry.content, Refusal):
-            self._table.refusal(entry.content)
+            table.refusal(entry.content)
         elif entry.envelope is not None and entry.parcel is not None:
             episodes = 0 if entry.parcel.evaluation else len(entry.parcel.results.returns)
-            self._table.message(entry.envelope, entry.rows, episodes)
-
-    def _begin(self, start: Start) -> Segment:
-        """The first segment of this life, and in it that this life began."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            if self._durable:
-                self._disk.sync_folder(self._folder.parent)
-            segment = self._open(1 + max(folder.numbers(self._folder), default=0), 0)
-            self._table.inbox.epoch = start.epoch
-            segment.append([(Kind.START, content.pack(start))])
-            segment.sync()
-            segment.confirm(Kind.START, content.pack(start))
-        except OSError as error:
-            free = f"{self._disk.free(self._folder):,} bytes are free" if self._folder.exists() else "there is no such folder"
-            raise ConfigurationError(
-                f"the journal in {self._folder} cannot be begun: {error.strerror}; {free}. --run-dir names another place"
-            ) from error
-        return segment
-
-    def _roll(self, needed: int) -> None:
-        """The next segment, with room for what comes; the one before gives back what it did not use."""
-        following = self._open(self._segment.number + 1, needed)
-        self._segment.seal()
-        self._segment = following
-
-    def _open(self, number: int, needed: int) -> Segment:
-        """A segment that begins with what came before it, so that it can be understood alone."""
-        self.table = number, (table := content.pack_table(self._table))
-        reserved = max(self._segment_bytes, form.HEADER_BYTES + form.size(len(table)) + max(needed, 256))
-        return Segment(self._disk, self._folder, number, reserved, (Kind.TABLE, table), durable=self._durable)
+            table.message(entry.envelope, entry.rows, episodes)
 
     def _full(self, error: OSError) -> None:
         """There is no room: say so, and try again in a moment. Until then nothing is acknowledged, so actors pause."""
         if not self.problem:
-            free = self._disk.free(self._folder)
-            self.problem = (
-                f"no room for the journal in {self._folder} ({error.strerror}): {free:,} bytes are free and {self._segment_bytes:,} are "
-                f"needed. Nothing is acknowledged until there is room; then it goes on by itself"
-            )
+            self.problem = self._chain.no_room(error)
             log.error(self.problem)
         with self._changed:
             self._changed.wait_for(lambda: self._closing, FULL_S)
@@ -278,27 +248,4 @@ class Journal:
     def _say_room(self) -> None:
         if self.problem:
             self.problem = ""
-            log.warning("there is room for the journal in %s again", self._folder)
-
-    @property
-    def _removable(self) -> int:
-        """Segments below this number may go; the one that is being written stays."""
-        return min(self._keep_from, self._segment.number)
-
-    def _remove(self) -> None:
-        """Let go of what nothing needs any more, oldest first and each for good before the next: a gap would be numbers forgotten.
-
-        What cannot be removed is named, and costs nothing but room.
-        """
-        below = self._removable
-        if below <= self._removed:
-            return
-        self._removed = below
-        for number in [number for number in folder.numbers(self._folder) if number < below]:
-            try:
-                self._disk.remove(folder.path_of(self._folder, number))
-            except OSError as error:
-                log.warning("a segment that is not needed cannot be removed: %s", error)
-                return
-            if self._durable:
-                self._disk.sync_folder(self._folder)
+            log.warning("there is room for the journal in %s again", self._chain.folder)

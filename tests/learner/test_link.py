@@ -19,6 +19,7 @@ from learner.herald import Outlook
 from learner.inlet import Inlet
 from learner.journal import folder
 from learner.journal.content import Table
+from learner.journal.disk import Disk
 from learner.journal.format import Kind, Record
 from learner.journal.writer import Journal, JournalFailure
 from learner.link import Link, actor_status, look
@@ -373,8 +374,8 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(context, kee
 def test_until_the_disk_has_it_nothing_is_acknowledged(keeping, context, side, journal, stand_ins, monkeypatch):
     """While a sync lasts, beacons go on and say nothing of the number; what waits counts against the room."""
     go = threading.Event()
-    sync = journal._disk.sync
-    monkeypatch.setattr(journal._disk, "sync", lambda descriptor: (go.wait(10), sync(descriptor)))
+    sync = Disk.sync
+    monkeypatch.setattr(Disk, "sync", lambda disk, descriptor: (go.wait(10), sync(disk, descriptor)))
     with (
         sockets.feed_subscriber(context, keeping.address, [C]) as feed,
         sockets.experience_sender(context, keeping.address) as push,

@@ -104,8 +104,7 @@ class Life:
     def turn(self) -> None:
         """What the journal's thread does in one turn, and what the network thread learns of it."""
         try:
-            self.journal._commit()
-            self.journal._remove()
+            self.journal._turn()
         finally:
             for envelope in self.journal.settled():
                 self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)

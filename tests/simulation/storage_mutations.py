@@ -12,7 +12,7 @@ STORAGE_MUTATIONS = (
     Mutation(
         "acknowledge before commit",
         "journal.writer",
-        "        self._segment.sync()\n        self._say_room()\n",
+        "        self._chain.newest.sync()\n        self._say_room()\n",
         "        self._say_room()\n",
     ),
     Mutation(
@@ -24,12 +24,12 @@ STORAGE_MUTATIONS = (
     Mutation(
         "a failed sync passed over",
         "journal.writer",
-        "        self._segment.sync()\n        self._say_room()\n",
-        "        with suppress(OSError):\n            self._segment.sync()\n        self._say_room()\n",
+        "        self._chain.newest.sync()\n        self._say_room()\n",
+        "        with suppress(OSError):\n            self._chain.newest.sync()\n        self._say_room()\n",
     ),
     Mutation("go on after an error of the disk", "journal.writer", "            if error.errno not in FULL:\n                raise\n", ""),
     Mutation("inbox table forgotten at recovery", "resume", "Inbox.restore(table.inbox.state()), ", "Inbox(table.inbox.epoch + 1), "),
-    Mutation("epoch not raised at recovery", "journal.writer", "segment.append([(Kind.START, content.pack(start))])", "pass"),
+    Mutation("epoch not raised at recovery", "journal.chain", "segment.append([(Kind.START, content.pack(start))])", "pass"),
     Mutation(
         "segments dropped by the newest checkpoint",
         "journal.archive",
@@ -50,8 +50,8 @@ STORAGE_MUTATIONS = (
     Mutation("torn tail not cut", "journal.folder", "_cut(path_of(folder, number), found.start)", "pass"),
     Mutation(
         "segments dropped in any order",
-        "journal.writer",
-        "            if self._durable:\n                self._disk.sync_folder(self._folder)\n",
+        "journal.chain",
+        "            if self._durable:\n                self._disk.sync_folder(self.folder)\n",
         "",
     ),
     Mutation(

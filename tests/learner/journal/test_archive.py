@@ -14,7 +14,7 @@ class Listener:
     """Stands in for a journal."""
 
     below = None
-    table = 6, b"a table"
+    beginning = 6, b"a table"
 
     def forget_before(self, segment):
         self.below = segment
