@@ -210,6 +210,10 @@ class Channel:
         else:
             self.outbox.sent(now)
 
+    def offer(self, parcel: Parcel) -> bool:
+        """Take a parcel to send. False: there is no room; the caller keeps it and offers it again."""
+        return self.outbox.offer(parcel, parcel.rows, parcel.size)
+
     def write_receipts(self, receipts: Receipts) -> None:
         """From now on whatever is acknowledged is written down before it is released."""
 

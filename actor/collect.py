@@ -99,12 +99,18 @@ class Evaluator:
 
     def __init__(self, spec: Spec, seats: Seats, policy: Answers, greedy: Explorer) -> None:
         self._spec, self._seats, self._policy, self._greedy = spec, seats, policy, greedy
+        self._due = 0  # at so many steps
+
+    def is_due(self, weights: Weights) -> bool:
+        """Whether evaluations are wanted, and as many steps as the spec says were taken since the last one."""
+        return self._spec.evaluation.every > 0 and weights.steps >= self._due
 
     def evaluate(self, weights: Weights) -> Generator[None, None, Parcel]:
         """Plays the spec's number of episodes, yielding after every step; returns a parcel of results without rows.
 
         Each seat has its share of the episodes from the start: taking the first that finish would count the short ones.
         """
+        self._due = weights.steps + self._spec.evaluation.every
         self._policy.load(weights)
         shares = [len(range(seat, self._spec.evaluation.episodes, len(self._seats))) for seat in range(len(self._seats))]
         finished: list[tuple[float, int]] = []

@@ -18,6 +18,9 @@ from common.sockets import Context
 
 log = logging.getLogger(__name__)
 
+PUMP_S = 0.005  # between two looks at the sockets while there is something else to do
+WAIT_S = 0.1  # for something to hear while there is nothing else to do
+GRACE_S = 3.0  # for the last acknowledgements, at the end
 UNANSWERED = (
     "%s speaks, but does not answer %s: if it refuses messages as `label`, the label in %s is not the one in its folder of allowed keys"
 )

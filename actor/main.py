@@ -19,7 +19,6 @@ from common.terminal import unblocked
 logger = logging.getLogger(__name__)
 
 ABOUT = "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
-GRACE_S = 3.0  # for the last acknowledgements
 
 
 def main() -> None:
@@ -32,7 +31,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     """The whole life of an actor."""
     from actor.channel import Channel  # what needs numpy and sockets is not imported for --help
     from actor.contact import Contact
-    from actor.link import Link
+    from actor.link import GRACE_S, Link
     from actor.rollout import Rollout
     from actor.worker import Means
     from common import sockets

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from actor import worker
 from actor.channel import Joined
 from actor.contact import Contact
-from actor.link import Link
+from actor.link import PUMP_S, WAIT_S, Link
 from actor.seats import Seats
 from actor.worker import Means, Place
 from common.errors import ConfigurationError, PolicyTooOld
@@ -19,9 +19,6 @@ from common.trajectory import Parcel
 from common.weights import Version
 
 log = logging.getLogger(__name__)
-
-PUMP_S = 0.005  # between two looks at the sockets while collecting
-WAIT_S = 0.1  # for something to hear while there is nothing to do
 
 
 class Rollout:
@@ -83,18 +80,15 @@ class Rollout:
                     self._hand_over(joined, parcel)
 
     def _evaluate(self, joined: Joined) -> None:
-        """Play the wanted episodes whenever enough steps were learned from since the last time."""
+        """Play the wanted episodes whenever they are due."""
         with self._watchdog:
             evaluator, seats = worker.evaluator(joined.spec, Place(joined.index, joined.start), self._means)
-        wanted = joined.spec.evaluation
-        due = 0
         with self._seated(seats):
             while self._stays(joined):
                 weights = self._channel.weights
-                if not wanted.every or weights is None or weights.steps < due:
+                if weights is None or not evaluator.is_due(weights):
                     self._pump(WAIT_S)
                     continue
-                due = weights.steps + wanted.every
                 self._who.version = str(weights.version)
                 parcel = self._play(evaluator.evaluate(weights), len(seats))
                 if parcel is not None:
@@ -127,7 +121,7 @@ class Rollout:
         Also while the learner is away: environments lose nothing by waiting, and then play under a newer policy.
         """
         while self._stays(joined):
-            if self._channel.outbox.offer(parcel, parcel.rows, parcel.size):
+            if self._channel.offer(parcel):
                 break
             self._pump(WAIT_S, waits=True)
         self._pump(0.0)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from actor.channel import WAITING_BYTES, Channel, Joined
-from actor.link import Link
+from actor.link import GRACE_S, PUMP_S, WAIT_S, Link
 from actor.record import Scores
 from actor.seat import Seat
 from common import sockets
@@ -34,10 +34,6 @@ from common.weights import Version
 __all__ = ["ActorSession", "WhenFull"]
 
 log = logging.getLogger(__name__)
-
-PUMP_S = 0.005  # between two looks at the sockets
-WAIT_S = 0.1  # for something to hear, where the caller waits anyhow
-GRACE_S = 3.0  # for the last acknowledgements
 
 
 class ActorSession:
@@ -145,7 +141,7 @@ class ActorSession:
         if self._context is not None:
             parcel = self._seat.rest()
             if parcel is not None and self._goes_out(parcel):
-                self._channel.outbox.offer(parcel, parcel.rows, parcel.size)
+                self._channel.offer(parcel)
             self._disconnect(reason, patience_s)
         return self._channel.outbox.idle
 
@@ -178,7 +174,7 @@ class ActorSession:
         """Into the outbox, where it waits for room; and wait for the learner to take it, if that is there at all."""
         outbox = self._channel.outbox
         while self._goes_out(parcel):
-            if outbox.offer(parcel, parcel.rows, parcel.size):
+            if self._channel.offer(parcel):
                 break
             self._pump(WAIT_S, waits=True)
         self._pump()

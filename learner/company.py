@@ -55,5 +55,5 @@ def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[Player]
     if config.evaluate_every:
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)
         channel = Channel(config.policy, "evaluator", seats, evaluates=True)
-        made.append(LocalEvaluator(channel, means(channel, seats), learner.training.spec.evaluation))
+        made.append(LocalEvaluator(channel, means(channel, seats)))
     return made

@@ -10,7 +10,6 @@ from actor.channel import Channel
 from actor.collect import Collector, Evaluator
 from actor.seats import Seats
 from actor.worker import Means, Place, collector, evaluator
-from common.spec import Evaluation
 from common.trajectory import Parcel
 from common.weights import Weights
 from learner.gate import Gate
@@ -68,7 +67,7 @@ def _listen(player: Player, gate: Gate, training: Training, now: float) -> None:
     channel = player.channel
     parcel = player.turn(channel.weights) if channel.weights is not None else None
     if parcel is not None:
-        channel.outbox.offer(parcel, parcel.rows, parcel.size)
+        channel.offer(parcel)
     channel.due(now)
     while (frame := channel.next(now)) is not None:
         channel.sent(now)
@@ -100,23 +99,19 @@ class LocalCollector:
 class LocalEvaluator:
     """An evaluator in this process: its episodes whenever they are due."""
 
-    def __init__(self, channel: Channel, means: Means, wanted: Evaluation) -> None:
+    def __init__(self, channel: Channel, means: Means) -> None:
         self.channel = channel
         self.seats: Seats | None = None
-        self._means, self._wanted = means, wanted
+        self._means = means
         self._evaluator: Evaluator | None = None
-        self._due = 0
 
     def turn(self, weights: Weights) -> Parcel | None:
         """The wanted episodes, if enough steps have passed since the last ones."""
-        if weights.steps < self._due:
-            return None
-        self._due = weights.steps + self._wanted.every
         if self._evaluator is None:
             joined = self.channel.joined
             assert joined is not None
             self._evaluator, self.seats = evaluator(joined.spec, Place(joined.index, joined.start), self._means)
-        return played(self._evaluator.evaluate(weights))
+        return played(self._evaluator.evaluate(weights)) if self._evaluator.is_due(weights) else None
 
 
 def played(steps: Generator[None, None, Parcel]) -> Parcel:

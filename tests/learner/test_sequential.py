@@ -107,7 +107,7 @@ def test_evaluations_come_when_they_are_due(play):
 
     def an_evaluator(spec):
         channel = Channel("default", "evaluator", 2, evaluates=True)
-        return LocalEvaluator(channel, means(channel, 2), spec.evaluation)
+        return LocalEvaluator(channel, means(channel, 2))
 
     learner, rounds, _ = play(steps=40, more=[an_evaluator], evaluate_every=16, evaluate_episodes=2)
     progress = learner.training.progress
