@@ -96,17 +96,11 @@ class Seat:
     def _capture(self, observation: Any) -> dict[str, np.ndarray]:
         """A copy of an observation by column, each [*shape], if it is what the spec says."""
         for leaf in self._translation.leaves:
-            _check(leaf, observation, f"the learner's {self._spec.world.environment}")
+            self._check(leaf, observation)
         return self._translation.capture(observation)
 
-
-def _check(leaf: Leaf, observation: Any, world: str) -> None:
-    try:
-        found = np.asarray(leaf.of(observation))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"no {leaf.column} can be read out of an observation, and {world} has them") from error
-    space = leaf.space
-    if found.shape != space.shape or not np.can_cast(found.dtype, space.dtype, "same_kind"):
-        raise ConfigurationError(f"{leaf.column}: {found.dtype} {found.shape} was shown, and {world} has {space.dtype} {space.shape}")
-    if space.sizes and not ((found >= 0) & (found < np.reshape(space.sizes, space.shape))).all():
-        raise ConfigurationError(f"{leaf.column}: {found.tolist()} was shown, and {world} counts from 0 to below {list(space.sizes)}")
+    def _check(self, leaf: Leaf, observation: Any) -> None:
+        world, sizes = f"the learner's {self._spec.world.environment}", leaf.space.sizes
+        found = leaf.checked(observation, world)
+        if sizes and not ((found >= 0) & (found < np.reshape(sizes, leaf.space.shape))).all():
+            raise ConfigurationError(f"{leaf.column}: {found.tolist()} was shown, and {world} counts from 0 to below {list(sizes)}")

@@ -10,6 +10,8 @@ from common.errors import ConfigurationError
 from common.spec import Space, column_name
 from common.trajectory import Ending
 
+OWN_SPACE = "the space that the environment declares (correct the environment)"
+
 
 class End(NamedTuple):
     """How an episode ended, and the last thing that was seen in it."""
@@ -60,14 +62,16 @@ class Leaf:
         """This leaf of an observation, or of a batch of them."""
         return observation[self.key] if self.key else observation
 
-    def check(self, observation: Any) -> None:
-        """Refuses what is not of its own space: numpy would broadcast or round it silently."""
-        found = np.asarray(self.of(observation))
-        if found.shape != self.space.shape or not np.can_cast(found.dtype, self.space.dtype, "same_kind"):
-            wanted, got = f"{self.space.dtype} {self.space.shape}", f"{found.dtype} {found.shape}"
-            raise ConfigurationError(
-                f"an environment returned {self.column} of {got} where its space says {wanted}: correct the environment"
-            )
+    def checked(self, observation: Any, world: str) -> np.ndarray:
+        """This leaf of an observation: [*shape]. What is not of its space is refused: numpy would broadcast or round it silently."""
+        space = self.space
+        try:
+            found = np.asarray(self.of(observation))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"no {self.column} can be read out of an observation, and {world} has them") from error
+        if found.shape != space.shape or not np.can_cast(found.dtype, space.dtype, "same_kind"):
+            raise ConfigurationError(f"{self.column}: {found.dtype} {found.shape} was shown, and {world} has {space.dtype} {space.shape}")
+        return found
 
     def capture(self, observation: Any) -> np.ndarray:
         """A copy of this leaf of one observation: [*shape]."""
@@ -121,6 +125,6 @@ class Translation:
         return {leaf.column: leaf.capture(observation) for leaf in self.leaves}
 
     def check(self, observation: Any) -> None:
-        """Refuses an observation that is not of its own space."""
+        """Refuses what an environment returned if it is not of its own space."""
         for leaf in self.leaves:
-            leaf.check(observation)
+            leaf.checked(observation, OWN_SPACE)

@@ -286,6 +286,19 @@ def test_an_evaluation_takes_its_share_of_episodes_from_every_seat(worlds: Modul
     assert (parcel.epoch, parcel.version, parcel.evaluation, parcel.rows, len(parcel.lengths)) == (1, 4, True, 0, 0)
 
 
+@pytest.mark.parametrize(("every", "due"), [(100, [True, False, True, False, True]), (0, [False] * 5)])
+def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(worlds: ModuleType, every: int, due: list[bool]) -> None:
+    """Every 100 steps: at 0, not at 99, at 150, so not at 249 but at 250; never where none is wanted."""
+    spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every, episodes=2))
+    evaluator = Evaluator(spec, Sprinter(2), Parrot(), Wheel())
+    found = []
+    for steps in (0, 99, 150, 249, 250):
+        found.append(evaluator.is_due(weights(1, steps=steps)))
+        if found[-1]:
+            finish(evaluator.evaluate(weights(1, steps=steps)))
+    assert found == due
+
+
 def test_an_evaluation_brings_results_without_rows(worlds: ModuleType) -> None:
     """Each column is there and empty; two evaluations play different episodes, under the weights that each was given."""
     spec = replace(spec_of(World("CartPole-v1"), stack=2), evaluation=Evaluation(every=1, episodes=5))
