@@ -99,12 +99,8 @@ class Gate:
                 log.info("%s is heard again", member.actor)
         self._silent = {member.actor for member in self.roster if member.presence(now) is Presence.SILENT}
 
-    def keep(self, accepted: Accepted) -> None:
-        """It is kept as safely as was asked for: its actor may be told."""
-        self.settle(accepted.envelope)
-
     def settle(self, envelope: Envelope) -> None:
-        """What became of this number is kept, be it taken or refused."""
+        """What became of this number, be it taken or refused, is kept as safely as was asked for: its actor may be told."""
         self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
 
     def _admit(self, opened: Opened, envelope: Envelope, frame: bytes | bytearray | memoryview, now: float) -> Accepted | None:

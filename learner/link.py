@@ -176,7 +176,7 @@ class Link:
         if taken:
             self._inlet.put_all([(accepted.parcel, START) for accepted in taken])
         for accepted in taken:
-            self._gate.keep(accepted)
+            self._gate.settle(accepted.envelope)
         return heard
 
     def _whole(self, frame: zmq.Frame) -> bytes | memoryview:

@@ -96,7 +96,7 @@ def restore(run_folder: Path, training: "Training", coverage: Coverage, past: Pa
     training.updates = training.published_updates = max(past.marker.updates, updates)
     training.version = Version(training.version.epoch, past.marker.version)
     training.pacing.rows = past.rows
-    training.pacing.samples = samples + (training.updates - updates) * training.pacing.batch  # what is lost since then counts as done
+    training.pacing.samples = samples + (training.updates - updates) * training.pacing.batch  # what is lost since then counts as sampled
     return (
         f"epoch {training.version.epoch}, {training.steps} steps, {training.updates} updates, {training.replay.size} transitions in the "
         f"replay, parameters {training.fingerprint} as of update {updates}"

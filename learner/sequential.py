@@ -74,7 +74,7 @@ def _listen(player: Player, gate: Gate, training: Training, now: float) -> None:
         accepted = gate.receive(frame, now)
         if accepted is not None:
             training.insert([accepted.parcel])
-            gate.keep(accepted)
+            gate.settle(accepted.envelope)
 
 
 class LocalCollector:

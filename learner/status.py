@@ -102,7 +102,7 @@ class Status:
 
     @property
     def progress(self) -> float | None:
-        """The part of the wanted steps that is done, 0 to 1; None without a target."""
+        """The part of the wanted steps that was taken, 0 to 1; None without a target."""
         return min(1.0, self.steps / self.steps_target) if self.steps_target else None
 
     @property

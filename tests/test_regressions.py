@@ -100,7 +100,7 @@ def speaks(side, channel, now):
         channel.sent(now)
         accepted = side.gate.receive(frame, now)
         if accepted is not None:
-            side.gate.keep(accepted)
+            side.gate.settle(accepted.envelope)
 
 
 def joining(side, name="box-1", now=0.0):

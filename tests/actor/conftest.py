@@ -121,7 +121,7 @@ class Desk:
             accepted = self.gate.receive(frame, now)
             if accepted is not None:
                 self.taken.append(accepted)
-                self.gate.keep(accepted)
+                self.gate.settle(accepted.envelope)
         return frames
 
 

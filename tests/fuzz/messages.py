@@ -106,7 +106,7 @@ def test_gate(data: bytes) -> None:
     for count, part in enumerate(split(data)[:16]):
         accepted = gate.receive(frame(part), count * 0.5)
         if accepted is not None:
-            gate.keep(accepted)
+            gate.settle(accepted.envelope)
     inbox = gate.inbox
     assert inbox.ledger.balanced
     lines = inbox.lines(8.0, lambda actor, incarnation: Credit(1, 1), everyone=True)

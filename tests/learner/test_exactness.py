@@ -200,7 +200,7 @@ def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
                     accepted = gate.receive(bytearray(frame), 0.0)
                     if accepted is not None:
                         replay.add(accepted.parcel)
-                        gate.keep(accepted)
+                        gate.settle(accepted.envelope)
         replay._draws = Each(replay)
         return Stored(replay.sample(0), rows[-replay.size :], len(rows), gate.inbox.ledger)
 

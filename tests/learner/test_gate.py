@@ -57,7 +57,7 @@ def test_a_parcel_is_acknowledged_only_once_it_is_kept(side, frame):
     """Until somebody says that it is safe, the actor's line does not cover it."""
     accepted = side.gate.receive(frame(), 0.0)
     assert line(side).highest == 0
-    side.gate.keep(accepted)
+    side.gate.settle(accepted.envelope)
     assert line(side).highest == 1
 
 

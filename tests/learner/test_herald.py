@@ -165,7 +165,7 @@ def test_acknowledgements_and_refusals_are_in_the_line(side, stand_ins):
     for number, schema in ((1, side.spec.schema), (2, "x"), (4, side.spec.schema)):
         accepted = side.gate.receive(stand_ins.a_frame(side.spec, sequence=number, schema=schema), 0.0)
         if accepted:
-            side.gate.keep(accepted)
+            side.gate.settle(accepted.envelope)
     (beacon,) = messages(side, C)
     (line,) = beacon.lines
     assert (line.highest, line.missing, line.refused) == (4, (3,), ((2, "schema"),))
@@ -182,7 +182,7 @@ def test_an_acknowledgement_does_not_wait_for_the_second(side, stand_ins):
     """What changed is said after a hundredth of a second, and only that."""
     joined(side, "box-2")
     messages(side, C, now=0.0)
-    side.gate.keep(side.gate.receive(stand_ins.a_frame(side.spec), 0.005))
+    side.gate.settle(side.gate.receive(stand_ins.a_frame(side.spec), 0.005).envelope)
     assert messages(side, C, now=0.005) == []
     (beacon,) = messages(side, C, now=0.02)
     assert {(line.actor, line.highest) for line in beacon.lines} == {("box-1", 1), ("box-2", 0)}  # whose share is smaller now
