@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypedDict
 
 LOOK_S = 1.0  # between two looks for members that fell silent
-SILENT_S = 9.0  # so that it is named within ten seconds of a cut, whatever was still on its way
+SILENT_S = 8.0  # so that it is named within ten seconds of a cut, whatever was still on its way
 
 
 class Presence(StrEnum):

@@ -518,7 +518,7 @@ def test_the_index_of_one_who_left_is_given_out_again() -> None:
 
 
 def test_presence_in_a_word() -> None:
-    """Joining until it speaks; silent after 9 s, or three times its longest step; left when it says so; back when it speaks."""
+    """Joining until it speaks; silent after 8 s, or three times its longest step; left when it says so; back when it speaks."""
     roster = Roster()
     member = roster.join("a", 7, 0.0)
     assert member.presence(1.0) is Presence.JOINING
@@ -529,7 +529,7 @@ def test_presence_in_a_word() -> None:
     assert member.presence(3.0) is Presence.LEFT
     roster.hear("a", 7, 18.0)
     assert member.presence(18.0) is Presence.ACTIVE
-    assert Member("b", 7, 1, 0, 0.0).presence(10.0) is Presence.SILENT
+    assert Member("b", 7, 1, 0, 0.0).presence(8.0) is Presence.SILENT
 
 
 def test_a_late_word_of_a_former_life_changes_nothing() -> None:
@@ -561,10 +561,10 @@ def test_a_roster_outlives_its_learner() -> None:
 
 
 def test_the_place_of_one_who_fell_silent_is_found_while_a_crowd_joins() -> None:
-    """A hundred names in each second: after nine the first hundred are silent, from then on their indexes are given out again, in order."""
+    """A hundred names in each second: after eight the first hundred are silent, from then on their indexes are given out again, in order."""
     roster = Roster()
     indexes = [roster.join(f"actor{number}", 7, number // 100).index for number in range(1100)]
-    assert indexes == [*range(900), *range(200)]
+    assert indexes == [*range(800), *range(300)]
 
 
 def test_a_crowd_costs_no_more_for_each_name_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:

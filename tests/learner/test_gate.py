@@ -297,18 +297,18 @@ def test_an_evaluation_says_nothing_of_parcels(side, stand_ins, frame):
 
 
 def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, caplog):
-    """Ten seconds after its last word, and at its next; one that said goodbye is not missed."""
+    """Eight seconds after its last word, and at its next; one that said goodbye is not missed."""
     caplog.set_level(logging.INFO)
     side.gate.receive(hello(), 0.0)
     side.gate.receive(hello(actor="box-2"), 0.0)
     side.gate.receive(bytes(wire.encode(Bye("run-1", "default", "box-2", 7, 1, "finished"))), 1.0)
     caplog.clear()
-    for now in (9.9, 10.0, 10.25):
+    for now in (7.9, 8.0, 8.25):
         side.gate.call_the_roll(now)
     side.gate.receive(hello(), 12.0)
     side.gate.call_the_roll(12.0)
     side.gate.call_the_roll(12.25)
-    assert [record.getMessage() for record in caplog.records] == ["box-1 is silent: nothing came from it for 10 s", "box-1 is heard again"]
+    assert [record.getMessage() for record in caplog.records] == ["box-1 is silent: nothing came from it for 8 s", "box-1 is heard again"]
 
 
 def test_a_name_of_another_key_is_refused_before_its_parcel_is_read(side, frame, monkeypatch):
