@@ -46,6 +46,7 @@ fuzz: env  ## every decoder against MINUTES (10) of hostile input
 
 network: env  ## cuts of 30 s, lossy wires and resets between hosts that are network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
+	@$(BIN)/python docs/write.py
 
 chaos: env  ## half an hour: 200 kills of everybody, crashes at every call to the disk, learning with faults
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish

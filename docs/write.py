@@ -33,7 +33,7 @@ def page(text: str, results: dict[str, Results]) -> str:
 
 def chaos(found: Results) -> str:
     """Kills of everybody."""
-    kills = ", ".join(f"{count} of a {role}" for role, count in found["kills_by_role"].items())
+    kills = ", ".join(f"{role} {count}" for role, count in found["kills_by_role"].items())
     others = ", ".join(f"{count} {name}" for name, count in sorted(found["others"].items()))
     times = [f"| {role} | {spread['trials']} | {spread['median']} s | {spread['worst']} s |" for role, spread in measured(found)]
     table = ["| killed with -9, one at a time | trials | median | worst |", "|---|---|---|---|", *times] if times else []
