@@ -561,7 +561,7 @@ def test_a_roster_outlives_its_learner() -> None:
 
 
 def test_the_place_of_one_who_fell_silent_is_found_while_a_crowd_joins() -> None:
-    """A hundred names in each second: after eight the first hundred are silent, from then on their indexes are given out again, in order."""
+    """A hundred names in each second: after eight the first hundred are silent; from then on indexes are given anew, in order."""
     roster = Roster()
     indexes = [roster.join(f"actor{number}", 7, number // 100).index for number in range(1100)]
     assert indexes == [*range(800), *range(300)]
