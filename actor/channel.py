@@ -3,7 +3,7 @@
 import logging
 import secrets
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 
 from common import topics, wire
@@ -39,6 +39,16 @@ class Joined:
     start: int
 
 
+@dataclass(slots=True)
+class Work:
+    """What an actor has to show for itself on the learner's screen. Whoever owns its loop counts it."""
+
+    steps: int = 0
+    episodes: int = 0
+    waits: float = 0.0  # 1 while the learner has no room for what was played
+    longest_step_s: float = 0.0
+
+
 class Channel:
     """The state of one policy at one actor."""
 
@@ -56,7 +66,7 @@ class Channel:
         self.steps = 0  # of the whole run, as last heard
         self.state = State.RUN
         self.private: bytes | None = None  # the topic that is to be subscribed now
-        self.counters: dict[str, float] = {}
+        self.work = Work()
         self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
         self._stranger: Refused | None = None  # the first one that was heard speaks another version
         self.membership = Membership(lambda: secrets.randbits(63))
@@ -251,7 +261,7 @@ class Channel:
 
     def _report(self) -> None:
         outbox = self.outbox
-        counters = self.counters | outbox.ledger.figures()
+        counters = asdict(self.work) | outbox.ledger.figures()
         life = self.actor, outbox.incarnation
         run, held = self.membership.run, self._held
         self._words.append(wire.encode(Report(run, self._policy, *life, outbox.base, *held, counters, self._latest_problems())))

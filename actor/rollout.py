@@ -36,14 +36,12 @@ class Rollout:
         max_policy_age_s: float = 0.0,
         contact: Contact | None = None,
     ) -> None:
-        self._link, self._channel = link, link.channel
+        self._link, self._channel, self._work = link, link.channel, link.channel.work
         self._means, self._stop, self._watchdog, self._who = means, stop, watchdog, who
         self._clock = means.clock
         self._allowed, self._once, self._max_policy_age_s = allowed, once, max_policy_age_s
         self._contact = contact or Contact()
         self._pumped_at = 0.0
-        self._steps = self._episodes = 0
-        self._longest_step_s = 0.0
 
     def run(self, evaluates: bool) -> None:
         """Until somebody says stop, or (`once`) until the run is over."""
@@ -103,11 +101,11 @@ class Rollout:
                     next(steps)
             except StopIteration as ended:
                 parcel: Parcel = ended.value
-                self._episodes += len(parcel.results.returns)
+                self._work.episodes += len(parcel.results.returns)
                 return parcel
             now = self._clock()
-            self._longest_step_s = max(self._longest_step_s, now - before)
-            self._steps += seats
+            self._work.longest_step_s = max(self._work.longest_step_s, now - before)
+            self._work.steps += seats
             if now - self._pumped_at >= PUMP_S:
                 if self._over:
                     return None
@@ -129,7 +127,7 @@ class Rollout:
             self._pump(WAIT_S, waits=True)
 
     def _pump(self, timeout_s: float, waits: bool = False) -> None:
-        self._channel.counters.update(steps=self._steps, episodes=self._episodes, waits=float(waits), longest_step_s=self._longest_step_s)
+        self._work.waits = float(waits)
         self._link.pump(timeout_s)
         self._pumped_at = now = self._clock()
         self._require_fresh(now)

@@ -70,11 +70,10 @@ class ActorSession:
         key_pair = client_keys_for(where, keys)
         name = full_name(key_pair, name or default_name(socket.gethostname(), secrets.randbits(24)))
         self._clock, self._patience_s = clock, patience_s
-        self._steps = self._episodes = 0
         self._acted_at = self._pumped_at = clock()
-        self._longest_step_s = 0.0
         self._scores = Scores(1)
         self._channel = Channel(policy, name, seats=1, when_full=when_full, waiting_bytes=waiting_bytes)
+        self._work = self._channel.work
         self._context: sockets.Context | None = sockets.context()
         self._link = Link(self._context, where, self._channel, clock, key_pair)
         try:
@@ -131,10 +130,10 @@ class ActorSession:
 
         Within an episode what counts as the outcome is what the next `act` is shown, should it differ from `next_observation`.
         """
-        self._longest_step_s = max(self._longest_step_s, self._clock() - self._acted_at)
+        self._work.longest_step_s = max(self._work.longest_step_s, self._clock() - self._acted_at)
         self._seat.record(reward, terminated, truncated, next_observation)
-        self._steps += 1
-        self._episodes += terminated or truncated
+        self._work.steps += 1
+        self._work.episodes += bool(terminated or truncated)  # numpy's own would make it a number that no report can hold
 
     def close(self, patience_s: float = GRACE_S, reason: str = "the session was closed") -> bool:
         """Send what was recorded, wait at most so long for its acknowledgement, and say goodbye. Gives whether all was acknowledged."""
@@ -187,7 +186,7 @@ class ActorSession:
         return bool(parcel.rows) and self._channel.joined is self._joined
 
     def _pump(self, timeout_s: float = 0.0, waits: bool = False) -> None:
-        self._channel.counters.update(steps=self._steps, episodes=self._episodes, waits=float(waits), longest_step_s=self._longest_step_s)
+        self._work.waits = float(waits)
         self._link.pump(timeout_s)
         self._pumped_at = self._clock()
 

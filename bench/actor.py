@@ -69,7 +69,7 @@ def acting(address: Address, environments: int, seconds: float) -> float:
     looks: list[tuple[float, float]] = []
 
     def look() -> None:
-        looks.append((time.perf_counter(), channel.counters["steps"]))
+        looks.append((time.perf_counter(), channel.work.steps))
 
     def watch() -> None:
         while channel.outbox.ledger.acknowledged.parcels < WARMED_UP and not stop.wait(0.01):

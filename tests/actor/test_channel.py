@@ -330,7 +330,7 @@ class TestSaying:
         """Not more often."""
         channel.due(0.5)
         desk.listen(channel, 0.5)
-        channel.counters["steps"] = 40
+        channel.work.steps = 40
         offer(channel, make_parcel())
         desk.listen(channel, 2.0)
         for now in (2.1, 2.4, 2.6):

@@ -195,8 +195,8 @@ class TestCollecting:
         """Three environments, four steps in a window: twelve rows in a parcel; and the episodes."""
         stage = play(make_desk(make_spec()), enough(2), environments=3)
         assert [parcel.rows for parcel in stage.desk.parcels] == [12, 12]
-        assert stage.channel.counters["steps"] == 24
-        assert stage.channel.counters["episodes"] == 6
+        assert stage.channel.work.steps == 24
+        assert stage.channel.work.episodes == 6
 
 
 class TestBeginning:

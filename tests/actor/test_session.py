@@ -118,9 +118,18 @@ class TestPlaying:
         session._acted_at -= 50.0
         session.record(0.0, False, False, world.look())
         session._pump()
-        counters = session._channel.counters
-        assert (counters["steps"], counters["episodes"], counters["waits"]) == (14, 2, 0)
-        assert counters["longest_step_s"] >= 50
+        work = session._channel.work
+        assert (work.steps, work.episodes, work.waits) == (14, 2, 0)
+        assert work.longest_step_s >= 50
+
+    def test_endings_may_be_numpys(self, served: Any, open_session: Open) -> None:
+        """As simulators give them: the episode is counted, and the report that says so can be written."""
+        session = open_session(served.address)
+        world = World(session)
+        session.act(world.look())
+        session.record(np.float32(1.0), np.False_, np.True_, world.look())
+        assert session._work.episodes == 1
+        assert session.close(10.0)
 
     def test_mistakes_are_named(self, served: Any) -> None:
         """Recording before acting, showing something else, acting after the end."""
