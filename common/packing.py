@@ -35,6 +35,8 @@ class ParcelFormat:
         self._choices = [(name, space) for name, space in spaces if space.sizes]
         self._step_column = next(index for index, column in enumerate(spec.columns) if column.per == "step")
         self._plan = lru_cache(PLANS)(self._planned)
+        self._table = lru_cache(PLANS)(self._tabled)
+        self._steps = lru_cache(PLANS)(self._counted)
 
     def encode(self, envelope: Envelope, parcel: Parcel) -> bytearray:
         """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
@@ -42,11 +44,7 @@ class ParcelFormat:
         arrays += zip(self._counts, (parcel.lengths, parcel.endings), strict=True)
         arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
         blocks = [expected.block(array) for expected, array in arrays]
-        offsets, _ = layout(map(len, blocks))
-        table = [
-            [expected.name, expected.column.dtype, array.shape, offset, len(block), expected.encoding]
-            for (expected, array), offset, block in zip(arrays, offsets, blocks, strict=True)
-        ]
+        table = self._table(tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation)
         header = {
             "run": envelope.run,
             "policy": envelope.policy,
@@ -83,7 +81,7 @@ class ParcelFormat:
         parcel = Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episodes), evaluation)
         if evaluation != (trajectories == 0):
             raise Refused("lengths", "rows in an evaluation, or none in a parcel")
-        if not (_below(lengths - 1, self._horizon) and _below(endings, ENDINGS) and parcel.rows == steps):
+        if self._steps(lengths.tobytes(), endings.tobytes()) != steps:
             raise Refused(
                 "lengths", f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending"
             )
@@ -91,6 +89,18 @@ class ParcelFormat:
             if not _below(arrays[name], space.sizes[0] if space.kind == "discrete" else np.reshape(space.sizes, space.shape)):
                 raise Refused("range", f"{name} outside {list(space.sizes)}")
         return parcel
+
+    def _tabled(self, shapes: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], evaluation: bool) -> list[list[Any]]:
+        """What a header says of columns of such shapes, and so many bytes each."""
+        columns = [*([] if evaluation else self._columns), *self._counts, *self._results]
+        placed = zip(columns, shapes, layout(sizes)[0], sizes, strict=True)
+        return [[column.name, column.column.dtype, shape, offset, size, column.encoding] for column, shape, offset, size in placed]
+
+    def _counted(self, lengths: bytes, endings: bytes) -> int:
+        """The steps of trajectories of these lengths and endings; -1 if one has none or more than the horizon, or an unknown ending."""
+        counts = np.frombuffer(lengths, COUNTS[0].dtype)
+        known = _below(counts - 1, self._horizon) and _below(np.frombuffer(endings, COUNTS[1].dtype), ENDINGS)
+        return int(counts.sum()) if known else -1
 
     def _planned(self, evaluation: bool, steps: int, trajectories: int, episodes: int) -> "_Plan":
         columns = [] if evaluation else self._columns

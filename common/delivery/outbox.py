@@ -14,6 +14,7 @@ Item = TypeVar("Item")
 Frame = bytes | bytearray | memoryview
 
 SENDINGS = 20  # of one number, each followed by a line that does not cover it: then it is given up
+SOONEST_S = 1.0  # after which a number is sent again, and four times the usual time until an acknowledgement
 LONGEST_S = 16.0  # between two sendings of one number; below the longest time after which connections are made anew, or none would end
 
 RUN_ENDED = "run ended"
@@ -230,8 +231,9 @@ class Outbox(Generic[Item]):
 
     def _overdue(self, now: float) -> int:
         oldest = self._sent.get(self.base)
-        overdue = oldest is not None and now >= oldest.last_at + _patience(1.0 + 4 * self._usual_s, oldest)
-        return self.base if overdue else 0
+        if oldest is None or now < oldest.last_at + SOONEST_S:
+            return 0
+        return self.base if now >= oldest.last_at + _patience(SOONEST_S + 4 * self._usual_s, oldest) else 0
 
 
 def _patience(first_s: float, entry: _Sent) -> float:
