@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test check fast containers simulate fuzz chaos soak bench clean
+.PHONY: help env run test faults check fast containers simulate fuzz chaos soak bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,8 +23,11 @@ run: env  ## solve CartPole-v1 with a learner and two local actors
 	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --evaluate-every 2000 --steps 1000000
 
 test: env  ## all tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not containers'
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m 'system and not long'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not faults and not containers'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m system
+
+faults: env  ## kills, cuts, full disks and other hosts, in their short forms; needs root for most of it
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'faults and not long'
 
 fast: env  ## the tests that take no time, with coverage
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term --cov-fail-under=90

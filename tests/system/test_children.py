@@ -56,7 +56,7 @@ def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats, eventually):
 def test_an_evaluator_never_feeds_the_replay(doomed, shell):
     """With nobody else there, its results count as evaluation, but no step is counted and no row stored. This learner plays FrozenLake."""
     lake, _ = doomed
-    status = lake.shows(lambda status: status.evaluation and status.actors)
+    status = lake.shows(lambda status: status.evaluation and status.actors and status.received)
     assert status.evaluation.episodes == 3
     assert [(actor.name, actor.state) for actor in status.actors] == [("evaluator", "evaluating")]
     assert status.received > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 SCRIPTS = Path(__file__).parents[2] / "deploy/slurm"
 STAND_INS = {"srun": 'exec "$@"', "squeue": 'test "$2" = --jobs=7 && echo 127.0.0.1'}
@@ -26,8 +26,10 @@ def test_a_step_and_an_array_train(shell, free_address, tmp_path):
     job["FARFLUNG_FEED_PORT"] = str(free_address.feed_port)
     bash = shutil.which("bash")
     assert shell.start("learner", "keys", "keys").ended() == 0
-    learner = shell.start(bash, SCRIPTS / "learner.sbatch", "--warmup", "100", "--steps", "600", "--ui", "lines", **job)
     actors = [shell.start(bash, SCRIPTS / "actors.sbatch", "7", "--envs", "2", **job) for _ in range(2)]
+    for actor in actors:
+        actor.says("waiting for a learner")  # so that neither comes when all is over
+    learner = shell.start(bash, SCRIPTS / "learner.sbatch", "--warmup", "100", "--steps", "3000", "--ui", "lines", **job)
     assert learner.ended() == 0
     assert [actor.ended() for actor in actors] == [0, 0]
     assert re.search(r"all \d+ steps are collected and learned from", learner.said)

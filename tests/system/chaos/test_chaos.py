@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from chaos.plan import KILLS, schedule
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(240)]
 
 HERE = Path(__file__).parent
 

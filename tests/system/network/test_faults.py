@@ -13,7 +13,7 @@ from common import receipts
 from learner.audit import audit
 from learner.status import ActorState
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 CUTS = {"both ways": ("there", "back"), "to the learner": ("there",), "to the actors": ("back",)}
 UNHEARD = r"(\S+) actor \S+ \S+ WARNING no answer from"

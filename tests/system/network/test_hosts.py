@@ -10,7 +10,7 @@ import pytest
 from common import keys
 from common.address import parse_address
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 LISTEN = """
 import sys, zmq
