@@ -50,7 +50,7 @@ class Link:
         self._build(now)
 
     def pump(self, timeout_s: float = 0.0) -> None:
-        """Hear what there is, unless that was just done, and send everything that may go; first wait so long for something to hear."""
+        """Hear what there is, if the last look was not a moment ago, and send all that may go; first wait so long for something to hear."""
         if timeout_s:
             self._feed.poll(int(timeout_s * 1000))
         now = self._clock()
