@@ -84,6 +84,7 @@ class Doorkeeper:
             log.exception("the doorkeeper ended")
             self._failure = error
         finally:
+            self._socket.unbind(ENDPOINT)  # at once: closing alone lets go of the name a moment later, and the next one here needs it
             self._socket.close()
 
     def _answer(self, question: list[bytes]) -> list[bytes]:
