@@ -8,7 +8,7 @@ import pytest
 from common.address import parse_address
 from common.messages import Report
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 HORIZON = 32
 
@@ -29,7 +29,6 @@ def accepted(status):
     return status.received - status.duplicates - sum(status.refused.values())
 
 
-@pytest.mark.faults
 def test_a_broker_killed_and_started_again_costs_nothing(shell, tap, free_address, capsys):
     """Two actors train through it; after each kill -9 both go on, and in the end every row was counted once."""
     learner = shell.learner("--replay-ratio", 1).listens()
@@ -64,7 +63,6 @@ def test_a_broker_killed_and_started_again_costs_nothing(shell, tap, free_addres
     assert broker.ended() == 130
 
 
-@pytest.mark.system
 def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing_to_do(shell, free_address, capsys):
     """Through two of them an actor joins the run, and the next one at the same address; idle they use next to no processor time."""
     near = shell.start("broker", free_address, "--port", 0, "--name", "near")
@@ -91,7 +89,6 @@ def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing
         assert broker.ended() == 0
 
 
-@pytest.mark.faults
 def test_a_learner_that_is_killed_does_not_hold_up_its_neighbour(shell, habitats, capsys):
     """Two policies behind one broker: with red killed and its actors still there, blue's actors keep their rate."""
     world = ("--env", "habitats/Slow-v0", "--import", "habitats", "--replay-ratio", 1, "--evaluate-every", 0, "--dqn.hidden", 8)

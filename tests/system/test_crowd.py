@@ -14,7 +14,7 @@ from common.address import Address, parse_address
 from learner.inlet import Inlet
 from learner.link import Link as LearnerLink
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
 ACTORS = 64
 MEBIBYTE = 1 << 20

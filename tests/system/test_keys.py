@@ -12,7 +12,7 @@ import zmq
 from common import keys, sockets, topics
 from common.address import parse_address
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def secret_file(path, text):

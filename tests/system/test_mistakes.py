@@ -13,7 +13,7 @@ from common.address import Address
 from common.exits import Exit
 from common.messages import Bye
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
 NAMED_WITHIN_S = 5.0  # from the first look at the address
 SLACK_S = 5.0  # for a machine with other things to do: programs start slowly there
