@@ -18,7 +18,7 @@ from learner.audit import audit
 from learner.journal import folder
 from learner.journal.format import Kind, Record
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PATIENCE_S = 60.0
 ROOT = Path(__file__).parents[2]

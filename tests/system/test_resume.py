@@ -13,7 +13,7 @@ from learner.resume import recover
 from learner.run import open_run
 from learner.start import early
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
 SMALL = ("--replay-ratio", 1, "--warmup", 200, "--dqn.hidden", 8)
 RECOVERY_S = 60.0  # on a machine with other things to do; the aim is 5 s, and the time is printed
