@@ -121,6 +121,39 @@ def soak(found: Results) -> str:
     )
 
 
+def resume(found: Results) -> str:
+    """How soon a killed learner trains on, on a machine that does nothing else."""
+    arms = [
+        f"| {arm['rows']:,} | {arm['replay_bytes'] / 1e6:.0f} | {taken['median']} | {taken['range'][1]} | {arm['aim_s']} |"
+        for arm, taken in ((arm, arm["seconds"]) for arm in found["arms"].values())
+    ]
+    table = ["| rows in the replay | MB | median s | worst s | aim s |", "|---|---|---|---|---|"]
+    words = "**A learner killed alone**, until it trains on, where nothing else is at work (the aim is 5 s and 500 MB of replay a second):"
+    return "\n".join([words, "", *table, *arms, "", source(found), ""])
+
+
+def durability(found: Results) -> str:
+    """What being safe costs."""
+    process, fsync = (found[f"{name}_to_none"] for name in ("process", "fsync"))
+    (p50, p99), added = found["none_ms_p50_p99"], found["fsync_adds_ms_p50_p99"]
+    return "\n".join(
+        [
+            f"**What it costs.** Parcels of 64 KiB a second, from outbox to replay: {found['none_per_second']:,} under `none`, "
+            f"{found['process_per_second']:,} under `process` ({spread(process)}), {found['fsync_per_second']:,} under `fsync` "
+            f"({spread(fsync)}; 0.6 is wanted). An acknowledgement takes {p50} ms (p99 {p99}) under `none`; `fsync` adds {added[0]} ms "
+            f"(p99 {added[1]}).",
+            source(found),
+            "",
+        ]
+    )
+
+
+def spread(ratio: Results) -> str:
+    """A ratio with its range."""
+    low, high = ratio["range"]
+    return f"{ratio['median']} of that, {low} to {high}" + (", too wide for a verdict" if ratio.get("inconclusive") else "")
+
+
 def network(found: Results) -> str:
     """Cuts, losses and resets."""
     rows = [f"| {name} | {plain(said)} |" for name, said in found["faults"].items()]
@@ -160,6 +193,8 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "relay": relay,
     "sweep": sweep,
     "solve": solve,
+    "resume": resume,
+    "durability": durability,
     "network": network,
     "soak": soak,
     "fuzz": fuzz,
