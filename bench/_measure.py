@@ -3,8 +3,10 @@
 import json
 import os
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1])  # not the scripts' own folder: there, bench/actor.py would hide the package `actor`
@@ -32,6 +34,18 @@ def spread(values: Sequence[float], digits: int = 3) -> dict[str, object]:
     median, low, high = statistics.median(values), min(values), max(values)
     found: dict[str, object] = {"median": round(median, digits), "range": [round(low, digits), round(high, digits)]}
     return found | ({"inconclusive": True} if high - low > INCONCLUSIVE * median else {})
+
+
+@contextmanager
+def other(script: str, *words: object) -> "Iterator[subprocess.Popen[str]]":
+    """A process of its own for one side of a benchmark, spoken to by lines; it ends when its standard input closes."""
+    command = [sys.executable, script, *map(str, words)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        try:
+            yield process
+        finally:
+            process.stdin.close()
 
 
 def report(bench: str, figures: Mapping[str, object]) -> None:

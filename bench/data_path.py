@@ -10,8 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -137,16 +136,9 @@ class Ports:
     raw: int
 
 
-@contextmanager
-def receiver(shape: Shape) -> "Iterator[subprocess.Popen[str]]":
+def receiver(shape: Shape) -> "AbstractContextManager[subprocess.Popen[str]]":
     """The receiving process."""
-    command = [sys.executable, __file__, "--receive", shape.name]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        try:
-            yield process
-        finally:
-            process.stdin.close()
+    return _measure.other(__file__, "--receive", shape.name)
 
 
 def ask(process: "subprocess.Popen[str]", kind: str, count: int) -> None:

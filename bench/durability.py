@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -94,16 +93,9 @@ def plain(path: Path, size: int, count: int) -> float:
     return count / taken
 
 
-@contextmanager
-def receiver(durability: str, folder: Path) -> "Iterator[subprocess.Popen[str]]":
+def receiver(durability: str, folder: Path) -> "AbstractContextManager[subprocess.Popen[str]]":
     """A receiving process."""
-    command = [sys.executable, __file__, "--receive", durability, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        try:
-            yield process
-        finally:
-            process.stdin.close()
+    return _measure.other(__file__, "--receive", durability, folder)
 
 
 def receive(durability: str, folder: Path) -> None:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -155,16 +155,9 @@ def ways(size: int) -> "Iterator[tuple[dict[str, subprocess.Popen[str]], Ways]]"
         yield learners, found
 
 
-@contextmanager
-def learning(size: int, folder: str) -> "Iterator[subprocess.Popen[str]]":
+def learning(size: int, folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":
     """A learner's process."""
-    command = [sys.executable, __file__, "--publish", str(size), folder]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        try:
-            yield process
-        finally:
-            process.stdin.close()
+    return _measure.other(__file__, "--publish", size, folder)
 
 
 def publish(size: int, folder: str) -> None:
