@@ -94,7 +94,7 @@ def fill(run: Run, rows: int) -> None:
     assert isinstance(announced, Announcement)
     spec = announced.spec
     gate, form = talk.talk(spec, past.inbox, past.members).gate, ParcelFormat(spec)
-    journal = Journal(run.folder, past.table, past.inbox.epoch, lambda parcel, end: None, durable=False)
+    journal = Journal(run.folder, past.table, past.inbox.epoch, lambda parcels: None, durable=False)
     chance, count = np.random.default_rng(0), -(-rows // (HORIZON * ENVIRONMENTS))
     columns = {
         column.name: np.zeros((column.count(HORIZON * ENVIRONMENTS, ENVIRONMENTS, spec.stack), *column.shape), column.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from common.trajectory import Parcel
 from learner.journal.coverage import Coverage
-from learner.journal.folder import START, Position
+from learner.journal.folder import Position
 
 
 class Inlet:
@@ -24,12 +24,11 @@ class Inlet:
         """Rows that actors may still send."""
         return max(0, self.room - self._rows)
 
-    def put(self, parcel: Parcel, end: Position = START) -> None:
-        """Take over a parcel, with the place in the journal where it ends."""
-        self.put_all([(parcel, end)])
+    def put(self, parcels: Sequence[tuple[Parcel, Position]]) -> None:
+        """Take over parcels, each with the place in the journal where it ends.
 
-    def put_all(self, parcels: Sequence[tuple[Parcel, Position]]) -> None:
-        """Take over several and wake training once: woken for each, it and the giver would take turns at the interpreter's lock."""
+        Training is woken once: woken for each, it and the giver would take turns at the interpreter's lock.
+        """
         with self._changed:
             self._parcels.extend(parcels)
             self._rows += sum(parcel.rows for parcel, _ in parcels)

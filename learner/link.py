@@ -17,7 +17,7 @@ from common.membership import Presence, RosterState
 from common.messages import State
 from common.sockets import Context
 from common.weights import Weights
-from learner.gate import Gate
+from learner.gate import Accepted, Gate
 from learner.herald import Herald, Outlook
 from learner.inlet import Inlet
 from learner.journal.folder import START
@@ -161,7 +161,8 @@ class Link:
             return False
 
     def _hear_experience(self, now: float) -> int:
-        heard, taken = 0, []
+        heard = 0
+        taken: list[Accepted] = []
         while heard < DRAIN_MESSAGES:
             try:
                 frame = self._pull.recv(zmq.NOBLOCK, copy=False)
@@ -169,15 +170,20 @@ class Link:
                 break
             heard += 1
             accepted = self._gate.receive(self._whole(frame), now, self._front.sender(frame))
-            if accepted is not None and self._journal is not None:
-                self._journal.take(accepted)
-            elif accepted is not None:
+            if accepted is not None:
                 taken.append(accepted)
         if taken:
-            self._inlet.put_all([(accepted.parcel, START) for accepted in taken])
+            self._keep(taken)
+        return heard
+
+    def _keep(self, taken: list[Accepted]) -> None:
+        """What came in one burst goes on as one: to the journal, which settles it later, or else to training."""
+        if self._journal is not None:
+            self._journal.take(*taken)
+            return
+        self._inlet.put([(accepted.parcel, START) for accepted in taken])
         for accepted in taken:
             self._gate.settle(accepted.envelope)
-        return heard
 
     def _whole(self, frame: zmq.Frame) -> bytes | memoryview:
         """A message of one frame, as all of ours are; a large one is read where it lies, until its rows are copied into the replay."""

@@ -59,7 +59,7 @@ class Journal:
         run: Path,  # the folder of the run
         table: Table,
         epoch: int,
-        deliver: Callable[[Parcel, Position], None],
+        deliver: Callable[[list[tuple[Parcel, Position]]], None],
         *,
         durable: bool,  # whether it outlives a power cut (fsync), or only this process
         disk: Disk | None = None,
@@ -83,9 +83,9 @@ class Journal:
 
     # ---- for the network thread
 
-    def take(self, accepted: Accepted) -> None:
-        """A parcel that counts: it is handed on and settled when it is durable."""
-        self._put(Entry(Kind.MESSAGE, accepted.frame, accepted.envelope, accepted.parcel, accepted.parcel.rows))
+    def take(self, *parcels: Accepted) -> None:
+        """Parcels that count: each is handed on and settled when it is durable."""
+        self._put(*(Entry(Kind.MESSAGE, accepted.frame, accepted.envelope, accepted.parcel, accepted.parcel.rows) for accepted in parcels))
 
     def refuse(self, envelope: Envelope, reason: str) -> None:
         """A number that is not taken: it is settled when that is durable."""
@@ -147,10 +147,10 @@ class Journal:
 
     # ---- the thread
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, *entries: Entry) -> None:
         with self._changed:
-            self._entries.append(entry)
-            self.waiting_rows += entry.rows
+            self._entries.extend(entries)
+            self.waiting_rows += sum(entry.rows for entry in entries)
             if not self._busy:  # else it looks again by itself, and waking it would only take time from this thread
                 self._changed.notify_all()
 
@@ -214,15 +214,18 @@ class Journal:
 
     def _settle(self, group: list[Entry]) -> None:
         """What was written is durable: count it, hand it on, and let the network thread say so."""
+        parcels: list[tuple[Parcel, Position]] = []
         for entry in group:
             end = self._chain.newest.confirm(entry.kind, entry.payload)
             self._count(entry)
             if entry.parcel is not None:
-                self._deliver(entry.parcel, end)
+                parcels.append((entry.parcel, end))
+        if parcels:
+            self._deliver(parcels)
         with self._changed:
-            for entry in group:
+            for _ in group:
                 self._entries.popleft()
-                self.waiting_rows -= entry.rows
+            self.waiting_rows -= sum(entry.rows for entry in group)
         self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)
         with suppress(BlockingIOError):  # a pipe that is full wakes as well
             os.write(self._writable, b"!")

@@ -46,17 +46,17 @@ def nowhere() -> Address:
 
 def ends_after(served: Any, parcels: int) -> None:
     """Let the learner's run be over when so many have come."""
-    put_all, left = served.inlet.put_all, parcels
+    put, left = served.inlet.put, parcels
 
     def count(taken: Any) -> None:
         nonlocal left
-        put_all(taken)
+        put(taken)
         left -= len(taken)
         if left <= 0:
             served.desk.herald.state = State.STOP
             served.desk.herald.hurry()
 
-    served.inlet.put_all = count
+    served.inlet.put = count
 
 
 def act(served: Any, **options: Any) -> int:
@@ -114,16 +114,16 @@ def test_it_ends_when_its_standard_input_closes(
     """So no local actor outlives its learner; here the learner's end of the pipe closes when the first window has come."""
     served = serve(make_desk(make_spec()))
     reading, writing = os.pipe()
-    put_all = served.inlet.put_all
+    put = served.inlet.put
     closed: list[int] = []
 
     def close(parcels: Any) -> None:
-        put_all(parcels)
+        put(parcels)
         if not closed:
             closed.append(writing)
             os.close(writing)
 
-    served.inlet.put_all = close
+    served.inlet.put = close
     watch = main.lifecycle.stop_when_closed
     # The thread that would end a process which does not end by itself outlives this test.
     monkeypatch.setattr(main.lifecycle, "stop_when_closed", lambda stop, descriptor: watch(stop, descriptor, grace_s=1e6))

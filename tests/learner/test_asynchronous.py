@@ -7,6 +7,7 @@ import pytest
 from learner import asynchronous
 from learner.asynchronous import insert, train
 from learner.inlet import Inlet
+from learner.journal.folder import START
 from learner.link import View
 from learner.pacing import Pacing
 
@@ -115,7 +116,7 @@ def test_it_waits_only_where_there_is_nothing_to_do(run):
 def test_a_parcel_is_something_to_do(run, stand_ins: ModuleType):
     """A round that inserted looks for more without waiting."""
     counting = Counting(rounds=2)
-    counting.inlet.put(stand_ins.a_parcel())
+    counting.inlet.put([(stand_ins.a_parcel(), START)])
     assert run(counting).waits == 1
     assert counting.steps == 3
 
@@ -146,7 +147,7 @@ def test_what_was_acknowledged_is_kept_to_the_last(stand_ins):
     counting = Counting()
     counting.room = 0
     for _ in range(3):
-        counting.inlet.put(stand_ins.a_parcel((4,)))
+        counting.inlet.put([(stand_ins.a_parcel((4,)), START)])
     asynchronous.settle(counting, counting.inlet)
     assert counting.steps == 12
     assert counting.inlet.first() is None
@@ -168,7 +169,7 @@ def test_parcels_wait_where_pacing_has_no_room(stand_ins: ModuleType):
     """With room for 4 rows the first of two parcels enters, the second of 5 stays, and so does what is behind it."""
     counting = Counting(room=4)
     for rows in (4, 5, 1):
-        counting.inlet.put(stand_ins.a_parcel((rows,)))
+        counting.inlet.put([(stand_ins.a_parcel((rows,)), START)])
     assert insert(counting, counting.inlet)
     assert counting.steps == 4
     assert not insert(counting, counting.inlet)
@@ -187,7 +188,7 @@ def test_each_parcel_counts_before_the_next_is_let_in(stand_ins: ModuleType):
 
     training.pacing, training.insert = Pacing(1.0, 1, 0, 5, tolerance=12), insert_counted
     for _ in range(3):
-        training.inlet.put(stand_ins.a_parcel((5,)))
+        training.inlet.put([(stand_ins.a_parcel((5,)), START)])
     assert insert(training, training.inlet)
     assert taken == [5, 5]
     training.pacing.sampled(3)
@@ -198,5 +199,5 @@ def test_each_parcel_counts_before_the_next_is_let_in(stand_ins: ModuleType):
 def test_evaluations_never_wait_for_room(stand_ins: ModuleType):
     """They bring no rows."""
     counting = Counting(room=-1)
-    counting.inlet.put(stand_ins.an_evaluation([1.0]))
+    counting.inlet.put([(stand_ins.an_evaluation([1.0]), START)])
     assert insert(counting, counting.inlet)

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 from learner.inlet import Inlet
+from learner.journal.folder import START
 
 
 @pytest.fixture
@@ -19,23 +20,23 @@ def inlet():
 def test_parcels_leave_in_the_order_they_came(inlet, stand_ins: ModuleType):
     """Experience is inserted as it arrived."""
     first, second = stand_ins.a_parcel((1,)), stand_ins.a_parcel((2,))
-    inlet.put(first)
-    inlet.put(second)
+    inlet.put([(first, START)])
+    inlet.put([(second, START)])
     assert [inlet.take(), inlet.take()] == [first, second]
     assert inlet.first() is None
 
 
 def test_looking_does_not_take(inlet, stand_ins: ModuleType):
     """The first parcel stays until it is taken."""
-    inlet.put(stand_ins.a_parcel())
+    inlet.put([(stand_ins.a_parcel(), START)])
     assert inlet.first() is inlet.first() is inlet.take()
 
 
 def test_what_waits_counts_against_the_room(inlet, stand_ins: ModuleType):
     """Of room for 10 rows, 3 that wait leave 7; 12 leave none. Taken, they are in the replay: they leave no more room than before."""
-    inlet.put(stand_ins.a_parcel((3,)))
+    inlet.put([(stand_ins.a_parcel((3,)), START)])
     assert inlet.free == 7
-    inlet.put(stand_ins.a_parcel((8, 1), (0, 0)))
+    inlet.put([(stand_ins.a_parcel((8, 1), (0, 0)), START)])
     assert inlet.free == 0
     inlet.take()
     assert inlet.free == 0
@@ -58,7 +59,7 @@ def test_waiting_ends_with_a_parcel(inlet, stand_ins: ModuleType):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    inlet.put(stand_ins.a_parcel())
+    inlet.put([(stand_ins.a_parcel(), START)])
     assert woken.wait(10.0)
     thread.join()
 
@@ -66,5 +67,5 @@ def test_waiting_ends_with_a_parcel(inlet, stand_ins: ModuleType):
 def test_waiting_has_an_end(inlet, stand_ins: ModuleType):
     """With nothing to come it ends by itself, and with something there it does not wait at all."""
     inlet.wait(0.001)
-    inlet.put(stand_ins.a_parcel())
+    inlet.put([(stand_ins.a_parcel(), START)])
     inlet.wait(30.0)

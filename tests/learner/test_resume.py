@@ -55,9 +55,10 @@ class Life:
         self.journal = Journal(folder_, table, self.gate.inbox.epoch, self.insert, durable=False, segment_bytes=4096)
         self.form = ParcelFormat(self.training.spec)
 
-    def insert(self, parcel, end):
-        self.training.insert([parcel])
-        self.coverage.inserted(parcel.rows, end)
+    def insert(self, parcels):
+        for parcel, end in parcels:
+            self.training.insert([parcel])
+            self.coverage.inserted(parcel.rows, end)
 
     def frame(self, number):
         spec = self.training.spec

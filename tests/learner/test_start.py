@@ -74,7 +74,7 @@ def test_a_run_that_goes_on_is_heard_to_be_restoring(quick, tmp_path):
     config = quick.a_config(mode="async", port=0)
     quick.a_learner(config, tmp_path)
     run = start.open_run(tmp_path / "one")
-    Journal(run.folder, Table(run.identity), 1, lambda parcel, end: None, durable=False).close()
+    Journal(run.folder, Table(run.identity), 1, lambda parcels: None, durable=False).close()
     doors = start.early(config, run, resume.recover(run, durable=False))
     assert doors is not None
     with (

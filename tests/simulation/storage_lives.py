@@ -123,9 +123,10 @@ class Life:
         for descriptor in (self.journal._readable, self.journal._writable):
             os.close(descriptor)
 
-    def _deliver(self, parcel: Parcel, end: Position) -> None:
-        self.coverage.inserted(parcel.rows, end)
-        self.world.inserted.append((self._numbers.pop(id(parcel)), parcel.rows))
+    def _deliver(self, parcels: list[tuple[Parcel, Position]]) -> None:
+        for parcel, end in parcels:
+            self.coverage.inserted(parcel.rows, end)
+            self.world.inserted.append((self._numbers.pop(id(parcel)), parcel.rows))
 
     def _rebuild(self) -> None:
         """The replay, from what the newest checkpoint says on."""

@@ -62,7 +62,7 @@ class Desk:
         self.disk = Faulty()
         self._stand_ins = stand_ins
         options = {"durable": True, "disk": self.disk, "segment_bytes": 4096} | changes
-        self.journal = Journal(run, Table("run-1"), 1, lambda parcel, end: self.delivered.append((parcel, end)), **options)
+        self.journal = Journal(run, Table("run-1"), 1, self.delivered.extend, **options)
 
     def take(self, sequence: int, **changes: Any) -> Accepted:
         """Hand in a parcel."""

@@ -92,8 +92,9 @@ class Life:
                 return
         raise TimeoutError(f"number {number} is not settled within {PATIENCE_S:g} s: {self.journal.problem}")
 
-    def _insert(self, parcel: Parcel, end: Position) -> None:
-        self.coverage.inserted(parcel.rows, end)
+    def _insert(self, parcels: list[tuple[Parcel, Position]]) -> None:
+        for parcel, end in parcels:
+            self.coverage.inserted(parcel.rows, end)
 
 
 @dataclass(frozen=True)
