@@ -27,6 +27,7 @@ from learner.watch import decode
 
 PATIENCE_S = 40.0  # for whatever a machine with other things to do may take; nothing waits so long where all is well
 LOOK_S = 0.02
+MEASURED_S, MEASUREMENTS, IDLE_PERCENT = 3.0, 5, 2.0
 
 
 class Program:
@@ -281,6 +282,30 @@ def shared(house: Shell) -> Learner:
 def eventually() -> Callable[..., Any]:
     """Look until something is true."""
     return wait
+
+
+@pytest.fixture
+def idle(capsys: pytest.CaptureFixture[str]) -> Callable[..., bool]:
+    """Whether programs use next to nothing of a processor, each at least in one of some measurements.
+
+    What is busy beside them makes each of their wake-ups dearer.
+    """
+
+    def look(*programs: Program) -> bool:
+        least = [100.0] * len(programs)
+        for _ in range(MEASUREMENTS):
+            before = [program.cpu_s() for program in programs]
+            time.sleep(MEASURED_S)  # the measurement itself
+            shares = [100 * (program.cpu_s() - used) / MEASURED_S for program, used in zip(programs, before, strict=True)]
+            least = [min(pair) for pair in zip(least, shares, strict=True)]
+            if max(least) < IDLE_PERCENT:
+                break
+        with capsys.disabled():
+            names = ", ".join(f"{program.log.name} {share:.1f} %" for program, share in zip(programs, least, strict=True))
+            print(f"\nprocessor used by idle programs: {names}", end="")
+        return max(least) < IDLE_PERCENT
+
+    return look
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_a_broker_killed_and_started_again_costs_nothing(shell, tap, free_addres
     assert broker.ended() == 130
 
 
-def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing_to_do(shell, free_address, capsys):
+def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing_to_do(shell, free_address, idle):
     """Through two of them an actor joins the run, and the next one at the same address; idle they use next to no processor time."""
     near = shell.start("broker", free_address, "--port", 0, "--name", "near")
     far = shell.start("broker", listening(near), "--port", 0, "--name", "far")
@@ -78,12 +78,7 @@ def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing
     actor.send(signal.SIGTERM)
     assert actor.ended() == 0
 
-    used_s, since = near.cpu_s(), time.monotonic()
-    learner.shows(lambda status: time.monotonic() - since > 3)
-    share = (near.cpu_s() - used_s) / (time.monotonic() - since)
-    with capsys.disabled():
-        print(f"\nan idle broker uses {100 * share:.1f} % of a processor and {near.resident_mb():.0f} MB", end="")
-    assert share < 0.02
+    assert idle(near)
     for broker in (near, far):
         broker.send(signal.SIGTERM)
         assert broker.ended() == 0

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,6 @@ from common.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
-MEASURED_S, MEASUREMENTS = 3.0, 5  # what is busy beside the tests makes each wake-up dearer: the least of some measurements counts
-IDLE_PERCENT = 2.0
 PATIENCE_S = 40.0
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 90, 130
 FIRST_MESSAGE_S = 1.0  # of processor time, twice what is promised by the clock: `python bench/startup.py` gives that figure
@@ -45,43 +42,26 @@ def refusal(program, code):
     return lines[0]
 
 
-def usage(*programs):
-    """How much of a processor each program uses, in percent: the least of some measurements, which end once all are idle."""
-    least = [100.0] * len(programs)
-    for _ in range(MEASUREMENTS):
-        before = [program.cpu_s() for program in programs]
-        threading.Event().wait(MEASURED_S)  # the measurement itself
-        shares = [100 * (program.cpu_s() - used) / MEASURED_S for program, used in zip(programs, before, strict=True)]
-        least = [min(pair) for pair in zip(least, shares, strict=True)]
-        if max(least) < IDLE_PERCENT:
-            break
-    return least
-
-
-def test_idle_processes_hardly_use_the_processor(alone, shell, free_address):
+def test_idle_processes_hardly_use_the_processor(alone, shell, free_address, idle):
     """A learner without actors, and an actor without a learner, which says that it waits and ends when it is told to.
 
     What counts is processor time that they used, not how long anything took: other work on the machine does not add to it.
     """
     actor = shell.actor(free_address, "--name", "alone")
     actor.says(f"waiting for a learner at {free_address}")
-    learner_percent, actor_percent = usage(alone, actor)
-    print(f"idle learner {learner_percent:.1f} %, idle actor {actor_percent:.1f} % of a processor")
-    assert max(learner_percent, actor_percent) < IDLE_PERCENT
+    assert idle(alone, actor)
     actor.send(signal.SIGINT)
     assert actor.ended(10) == 130
 
 
-def test_an_actor_without_credit_hardly_uses_the_processor(shell):
+def test_an_actor_without_credit_hardly_uses_the_processor(shell, idle):
     """Its learner has all the rows it wants and learns from them for long: nothing is collected, and the actor only listens."""
     flags = ("--steps", 600, "--warmup", 500, "--replay-ratio", 1e6, "--publish-every", 10**9, "--durability", "none")
     learner = shell.learner(*flags).listens()
     actor = shell.actor(learner.address, "--name", "held")
     held = learner.shows(lambda status: status.steps >= 600 and [a.state for a in status.actors] == ["waiting"])
-    (percent,) = usage(actor)
+    assert idle(actor)
     later = learner.shows(lambda status: status.updates > held.updates)
-    print(f"actor without credit {percent:.1f} % of a processor")
-    assert percent < IDLE_PERCENT
     assert later.steps == held.steps
     actor.send(signal.SIGTERM)
     assert actor.ended(10) == 0
