@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 NAP_S = 0.005  # from one round that heard experience to the next: bursts cost training least
 LEAST_NAP_S = 0.001  # after a longer round: what came meanwhile is a burst already, and training may have nothing left to insert
 POLL_MS = 20
+SOON_MS = 5  # where there was something to acknowledge: that is due soon
 DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
 VIEW_S = 0.25
 DRAIN_S = 3.0  # for the journal, at the end
@@ -69,6 +70,7 @@ class Link:
         self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
         self._figures: deque[str] = deque(maxlen=1)
         self._view_at = 0.0
+        self._stirred = False  # whether the last round brought something to acknowledge
         self._failure: BaseException | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="network", daemon=True)
@@ -108,7 +110,7 @@ class Link:
         try:
             poller = self._poller()
             while not self._closing.is_set():
-                poller.poll(POLL_MS)
+                poller.poll(SOON_MS if self._stirred else POLL_MS)
                 now = time.monotonic()
                 if self._round(now):
                     self._closing.wait(max(LEAST_NAP_S, now + NAP_S - time.monotonic()))
@@ -132,7 +134,7 @@ class Link:
         """Hear and say what there is; gives how many experience messages came."""
         self._hear_subscriptions()
         heard = self._hear_experience(now)
-        self._settle()
+        self._stirred = self._settle() + heard > 0
         self._take_orders()
         self._say(now)
         if now - self._view_at >= VIEW_S:
@@ -193,10 +195,12 @@ class Link:
         held = sockets.hold(frame)
         return held if isinstance(held, bytes) else held.buffer
 
-    def _settle(self) -> None:
-        """What the journal has on disk may be acknowledged. The books are this thread's alone."""
-        for envelope in self._journal.settled() if self._journal is not None else ():
+    def _settle(self) -> int:
+        """What the journal has on disk may be acknowledged; gives how much. The books are this thread's alone."""
+        settled = self._journal.settled() if self._journal is not None else []
+        for envelope in settled:
             self._gate.settle(envelope)
+        return len(settled)
 
     def _look(self, now: float) -> View:
         view = look(self._gate, now)
