@@ -45,20 +45,7 @@ class ParcelFormat:
         arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
         blocks = [expected.block(array) for expected, array in arrays]
         table = self._table(tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation)
-        header = {
-            "run": envelope.run,
-            "policy": envelope.policy,
-            "actor": envelope.actor,
-            "incarnation": envelope.incarnation,
-            "sequence": envelope.sequence,
-            "base": envelope.base,
-            "epoch": envelope.epoch,
-            "version": envelope.version,
-            "schema": envelope.schema,
-            "evaluation": parcel.evaluation,
-            "columns": table,
-        }
-        return assemble(Kind.PARCEL, header, blocks)
+        return assemble(Kind.PARCEL, envelope._asdict() | {"evaluation": parcel.evaluation, "columns": table}, blocks)
 
     def decode(self, opened: Opened, envelope: Envelope, *, known_finite: bool = False) -> Parcel:
         """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec.

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 from zlib_ng.zlib_ng import crc32  # as zlib's, and ten times as fast: it is most of what a large message costs
@@ -68,8 +68,7 @@ class Opened:
     data: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """Who sent a parcel, and as which number: what delivery needs, and all that a relay reads."""
 
     run: str
@@ -81,6 +80,9 @@ class Envelope:
     epoch: int
     version: int
     schema: str
+
+
+ENVELOPE_TYPES = (str, str, str, int, int, int, int, int, str)  # True is none of them
 
 
 # ---- frames
@@ -223,13 +225,14 @@ def read_envelope(opened: Opened) -> Envelope:
     """Who sent it, and as which number."""
     if opened.kind is not Kind.PARCEL:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    run, policy, actor, schema = _texts(opened.header, "run", "policy", "actor", "schema")
-    incarnation, sequence, base, epoch, version = _numbers(opened.header, "incarnation", "sequence", "base", "epoch", "version")
-    if not (NAME.fullmatch(run) and NAME.fullmatch(policy) and ACTOR.fullmatch(actor)):
+    envelope = Envelope._make(map(opened.header.get, Envelope._fields))
+    if tuple(map(type, envelope)) != ENVELOPE_TYPES or min(envelope.incarnation, envelope.epoch, envelope.version) < 0:
+        raise Refused("header", f"one of {', '.join(Envelope._fields)} is missing, of another type, or a negative number")
+    if not (NAME.fullmatch(envelope.run) and NAME.fullmatch(envelope.policy) and ACTOR.fullmatch(envelope.actor)):
         raise Refused("header", "a name has characters that names do not have")
-    if not 1 <= base <= sequence:
-        raise Refused("header", f"number {sequence} with base {base}")
-    return Envelope(run, policy, actor, incarnation, sequence, base, epoch, version, schema)
+    if not 1 <= envelope.base <= envelope.sequence:
+        raise Refused("header", f"number {envelope.sequence} with base {envelope.base}")
+    return envelope
 
 
 # ---- weights

@@ -62,7 +62,7 @@ def a_frame(spec, parcel=None, actor="box-1", incarnation=7, sequence=1, base=1,
     """The message of a parcel."""
     parcel = a_parcel() if parcel is None else parcel
     envelope = wire.Envelope(spec.run, spec.policy, actor, incarnation, sequence, base, parcel.epoch, parcel.version, spec.schema)
-    return bytes(ParcelFormat(spec).encode(dataclasses.replace(envelope, **changes), parcel))
+    return bytes(ParcelFormat(spec).encode(envelope._replace(**changes), parcel))
 
 
 def some_weights(spec, number=1, epoch=1, steps=0, value=0.0):

@@ -50,7 +50,7 @@ def a_parcel(spec, lengths=(2, 3), endings=(Ending.OPEN, Ending.TERMINATED)):
 
 def an_envelope(spec, **changes):
     envelope = wire.Envelope(spec.run, spec.policy, "host-1a", 99, 5, 2, 3, 17, spec.schema)
-    return replace(envelope, **changes)
+    return envelope._replace(**changes)
 
 
 def received(frame, spec):
