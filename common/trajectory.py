@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -66,10 +65,11 @@ class Parcel:
     results: Results = field(default_factory=Results)
     evaluation: bool = False  # greedy episodes on their own start states: results without rows
 
-    @cached_property
-    def rows(self) -> int:
-        """How many environment steps it carries."""
-        return sum(self.lengths.tolist())  # in a fraction of the time that numpy takes for a few
+    rows: int = field(init=False)  # how many environment steps it carries
+
+    def __post_init__(self) -> None:
+        """Count them once: everybody on the way asks."""
+        object.__setattr__(self, "rows", sum(self.lengths.tolist()))  # in a fraction of the time that numpy takes for a few
 
     @property
     def size(self) -> int:

@@ -4,7 +4,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from common import topics, wire
 from common.delivery import Admission, Inbox
@@ -28,8 +28,7 @@ LIVES = 4096  # remembered: those heard last
 RETURNS = 2  # of a life after another of its name: one may be a late word of an actor that was started again
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """A parcel that counts. It is acknowledged when whoever keeps it says so."""
 
     envelope: Envelope
