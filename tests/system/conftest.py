@@ -27,6 +27,8 @@ from learner.watch import decode
 
 PATIENCE_S = 40.0  # for whatever a machine with other things to do may take; nothing waits so long where all is well
 LOOK_S = 0.02
+NAMED_WITHIN_S = 5.0  # a mistake, from the start of the program that it was made with
+BUSY_S = 5.0  # more, where the machine has other things to do
 MEASURED_S, MEASUREMENTS, IDLE_PERCENT = 3.0, 5, 2.0
 
 
@@ -48,6 +50,7 @@ class Program:
                 start_new_session=True,
             )
         self._children: dict[int, psutil.Process] = {}
+        self._started_at = time.time()
 
     @property
     def pid(self) -> int:
@@ -86,6 +89,19 @@ class Program:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.log.name} has not ended within {within_s:g} s; it said:\n{self.said}") from None
+
+    def names(self, sentence: str, code: int | None = None) -> None:
+        """Wait until it names a mistake, as soon as is promised: with its last words, and this exit code, or while it goes on."""
+        if code is None:
+            self.says(sentence)
+            taken_s = time.time() - self._started_at
+            assert self.running
+        else:
+            assert self.ended() == code, self.said
+            assert sentence in self.said.splitlines()[-1], self.said
+            assert "Traceback" not in self.said
+            taken_s = self.log.stat().st_mtime - self._started_at
+        assert taken_s < NAMED_WITHIN_S + (BUSY_S if os.getloadavg()[0] > 1 else 0), f"{sentence!r} was named after {taken_s:.1f} s"
 
     def cpu_s(self) -> float:
         """Processor time that it has used."""
