@@ -11,7 +11,7 @@ from common.errors import Refused
 from common.spec import ACTIONS, Spec
 from common.trajectory import Column, Ending, Parcel, Results
 from common.weights import ALIGNMENT, layout
-from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble
+from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble, pack_table, read_table
 
 COUNTS = (Column("lengths", "int32", (), "trajectory"), Column("endings", "uint8", (), "trajectory"))
 RESULTS = (Column("result_returns", "float64", (), "trajectory"), Column("result_lengths", "int32", (), "trajectory"))
@@ -37,6 +37,7 @@ class ParcelFormat:
         self._plan = lru_cache(PLANS)(self._planned)
         self._table = lru_cache(PLANS)(self._tabled)
         self._steps = lru_cache(PLANS)(self._counted)
+        self._known: dict[tuple[bool, bytes], _Plan] = {}  # by packed table: what lies where its plan says
 
     def encode(self, envelope: Envelope, parcel: Parcel) -> bytearray:
         """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
@@ -45,7 +46,7 @@ class ParcelFormat:
         arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
         blocks = [expected.block(array) for expected, array in arrays]
         table = self._table(tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation)
-        return assemble(Kind.PARCEL, envelope._asdict() | {"evaluation": parcel.evaluation, "columns": table}, blocks)
+        return assemble(Kind.PARCEL, envelope._asdict() | {"evaluation": parcel.evaluation}, blocks, table)
 
     def decode(self, opened: Opened, envelope: Envelope, *, known_finite: bool = False) -> Parcel:
         """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec.
@@ -55,20 +56,18 @@ class ParcelFormat:
         if envelope.schema != self._schema:
             raise Refused("schema", f"{envelope.schema}, and this learner's is {self._schema}")
         evaluation = opened.header.get("evaluation") is True
-        table = opened.header.get("columns")
-        if not isinstance(table, list) or len(table) != len(self._counts) + len(self._results) + (0 if evaluation else len(self._columns)):
-            raise Refused("columns", "not the columns of the spec")
-        steps = 0 if evaluation else _claimed(table[self._step_column])
-        trajectories, finished = _claimed(table[-4]), _claimed(table[-2])
-        if steps > self._horizon * trajectories or trajectories > len(opened.data):
-            raise Refused("lengths", f"{steps} steps in {trajectories} trajectories of at most {self._horizon}")
-        plan = self._plan(evaluation, steps, trajectories, finished)
-        arrays = plan.cut(table, opened.data, known_finite)
+        plan = self._known.get((evaluation, opened.table))
+        if plan is not None and len(opened.data) >= plan.end:
+            arrays = plan.cut(opened.data)
+        else:
+            plan, arrays = self._read(opened, evaluation)
+        if not known_finite:
+            plan.require_finite(arrays)
         lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
         parcel = Parcel(envelope.epoch, envelope.version, lengths, endings, arrays, Results(returns, episodes), evaluation)
-        if evaluation != (trajectories == 0):
+        if evaluation != (len(lengths) == 0):
             raise Refused("lengths", "rows in an evaluation, or none in a parcel")
-        if self._steps(lengths.tobytes(), endings.tobytes()) != steps:
+        if self._steps(lengths.tobytes(), endings.tobytes()) != plan.steps:
             raise Refused(
                 "lengths", f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending"
             )
@@ -77,11 +76,30 @@ class ParcelFormat:
                 raise Refused("range", f"{name} outside {list(space.sizes)}")
         return parcel
 
-    def _tabled(self, shapes: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], evaluation: bool) -> list[list[Any]]:
+    def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
+        """How a parcel looks that is not known yet, and its columns, each checked for itself unless all lie where the sizes say."""
+        table = read_table(opened)
+        if not isinstance(table, list) or len(table) != len(self._counts) + len(self._results) + (0 if evaluation else len(self._columns)):
+            raise Refused("columns", "not the columns of the spec")
+        steps = 0 if evaluation else _claimed(table[self._step_column])
+        trajectories, finished = _claimed(table[-4]), _claimed(table[-2])
+        if steps > self._horizon * trajectories or trajectories > len(opened.data):
+            raise Refused("lengths", f"{steps} steps in {trajectories} trajectories of at most {self._horizon}")
+        plan = self._plan(evaluation, steps, trajectories, finished)
+        if table != plan.table or len(opened.data) < plan.end:
+            return plan, plan.take(table, opened.data)
+        if len(self._known) >= PLANS:
+            del self._known[next(iter(self._known))]
+        self._known[evaluation, opened.table] = plan
+        return plan, plan.cut(opened.data)
+
+    def _tabled(self, shapes: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], evaluation: bool) -> bytes:
         """What a header says of columns of such shapes, and so many bytes each."""
         columns = [*([] if evaluation else self._columns), *self._counts, *self._results]
         placed = zip(columns, shapes, layout(sizes)[0], sizes, strict=True)
-        return [[column.name, column.column.dtype, shape, offset, size, column.encoding] for column, shape, offset, size in placed]
+        return pack_table(
+            [[column.name, column.column.dtype, shape, offset, size, column.encoding] for column, shape, offset, size in placed]
+        )
 
     def _counted(self, lengths: bytes, endings: bytes) -> int:
         """The steps of trajectories of these lengths and endings; -1 if one has none or more than the horizon, or an unknown ending."""
@@ -92,34 +110,38 @@ class ParcelFormat:
     def _planned(self, evaluation: bool, steps: int, trajectories: int, episodes: int) -> "_Plan":
         columns = [] if evaluation else self._columns
         counts = [expected.column.count(steps, trajectories, self._stack) for expected in columns]
-        return _Plan([*columns, *self._counts, *self._results], [*counts, trajectories, trajectories, episodes, episodes])
+        return _Plan([*columns, *self._counts, *self._results], [*counts, trajectories, trajectories, episodes, episodes], steps)
 
 
 class _Plan:
     """How a parcel of such sizes looks. What is not compressed lies where the sizes say: one comparison of the whole table is enough."""
 
-    def __init__(self, columns: list["_Expected"], counts: list[int]) -> None:
+    def __init__(self, columns: list["_Expected"], counts: list[int], steps: int) -> None:
+        self.steps = steps
         self._columns, self._counts = columns, counts
-        offsets, self._end = layout(column.element * count for column, count in zip(columns, counts, strict=True))
+        offsets, self.end = layout(column.element * count for column, count in zip(columns, counts, strict=True))
         placed = [*zip(columns, counts, offsets, strict=True)]
         self._places = [(column.name, (count, *column.shape), column.dtype, offset) for column, count, offset in placed]
-        self._table = [
+        self.table = [
             [column.name, column.column.dtype, [count, *column.shape], offset, column.element * count, ""]
             for column, count, offset in placed
         ]
         self._floats = [column.name for column, count in zip(columns, counts, strict=True) if column.dtype.kind == "f" and count]
 
-    def cut(self, table: list[Any], data: memoryview, known_finite: bool) -> dict[str, np.ndarray]:
-        """The columns by name, as views into the data. What differs from the plan is looked at one by one: it is compressed, or refused."""
-        if table == self._table and len(data) >= self._end:
-            arrays = {name: np.ndarray(shape, dtype, data, offset) for name, shape, dtype, offset in self._places}
-        else:
-            taken = zip(self._columns, table, self._counts, strict=True)
-            arrays = {column.name: column.take(row, data, count) for column, row, count in taken}
-        for name in () if known_finite else self._floats:
+    def cut(self, data: memoryview) -> dict[str, np.ndarray]:
+        """The columns by name, as views into data whose table is this plan's and that is long enough."""
+        return {name: np.ndarray(shape, dtype, data, offset) for name, shape, dtype, offset in self._places}
+
+    def take(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
+        """The columns by name, where the table differs from the plan: each is compressed, or lies elsewhere, or is refused."""
+        taken = zip(self._columns, table, self._counts, strict=True)
+        return {column.name: column.take(row, data, count) for column, row, count in taken}
+
+    def require_finite(self, arrays: dict[str, np.ndarray]) -> None:
+        """Refuse what is no number."""
+        for name in self._floats:
             if not _finite(arrays[name]):
                 raise Refused("nonfinite", f"{name} holds NaN or infinity")
-        return arrays
 
 
 class _Expected:

@@ -22,6 +22,9 @@ MAGIC, VERSION = b"\xfa\x5f", 1
 PREAMBLE = struct.Struct("<2sBBII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
+TABLE = "columns"  # the last entry of a parcel's header
+LAST = msgpack.packb(TABLE)
+FIXED_MAP = range(0x81, 0x90)  # how msgpack begins a map of 1 to 15 entries
 PADDING = bytes(ALIGNMENT)  # at most, between two columns
 
 
@@ -66,6 +69,7 @@ class Opened:
     kind: Kind
     header: dict[str, Any]
     data: memoryview
+    table: bytes = b""  # of a parcel: the last entry of its header, as packed; those of an actor are nearly always the same
 
 
 class Envelope(NamedTuple):
@@ -88,9 +92,11 @@ ENVELOPE_TYPES = (str, str, str, int, int, int, int, int, str)  # True is none o
 # ---- frames
 
 
-def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memoryview]) -> bytearray:
-    """One frame of a header and column bytes."""
+def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memoryview], table: bytes = b"") -> bytearray:
+    """One frame of a header and column bytes. The header's last entry may come packed: a parcel's table of columns."""
     head: bytes = msgpack.packb(header)
+    if table:
+        head = bytes((head[0] + 1,)) + head[1:] + LAST + table
     start = _aligned(HEAD + len(head))
     offsets, length = layout(map(len, columns))
     total = start + length if columns else HEAD + len(head)
@@ -153,7 +159,8 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
 
 
 def _opened(view: memoryview, kind: Kind, header_end: int) -> Opened:
-    return Opened(kind, _unpack(view[HEAD:header_end]), view[min(len(view), _aligned(header_end)) :])
+    header, data = view[HEAD:header_end], view[min(len(view), _aligned(header_end)) :]
+    return Opened(kind, *_split(bytes(header), data)) if kind is Kind.PARCEL else Opened(kind, _unpack(header), data)
 
 
 def intact(frame: memoryview) -> bool:
@@ -174,19 +181,46 @@ def _aligned(offset: int) -> int:
     return offset + -offset % ALIGNMENT
 
 
-def _unpack(header: memoryview) -> dict[str, Any]:
-    most = len(header)
+def pack_table(table: list[list[Any]]) -> bytes:
+    """A parcel's table of columns, for `assemble`."""
+    packed: bytes = msgpack.packb(table)
+    return packed
+
+
+def read_table(opened: Opened) -> Any:
+    """A parcel's table of columns, whatever its sender made of it."""
+    return _read(opened.table)
+
+
+def _split(header: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview, bytes]:
+    """A parcel's header without its table of columns, and that table still packed. It comes last, as a rule."""
+    before, _, table = header.rpartition(LAST)
+    if before and before[0] in FIXED_MAP:
+        try:
+            return _unpack(bytes((before[0] - 1,)) + before[1:]), data, table
+        except Refused:
+            pass  # it does not come last, or somebody is called `columns`
+    fields = _unpack(header)
+    return fields, data, msgpack.packb(fields.pop(TABLE, None))
+
+
+def _unpack(header: bytes | memoryview) -> dict[str, Any]:
+    fields = _read(header)
+    if not isinstance(fields, dict):
+        raise Refused("header", "it is no table")
+    return fields
+
+
+def _read(packed: bytes | memoryview) -> Any:
+    most = len(packed)
     try:
-        fields = msgpack.unpackb(
-            header, strict_map_key=True, max_ext_len=0, max_str_len=most, max_bin_len=most, max_array_len=most, max_map_len=most
+        return msgpack.unpackb(
+            packed, strict_map_key=True, max_ext_len=0, max_str_len=most, max_bin_len=most, max_array_len=most, max_map_len=most
         )
     except msgpack.exceptions.StackError as error:
         raise Refused("header depth", "it is nested more than a thousand levels deep") from error
     except Exception as error:  # msgpack raises a dozen kinds, and each means the same here
         raise Refused("header", f"it cannot be read: {type(error).__name__}") from error
-    if not isinstance(fields, dict):
-        raise Refused("header", "it is no table")
-    return fields
 
 
 def _texts(header: dict[str, Any], *keys: str) -> list[str]:

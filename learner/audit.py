@@ -102,7 +102,7 @@ def take_table(findings: Findings, table: Table, where: str) -> None:
 def take_message(findings: Findings, record: Record, where: str) -> str:
     """A parcel: it must be of this run, and its number must be new."""
     envelope, opened = content.read_message(record.payload)
-    rows, episodes = content.counts_of(opened.header)
+    rows, episodes = content.counts_of(opened)
     number = envelope.actor, envelope.incarnation, envelope.sequence
     if envelope.run != findings.table.run:
         findings.problems.append(f"{where}: a message of the run {envelope.run}")

@@ -133,7 +133,7 @@ def _counted(table: Table | None, record: Record, where: str) -> Table:
             raise Refused("malformed", "the table before it is gone: what earlier segments held is not known")
         if record.kind is Kind.MESSAGE:
             envelope, opened = content.read_message(record.payload)
-            table.message(envelope, *content.counts_of(opened.header))
+            table.message(envelope, *content.counts_of(opened))
             return table
         said = content.read(record)
     except Refused as refusal:

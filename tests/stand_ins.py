@@ -65,6 +65,11 @@ def a_frame(spec, parcel=None, actor="box-1", incarnation=7, sequence=1, base=1,
     return bytes(ParcelFormat(spec).encode(envelope._replace(**changes), parcel))
 
 
+def header_of(opened):
+    """The whole header of a parcel's message, its table of columns read."""
+    return opened.header | {"columns": wire.read_table(opened)}
+
+
 def some_weights(spec, number=1, epoch=1, steps=0, value=0.0):
     """A version whose tensors hold one value."""
     arrays = {tensor.name: np.full(tensor.shape, value, tensor.dtype) for tensor in spec.graph.weights}

@@ -121,9 +121,9 @@ def read_table(record: Record) -> Table:
     return Table(state["run"], inbox, state["rows"], state["episodes"], state["marker"])
 
 
-def counts_of(header: dict[str, Any]) -> tuple[int, int]:
+def counts_of(opened: wire.Opened) -> tuple[int, int]:
     """How many environment steps and finished episodes a parcel message says that it has; an evaluation counts as none."""
-    table = header.get("columns")
+    table = wire.read_table(opened)
     rows = [row for row in table if isinstance(row, list) and len(row) == 6] if isinstance(table, list) else []
     counts = {row[0]: row[2][0] for row in rows if isinstance(row[2], list) and row[2]}
     steps = int(counts.get(REWARDS, 0))

@@ -26,14 +26,15 @@ def read(spec, frame):
 def altered(spec, stand_ins, column, place, value, parcel=None):
     """The message of a parcel with one value of one column's description changed, its checksum correct."""
     opened = wire.open_frame(stand_ins.a_frame(spec, parcel))
-    opened.header["columns"][column][place] = value
-    return wire.assemble(opened.kind, opened.header, (opened.data,))
+    header = stand_ins.header_of(opened)
+    header["columns"][column][place] = value
+    return wire.assemble(opened.kind, header, (opened.data,))
 
 
 def test_an_evaluation_has_no_rows(spec, stand_ins):
     """Results travel without observation, action and reward columns."""
     frame = stand_ins.a_frame(spec, stand_ins.an_evaluation([3.0, 4.0]))
-    assert [row[0] for row in wire.open_frame(frame).header["columns"]] == ["lengths", "endings", "result_returns", "result_lengths"]
+    assert [row[0] for row in wire.read_table(wire.open_frame(frame))] == ["lengths", "endings", "result_returns", "result_lengths"]
     parcel = read(spec, frame)
     assert (parcel.evaluation, parcel.rows, parcel.results.returns.tolist()) == (True, 0, [3.0, 4.0])
 
@@ -80,9 +81,9 @@ def test_a_column_that_is_not_of_the_spec_is_refused(spec, stand_ins, column, pl
 def test_a_table_of_something_else_is_refused(spec, stand_ins, table):
     """What is no list of seven descriptions of six values each."""
     opened = wire.open_frame(stand_ins.a_frame(spec))
-    opened.header["columns"] = table
+    header = opened.header | {"columns": table}
     with pytest.raises(Refused) as refused:
-        read(spec, wire.assemble(opened.kind, opened.header, (opened.data,)))
+        read(spec, wire.assemble(opened.kind, header, (opened.data,)))
     assert refused.value.reason == "columns"
 
 
@@ -136,9 +137,10 @@ def test_images_are_compressed_where_the_spec_says_so(stand_ins):
     parcel.lengths[:] = 1 << 20
     for rows, reason in (([(1 << 20) + 1, 10, 10], "encoding"), ([(1 << 20) + 2, 10, 10], "lengths")):
         opened = wire.open_frame(stand_ins.a_frame(spec, parcel))
-        opened.header["columns"][0][2], opened.header["columns"][1][2] = rows, [rows[0] - 1]
+        header = stand_ins.header_of(opened)
+        header["columns"][0][2], header["columns"][1][2] = rows, [rows[0] - 1]
         with pytest.raises(Refused) as refused:
-            read(spec, wire.assemble(opened.kind, opened.header, (opened.data,)))
+            read(spec, wire.assemble(opened.kind, header, (opened.data,)))
         assert refused.value.reason == reason
 
 

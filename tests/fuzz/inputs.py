@@ -50,7 +50,8 @@ def message(kind: int, header: Any, columns: bytes = b"") -> bytes:
 def unframed(sealed: bytes | bytearray) -> bytes:
     """The input that `frame` makes this frame of."""
     opened = wire.open_frame(sealed)
-    return message(opened.kind, opened.header, bytes(opened.data))
+    header = opened.header | ({"columns": wire.read_table(opened)} if opened.table else {})
+    return message(opened.kind, header, bytes(opened.data))
 
 
 def frame(data: bytes) -> bytes:

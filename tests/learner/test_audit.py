@@ -61,7 +61,7 @@ def after(*messages):
     table = Table(RUN)
     for _, frame in messages:
         opened = wire.open_frame(frame)
-        table.message(wire.read_envelope(opened), *content.counts_of(opened.header))
+        table.message(wire.read_envelope(opened), *content.counts_of(opened))
     return table
 
 

@@ -140,8 +140,9 @@ def test_random_bytes_never_raise(side, frame):
 def test_a_shape_of_odd_numbers_never_raises(side, frame, size):
     """3.0 equals 3, but numpy takes no such size: a hostile header must not get through to where arrays are made."""
     opened = wire.open_frame(frame())
-    opened.header["columns"][1][2] = [size]
-    side.gate.receive(bytes(wire.assemble(opened.kind, opened.header, (opened.data,))), 0.0)
+    table = wire.read_table(opened)
+    table[1][2] = [size]
+    side.gate.receive(bytes(wire.assemble(opened.kind, opened.header | {"columns": table}, (opened.data,))), 0.0)
     assert side.gate.inbox.ledger.received == 1
     assert side.gate.inbox.ledger.balanced
 

@@ -95,7 +95,7 @@ class Storage:
             if isinstance(found, Record) and found.kind is Kind.MESSAGE:
                 opened = wire.open_frame(found.payload)
                 envelope = wire.read_envelope(opened)
-                yield number, envelope, content.counts_of(opened.header)[0], found
+                yield number, envelope, content.counts_of(opened)[0], found
 
     def newest(self) -> list[tuple[Number, int]]:
         """What the replay holds, the newest last; a parcel of which a part is left among it."""

@@ -50,8 +50,9 @@ def honest(spec, number, life=1, **changes):
 def rewritten(frame, change):
     """The frame with another header and a right checksum."""
     opened = wire.open_frame(frame)
-    change(opened.header)
-    return bytes(wire.assemble(Kind.PARCEL, opened.header, [opened.data]))
+    header = opened.header | {"columns": wire.read_table(opened)}
+    change(header)
+    return bytes(wire.assemble(Kind.PARCEL, header, [opened.data]))
 
 
 def described(column, place, value):
