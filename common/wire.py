@@ -160,7 +160,8 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
 
 def _opened(view: memoryview, kind: Kind, header_end: int) -> Opened:
     header, data = view[HEAD:header_end], view[min(len(view), _aligned(header_end)) :]
-    return Opened(kind, *_split(bytes(header), data)) if kind is Kind.PARCEL else Opened(kind, _unpack(header), data)
+    fields, table = _split(bytes(header)) if kind is Kind.PARCEL else (_unpack(header), b"")
+    return Opened(kind, fields, data, table)
 
 
 def intact(frame: memoryview) -> bool:
@@ -192,16 +193,21 @@ def read_table(opened: Opened) -> Any:
     return _read(opened.table)
 
 
-def _split(header: bytes, data: memoryview) -> tuple[dict[str, Any], memoryview, bytes]:
-    """A parcel's header without its table of columns, and that table still packed. It comes last, as a rule."""
+def _split(header: bytes) -> tuple[dict[str, Any], bytes]:
+    """A parcel's header without its table of columns, and that table still packed."""
     before, _, table = header.rpartition(LAST)
-    if before and before[0] in FIXED_MAP:
-        try:
-            return _unpack(bytes((before[0] - 1,)) + before[1:]), data, table
-        except Refused:
-            pass  # it does not come last, or somebody is called `columns`
+    if not before or before[0] not in FIXED_MAP:
+        return _taken_out(header)
+    try:
+        return _unpack(bytes((before[0] - 1,)) + before[1:]), table
+    except Refused:
+        return _taken_out(header)
+
+
+def _taken_out(header: bytes) -> tuple[dict[str, Any], bytes]:
+    """The same where the table does not come last, or where something else goes by its name."""
     fields = _unpack(header)
-    return fields, data, msgpack.packb(fields.pop(TABLE, None))
+    return fields, msgpack.packb(fields.pop(TABLE, None))
 
 
 def _unpack(header: bytes | memoryview) -> dict[str, Any]:

@@ -147,3 +147,40 @@ def test_images_are_compressed_where_the_spec_says_so(stand_ins):
 def test_a_number_of_another_type_that_equals_ours_is_ours(spec, stand_ins):
     """0.0 for the offset 0 is what msgpack may make of it elsewhere: the receiver goes by its own numbers."""
     assert read(spec, altered(spec, stand_ins, 0, 3, 0.0)).rows == 3
+
+
+@pytest.mark.parametrize("rename", [lambda header: header, lambda header: {name: header[name] for name in sorted(header)}])
+def test_the_order_of_a_header_is_the_senders_own_business(spec, stand_ins, rename):
+    """Ours put the table of columns last, where it need not be read again; another one may put it first."""
+    opened = wire.open_frame(stand_ins.a_frame(spec))
+    frame = wire.assemble(opened.kind, rename(stand_ins.header_of(opened)), (opened.data,))
+    np.testing.assert_array_equal(read(spec, frame).columns["rewards"], stand_ins.a_parcel().columns["rewards"])
+    assert wire.open_frame(frame).table == opened.table
+
+
+def test_a_name_that_looks_like_the_table_is_a_name(spec, stand_ins):
+    """Also where it comes after the real one."""
+    opened = wire.open_frame(stand_ins.a_frame(spec))
+    frame = wire.assemble(opened.kind, stand_ins.header_of(opened) | {"more": "columns"}, (opened.data,))
+    assert read(spec, frame).rows == 3
+
+
+def test_what_is_known_of_a_table_does_not_hide_that_data_is_missing(spec, stand_ins):
+    """The same table again, with half of its columns: it is looked at as if it were new, and refused."""
+    form, frame = ParcelFormat(spec), stand_ins.a_frame(spec)
+    opened = wire.open_frame(frame)
+    form.decode(opened, wire.read_envelope(opened))
+    cut = wire.open_frame(wire.assemble(opened.kind, stand_ins.header_of(opened), (opened.data[:64],)))
+    assert cut.table == opened.table
+    with pytest.raises(Refused, match="does not lie in its message"):
+        form.decode(cut, wire.read_envelope(cut))
+
+
+def test_few_tables_are_known_at_a_time(spec, stand_ins, monkeypatch):
+    """What is forgotten is read again: only time is lost."""
+    monkeypatch.setattr("common.packing.PLANS", 2)
+    form = ParcelFormat(spec)
+    for lengths in ((1,), (2,), (3,), (1,), (1, 2), (3,)):
+        opened = wire.open_frame(stand_ins.a_frame(spec, stand_ins.a_parcel(lengths, (Ending.OPEN,) * len(lengths))))
+        assert form.decode(opened, wire.read_envelope(opened)).rows == sum(lengths)
+    assert len(form._known) == 2
