@@ -4,7 +4,7 @@ import ctypes
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 LARGEST_BYTES = 32 << 20  # that comes from the heap: all that glibc allows
-KEPT_BYTES = 64 << 20  # free at the end of a heap, before it goes back: what credit lets an actor have on the way
+KEPT_BYTES = 256 << 20  # free at the end of a heap, before it goes back: twice what is in an outbox and in its socket at most
 
 
 def keep_freed() -> bool:
