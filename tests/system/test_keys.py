@@ -96,7 +96,7 @@ def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, stran
     broker = shell.start("broker", learner.address, "--port", 0, "--upstream-keys", strangers["unknown"].with_name("actor.key"))
     for sentence, (code, actor) in wrong.items():
         actor.names(sentence, code)
-    broker.names("does not allow the key in", 78)
+    broker.names("is a key of role actor", 78)
     lying.names("does not answer actor/box: if it refuses messages as `label`")
     status = learner.shows(lambda status: status.refused)
     assert status.refused.keys() == {"label"}
