@@ -39,8 +39,9 @@ def main() -> None:
     rounds, idle_s = (1, 0.5) if quick else (5, 4.0)
     figures: dict[str, object] = {}
     import_packages(["worlds"])
-    cartpole, images = _learner.cartpole(), _learner.exploring("toys/Picture-v0", stack=4, capacity=1000)
-    for name, learner, environments in (("actor_1", cartpole, 1), ("actor_64", cartpole, 64), ("actor_cnn", images, 1)):
+    images = _learner.exploring("toys/Picture-v0", stack=4, capacity=1000)
+    learners = (("actor_1", _learner.cartpole(), 1), ("actor_64", _learner.cartpole(), 64), ("actor_cnn", images, 1))
+    for name, learner, environments in learners:
         if not quick or environments == 1:
             with _learner.listening(learner) as (link, inlet):
                 inlet.room = learner.training.pacing.room

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 NAP_S = 0.005  # from one round that heard experience to the next: bursts cost training least
 LEAST_NAP_S = 0.001  # after a longer round: what came meanwhile is a burst already, and training may have nothing left to insert
 POLL_MS = 20
+ALONE_MS = 100  # while no actor is known: whoever comes is heard at once
 SOON_MS = 5  # where there was something to acknowledge: that is due soon
 DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
 VIEW_S = 0.25
@@ -110,7 +111,7 @@ class Link:
         try:
             poller = self._poller()
             while not self._closing.is_set():
-                poller.poll(SOON_MS if self._stirred else POLL_MS)
+                poller.poll(SOON_MS if self._stirred else POLL_MS if self.view.actors else ALONE_MS)
                 now = time.monotonic()
                 if self._round(now):
                     self._closing.wait(max(LEAST_NAP_S, now + NAP_S - time.monotonic()))
