@@ -125,9 +125,10 @@ def counts_of(opened: wire.Opened) -> tuple[int, int]:
     """How many environment steps and finished episodes a parcel message says that it has; an evaluation counts as none."""
     table = wire.read_table(opened)
     rows = [row for row in table if isinstance(row, list) and len(row) == 6] if isinstance(table, list) else []
-    counts = {row[0]: row[2][0] for row in rows if isinstance(row[2], list) and row[2]}
-    steps = int(counts.get(REWARDS, 0))
-    return steps, int(counts.get(RETURNS, 0)) if steps else 0
+    shapes = {row[0]: row[2] for row in rows if isinstance(row[0], str) and isinstance(row[2], list) and row[2]}
+    counts = {name: shape[0] for name, shape in shapes.items() if type(shape[0]) is int and shape[0] >= 0}
+    steps = counts.get(REWARDS, 0)
+    return steps, counts.get(RETURNS, 0) if steps else 0
 
 
 def read_message(payload: memoryview) -> tuple[Envelope, wire.Opened]:
