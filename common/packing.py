@@ -8,10 +8,11 @@ import numpy as np
 
 from common.encoding import DECODE, ENCODE
 from common.errors import Refused
+from common.headers import pack_table
 from common.spec import ACTIONS, Spec
 from common.trajectory import Column, Ending, Parcel, Results
 from common.weights import ALIGNMENT, layout
-from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble, pack_table, read_table
+from common.wire import MAX_MESSAGE_BYTES, Envelope, Kind, Opened, assemble, read_table
 
 COUNTS = (Column("lengths", "int32", (), "trajectory"), Column("endings", "uint8", (), "trajectory"))
 RESULTS = (Column("result_returns", "float64", (), "trajectory"), Column("result_lengths", "int32", (), "trajectory"))

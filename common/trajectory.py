@@ -64,7 +64,6 @@ class Parcel:
     )
     results: Results = field(default_factory=Results)
     evaluation: bool = False  # greedy episodes on their own start states: results without rows
-
     rows: int = field(init=False)  # how many environment steps it carries
 
     def __post_init__(self) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-import msgpack
 from zlib_ng.zlib_ng import crc32  # as zlib's, and ten times as fast: it is most of what a large message costs
 
+from common import headers
 from common.errors import Refused
 from common.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
 from common.plain import from_plain, to_plain
@@ -22,9 +22,6 @@ MAGIC, VERSION = b"\xfa\x5f", 1
 PREAMBLE = struct.Struct("<2sBBII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
-TABLE = "columns"  # the last entry of a parcel's header
-LAST = msgpack.packb(TABLE)
-FIXED_MAP = range(0x81, 0x90)  # how msgpack begins a map of 1 to 15 entries
 PADDING = bytes(ALIGNMENT)  # at most, between two columns
 
 
@@ -94,9 +91,7 @@ ENVELOPE_TYPES = (str, str, str, int, int, int, int, int, str)  # True is none o
 
 def assemble(kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memoryview], table: bytes = b"") -> bytearray:
     """One frame of a header and column bytes. The header's last entry may come packed: a parcel's table of columns."""
-    head: bytes = msgpack.packb(header)
-    if table:
-        head = bytes((head[0] + 1,)) + head[1:] + LAST + table
+    head = headers.pack(header, table)
     start = _aligned(HEAD + len(head))
     offsets, length = layout(map(len, columns))
     total = start + length if columns else HEAD + len(head)
@@ -132,8 +127,8 @@ def peek(frame: bytes | bytearray | memoryview) -> tuple[Kind, str, str]:
     kind, header_end = _preamble(view)
     if kind not in EXPERIENCE:
         raise Refused("kind", f"{kind.name} is not for a learner")
-    header = _unpack(view[HEAD:header_end])
-    (policy,), actor = _texts(header, "policy"), header.get("actor")
+    header = headers.unpack(view[HEAD:header_end])
+    (policy,), actor = headers.texts(header, "policy"), header.get("actor")
     return kind, policy, actor if isinstance(actor, str) else ""  # nobody's name: where names count, it is refused
 
 
@@ -160,7 +155,7 @@ def _preamble(view: memoryview) -> tuple[Kind, int]:
 
 def _opened(view: memoryview, kind: Kind, header_end: int) -> Opened:
     header, data = view[HEAD:header_end], view[min(len(view), _aligned(header_end)) :]
-    fields, table = _split(bytes(header)) if kind is Kind.PARCEL else (_unpack(header), b"")
+    fields, table = headers.split(bytes(header)) if kind is Kind.PARCEL else (headers.unpack(header), b"")
     return Opened(kind, fields, data, table)
 
 
@@ -182,65 +177,9 @@ def _aligned(offset: int) -> int:
     return offset + -offset % ALIGNMENT
 
 
-def pack_table(table: list[list[Any]]) -> bytes:
-    """A parcel's table of columns, for `assemble`."""
-    packed: bytes = msgpack.packb(table)
-    return packed
-
-
 def read_table(opened: Opened) -> Any:
     """A parcel's table of columns, whatever its sender made of it."""
-    return _read(opened.table)
-
-
-def _split(header: bytes) -> tuple[dict[str, Any], bytes]:
-    """A parcel's header without its table of columns, and that table still packed."""
-    before, _, table = header.rpartition(LAST)
-    if not before or before[0] not in FIXED_MAP:
-        return _taken_out(header)
-    try:
-        return _unpack(bytes((before[0] - 1,)) + before[1:]), table
-    except Refused:
-        return _taken_out(header)
-
-
-def _taken_out(header: bytes) -> tuple[dict[str, Any], bytes]:
-    """The same where the table does not come last, or where something else goes by its name."""
-    fields = _unpack(header)
-    return fields, msgpack.packb(fields.pop(TABLE, None))
-
-
-def _unpack(header: bytes | memoryview) -> dict[str, Any]:
-    fields = _read(header)
-    if not isinstance(fields, dict):
-        raise Refused("header", "it is no table")
-    return fields
-
-
-def _read(packed: bytes | memoryview) -> Any:
-    most = len(packed)
-    try:
-        return msgpack.unpackb(
-            packed, strict_map_key=True, max_ext_len=0, max_str_len=most, max_bin_len=most, max_array_len=most, max_map_len=most
-        )
-    except msgpack.exceptions.StackError as error:
-        raise Refused("header depth", "it is nested more than a thousand levels deep") from error
-    except Exception as error:  # msgpack raises a dozen kinds, and each means the same here
-        raise Refused("header", f"it cannot be read: {type(error).__name__}") from error
-
-
-def _texts(header: dict[str, Any], *keys: str) -> list[str]:
-    values = [header.get(key) for key in keys]
-    if set(map(type, values)) != {str}:
-        raise Refused("header", f"one of {', '.join(keys)} is missing or no text")
-    return values  # type: ignore[return-value]  # just checked
-
-
-def _numbers(header: dict[str, Any], *keys: str) -> list[int]:
-    values: list[Any] = [header.get(key) for key in keys]
-    if set(map(type, values)) != {int} or min(values) < 0:
-        raise Refused("header", f"one of {', '.join(keys)} is missing or no natural number")
-    return values
+    return headers.read(opened.table)
 
 
 # ---- messages without columns
@@ -297,8 +236,8 @@ def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
     """The version, if its columns are exactly the tensors of the acting graph. The block is the received bytes."""
     if opened.kind is not Kind.WEIGHTS:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    run, policy = _texts(opened.header, "run", "policy")
-    epoch, number, steps, updates = _numbers(opened.header, "epoch", "version", "steps", "updates")
+    run, policy = headers.texts(opened.header, "run", "policy")
+    epoch, number, steps, updates = headers.numbers(opened.header, "epoch", "version", "steps", "updates")
     offsets, total = layout(tensor.size for tensor in tensors)
     expected = [[t.name, t.dtype, list(t.shape), offset, t.size, ""] for t, offset in zip(tensors, offsets, strict=True)]
     if opened.header.get("columns") != expected or len(opened.data) != total:

@@ -109,7 +109,10 @@ def test_the_protocol_page_lists_every_kind_and_reason():
     kinds = {int(number): name for number, name in re.findall(r"^\| (\d+) \| (\w+)", page, re.MULTILINE)}
     reserved = {wire.Kind.GRADIENTS, wire.Kind.COMMAND}
     assert kinds == {int(kind): kind.name.lower() for kind in wire.Kind if kind not in reserved}
-    sources = [ROOT / path for path in ("common/wire.py", "common/packing.py", "common/encoding.py", "common/plain.py", "learner/gate.py")]
+    sources = [
+        ROOT / path
+        for path in ("common/wire.py", "common/headers.py", "common/packing.py", "common/encoding.py", "common/plain.py", "learner/gate.py")
+    ]
     reasons = {reason for path in sources for reason in re.findall(r'Refused\(\s*"([a-z ]+)"', path.read_text())}
     assert {reason for reason in reasons if f"`{reason}`" not in page} == set()
 

@@ -612,7 +612,7 @@ def test_nothing_is_imported_by_a_name_from_the_network():
 
 def test_headers_hold_plain_data():
     """msgpack is read in three places, and its extension types in none."""
-    assert importers("msgpack") == {"common/wire.py", "learner/checkpoint.py", "learner/journal/content.py", "learner/manifest.py"}
+    assert importers("msgpack") == {"common/headers.py", "learner/checkpoint.py", "learner/journal/content.py", "learner/manifest.py"}
     limits = [
         {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords} for _, call, called in calls() if called == "msgpack.unpackb"
     ]
