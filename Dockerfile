@@ -13,6 +13,7 @@ FROM ${BASE} AS ours
 WORKDIR /source
 RUN python -m venv --without-pip /farflung
 COPY pyproject.toml README.md LICENSE ./
+COPY farflung farflung
 COPY common common
 COPY actor actor
 COPY broker broker

@@ -1,9 +1,1 @@
 """The rollout worker: steps environments, acts, and sends trajectories to a learner."""
-
-import sys
-
-import common
-
-if not getattr(common, "FARFLUNG", False):  # said here, before its modules are missed one by one
-    sys.stderr.write(f"actor: {common.__file__} hides our package of that name: rename it, start elsewhere, or shorten PYTHONPATH\n")
-    raise SystemExit(78)

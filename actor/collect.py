@@ -5,13 +5,13 @@ from typing import Protocol
 
 import numpy as np
 
-from actor.explore import Explorer
-from actor.record import Frames, Recorder, Scores, results
-from actor.seats import Seats, Step
-from common.errors import ConfigurationError
-from common.spec import Spec
-from common.trajectory import Parcel, Results
-from common.weights import Version, Weights
+from farflung.actor.acting.explore import Explorer
+from farflung.actor.recording import Frames, Recorder, Scores, results
+from farflung.actor.worlds.seats import Seats, Step
+from farflung.common.data.spec import Spec
+from farflung.common.data.trajectory import Parcel, Results
+from farflung.common.data.weights import Version, Weights
+from farflung.common.process.errors import ConfigurationError
 
 
 class Answers(Protocol):
@@ -30,7 +30,9 @@ class Play:
     def __init__(self, spec: Spec, first: Step, policy: Answers, explorer: Explorer) -> None:
         if spec.extras:
             names = ", ".join(column.name for column in spec.extras)
-            raise ConfigurationError(f"the learner asks for {names}, which this release of the actor does not record")
+            raise ConfigurationError(
+                f"the learner asks for {names}, which this release of the actor does not record"
+            )
         self.version: Version | None = None  # that the window is played under
         self._horizon, self._policy, self._explorer = spec.horizon, policy, explorer
         self._recorder = Recorder(spec.columns, len(first.rewards), spec.horizon, spec.stack)
@@ -46,7 +48,9 @@ class Play:
 
     def choose(self, explorer: Explorer | None = None) -> np.ndarray:
         """Actions [N, *shape] for what the seats see now, by another explorer than usual if one is given."""
-        return (explorer or self._explorer).choose(self._recorder.steps, self._policy.answer(self._frames.stacks))
+        return (explorer or self._explorer).choose(
+            self._recorder.steps, self._policy.answer(self._frames.stacks)
+        )
 
     def add(self, actions: np.ndarray, step: Step) -> None:
         """Writes down what became of these actions."""
@@ -68,7 +72,9 @@ class Collector:
     """Plays windows of `horizon` steps in all seats, each under one version of the weights."""
 
     def __init__(self, spec: Spec, seats: Seats, policy: Answers, explorer: Explorer) -> None:
-        self.steps = 0  # the newest count of environment steps that was heard of; exploration follows it
+        self.steps = (
+            0  # the newest count of environment steps that was heard of; exploration follows it
+        )
         self._seats = seats
         self._weights: Weights | None = None
         self._scores = Scores(len(seats))
@@ -112,7 +118,10 @@ class Evaluator:
         """
         self._due = weights.steps + self._spec.evaluation.every
         self._policy.load(weights)
-        shares = [len(range(seat, self._spec.evaluation.episodes, len(self._seats))) for seat in range(len(self._seats))]
+        shares = [
+            len(range(seat, self._spec.evaluation.episodes, len(self._seats)))
+            for seat in range(len(self._seats))
+        ]
         finished: list[tuple[float, int]] = []
         frames = Frames(self._seats.reset().observations, self._spec.stack)
         scores = Scores(len(self._seats))
@@ -130,4 +139,12 @@ class Evaluator:
 
 def _without_rows(spec: Spec, version: Version, scores: Results) -> Parcel:
     columns = {column.name: np.zeros((0, *column.shape), column.dtype) for column in spec.columns}
-    return Parcel(version.epoch, version.number, np.zeros(0, np.int32), np.zeros(0, np.uint8), columns, scores, evaluation=True)
+    return Parcel(
+        version.epoch,
+        version.number,
+        np.zeros(0, np.int32),
+        np.zeros(0, np.uint8),
+        columns,
+        scores,
+        evaluation=True,
+    )

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from common.address import Address, parse_address
-from common.config import require
-from common.names import ACTOR, NAME, RULE
+from farflung.common.data.names import ACTOR, NAME, RULE
+from farflung.common.net.address import Address, parse_address
+from farflung.common.process.config import require
 
 LINK = Parameter(group=Group("Learner", sort_key=1))
 WORLD = Parameter(group=Group("World", sort_key=2))
@@ -37,7 +37,9 @@ class ActorConfig:
     """Use the environment's own vectorised version."""
     imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
     """Package that registers environments; repeatable."""
-    allowed: Annotated[tuple[str, ...], WORLD, Parameter(name="--allow-env", show_default=False)] = ()
+    allowed: Annotated[
+        tuple[str, ...], WORLD, Parameter(name="--allow-env", show_default=False)
+    ] = ()
     """Environment a learner may ask for, by default any registered one; repeatable."""
     evaluate: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Play the learner's greedy evaluation episodes instead of collecting."""
@@ -68,7 +70,9 @@ class ActorConfig:
         )
         require(self.patience >= 0, "--patience must not be negative")
         require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {RULE}")
-        require(not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}")
+        require(
+            not self.name or ACTOR.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}"
+        )
 
     @property
     def learner(self) -> Address:

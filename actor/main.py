@@ -7,37 +7,45 @@ import sys
 import time
 from pathlib import Path
 
-from actor.config import ActorConfig
-from common import config, lifecycle
-from common import log as logs
-from common.config import Loaded
-from common.exits import Exit
-from common.lifecycle import Stop, Watchdog
-from common.names import default_name
-from common.terminal import unblocked
+from farflung.actor.config import ActorConfig
+from farflung.common.data.names import default_name
+from farflung.common.process import config, lifecycle
+from farflung.common.process import log as logs
+from farflung.common.process.config import Loaded
+from farflung.common.process.exits import Exit
+from farflung.common.process.lifecycle import Stop, Watchdog
+from farflung.common.process.terminal import unblocked
 
 logger = logging.getLogger(__name__)
 
-ABOUT = "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
+ABOUT = (
+    "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
+)
 
 
 def main() -> None:
     """The entry point."""
-    sys.exit(lifecycle.main_guard("actor", lambda: config.run("actor", ActorConfig, act, sys.argv[1:], description=ABOUT)))
+    sys.exit(
+        lifecycle.main_guard(
+            "actor", lambda: config.run("actor", ActorConfig, act, sys.argv[1:], description=ABOUT)
+        )
+    )
 
 
 @unblocked()
 def act(loaded: Loaded[ActorConfig]) -> int:
     """The whole life of an actor."""
-    from actor.channel import Channel  # what needs numpy and sockets is not imported for --help
-    from actor.contact import Contact
-    from actor.link import GRACE_S, Link
-    from actor.rollout import Rollout
-    from actor.worker import Means
-    from common import sockets
-    from common.keys import client_keys_for, full_name
-    from common.plugins import import_packages
-    from common.receipts import Receipts
+    from farflung.actor.connection.policy_client import (
+        PolicyClient,  # what needs numpy and sockets is not imported for --help
+    )
+    from farflung.actor.connection.sockets import GRACE_S, Connection
+    from farflung.actor.heartbeat import Heartbeat
+    from farflung.actor.loop import ActorLoop
+    from farflung.actor.worker import Means
+    from farflung.common.net import sockets
+    from farflung.common.net.keys import client_keys_for, full_name
+    from farflung.common.process.plugins import import_packages
+    from farflung.common.protocol.receipts import Receipts
 
     asked = loaded.config
     keys = client_keys_for(asked.learner, asked.keys)
@@ -48,24 +56,40 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
-    channel = Channel(asked.policy, name, asked.environments, asked.evaluate)
+    client = PolicyClient(asked.policy, name, asked.environments, asked.evaluate)
     if asked.acknowledged:
-        channel.write_receipts(Receipts(Path(asked.acknowledged)))
-    means = Means(asked.environments, channel.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat)
-    contact = Contact(asked.patience, asked.heartbeat)
+        client.write_receipts(Receipts(Path(asked.acknowledged)))
+    means = Means(
+        asked.environments, client.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat
+    )
+    contact = Heartbeat(asked.patience, asked.heartbeat)
     with lifecycle.signals(stop), sockets.context() as context:
-        link = Link(context, asked.learner, channel, keys=keys)
+        link = Connection(context, asked.learner, client, keys=keys)
         try:
-            Rollout(link, means, stop, watchdog, log.who, asked.allowed, asked.once, asked.max_policy_age, contact).run(asked.evaluate)
+            ActorLoop(
+                link,
+                means,
+                stop,
+                watchdog,
+                log.who,
+                asked.allowed,
+                asked.once,
+                asked.max_policy_age,
+                contact,
+            ).run(asked.evaluate)
         except Exception as error:
-            channel.problem("ended", str(error))
+            client.problem("ended", str(error))
             stop.set(str(error), 1)
             raise
         finally:
             link.pump()
             watchdog.close()
             link.close(stop.reason, GRACE_S)
-    logger.log(logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING, "ended: %s", stop.reason)
+    logger.log(
+        logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING,
+        "ended: %s",
+        stop.reason,
+    )
     return stop.exit_code
 
 

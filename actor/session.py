@@ -16,20 +16,21 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from actor.channel import WAITING_BYTES, Channel, Joined
-from actor.link import GRACE_S, PUMP_S, WAIT_S, Link
-from actor.record import Scores
-from actor.seat import Seat
-from common import sockets
-from common.address import parse_address
-from common.delivery import Ledger, WhenFull
-from common.errors import ConfigurationError
-from common.keys import client_keys_for, full_name
-from common.messages import State
-from common.names import default_name
-from common.spec import Spec
-from common.trajectory import Parcel
-from common.weights import Version
+from farflung.actor.connection.policy_client import WAITING_BYTES, Joined, PolicyClient
+from farflung.actor.connection.sockets import GRACE_S, PUMP_S, WAIT_S, Connection
+from farflung.actor.external import Seat
+from farflung.actor.recording import Scores
+from farflung.common.data.names import default_name
+from farflung.common.data.spec import Spec
+from farflung.common.data.trajectory import Parcel
+from farflung.common.data.weights import Version
+from farflung.common.net import sockets
+from farflung.common.net.address import parse_address
+from farflung.common.net.keys import client_keys_for, full_name
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol.ledger import Ledger
+from farflung.common.protocol.messages import State
+from farflung.common.protocol.outbox import WhenFull
 
 __all__ = ["ActorSession", "WhenFull"]
 
@@ -72,10 +73,12 @@ class ActorSession:
         self._clock, self._patience_s = clock, patience_s
         self._acted_at = self._pumped_at = clock()
         self._scores = Scores(1)
-        self._channel = Channel(policy, name, seats=1, when_full=when_full, waiting_bytes=waiting_bytes)
-        self._work = self._channel.work
+        self._client = PolicyClient(
+            policy, name, seats=1, when_full=when_full, waiting_bytes=waiting_bytes
+        )
+        self._work = self._client.work
         self._context: sockets.Context | None = sockets.context()
-        self._link = Link(self._context, where, self._channel, clock, key_pair)
+        self._link = Connection(self._context, where, self._client, clock, key_pair)
         try:
             self._joined = self._join(join_within_s)
             self._seat = Seat(self._joined, self._scores)
@@ -96,12 +99,12 @@ class ActorSession:
     @property
     def ledger(self) -> Ledger:
         """What became of everything that was recorded and has left its window."""
-        return self._channel.outbox.ledger
+        return self._client.outbox.ledger
 
     @property
     def over(self) -> bool:
         """Whether the learner has ended its run. Whoever goes on acting takes part in the next one at this address."""
-        return self._channel.state is State.STOP
+        return self._client.state is State.STOP
 
     def act(self, observation: Any, *, explore: bool = True) -> Any:
         """What to do about what is seen now: an int for a discrete space, else an array; without `explore`, what the policy likes best.
@@ -116,16 +119,18 @@ class ActorSession:
             self._hand_over(parcel)
         elif self._clock() - self._pumped_at >= PUMP_S:
             self._pump()
-        ready = self._channel.ready
+        ready = self._client.ready
         if ready is not None and ready is not self._joined:
             self._change_run(ready)
             self._seat.see(observation)
-        weights = self._channel.weights if self._channel.joined is self._joined else None
-        action = self._seat.choose(weights, self._channel.steps, explore)
+        weights = self._client.weights if self._client.joined is self._joined else None
+        action = self._seat.choose(weights, self._client.steps, explore)
         self._acted_at = self._clock()
         return action
 
-    def record(self, reward: float, terminated: bool, truncated: bool, next_observation: Any) -> None:
+    def record(
+        self, reward: float, terminated: bool, truncated: bool, next_observation: Any
+    ) -> None:
         """What came of the last action. After an ending, what is seen next is the beginning of another episode.
 
         Within an episode what counts as the outcome is what the next `act` is shown, should it differ from `next_observation`.
@@ -133,34 +138,43 @@ class ActorSession:
         self._work.longest_step_s = max(self._work.longest_step_s, self._clock() - self._acted_at)
         self._seat.record(reward, terminated, truncated, next_observation)
         self._work.steps += 1
-        self._work.episodes += bool(terminated or truncated)  # numpy's own would make it a number that no report can hold
+        self._work.episodes += bool(
+            terminated or truncated
+        )  # numpy's own would make it a number that no report can hold
 
     def close(self, patience_s: float = GRACE_S, reason: str = "the session was closed") -> bool:
         """Send what was recorded, wait at most so long for its acknowledgement, and say goodbye. Gives whether all was acknowledged."""
         if self._context is not None:
             parcel = self._seat.rest()
             if parcel is not None and self._goes_out(parcel):
-                self._channel.offer(parcel)
+                self._client.offer(parcel)
             self._disconnect(reason, patience_s)
-        return self._channel.outbox.idle
+        return self._client.outbox.idle
 
     def __enter__(self) -> "ActorSession":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is None:
             self.close()
             return
-        self._channel.problem("ended", repr(error))
+        self._client.problem("ended", repr(error))
         self.close(reason=repr(error))
 
     def _join(self, within_s: float) -> Joined:
         """The snapshot of the run at our address."""
         log.info("joining the learner at %s", self._link.address)
         deadline = self._clock() + within_s
-        while (joined := self._channel.ready) is None:
+        while (joined := self._client.ready) is None:
             if self._clock() >= deadline:
-                raise ConfigurationError(f"no learner answered at {self._link.address} within {within_s:g} s: is one running there?")
+                raise ConfigurationError(
+                    f"no learner answered at {self._link.address} within {within_s:g} s: is one running there?"
+                )
             self._link.pump(WAIT_S)
         return joined
 
@@ -171,19 +185,23 @@ class ActorSession:
 
     def _hand_over(self, parcel: Parcel) -> None:
         """Into the outbox, where it waits for room; and wait for the learner to take it, if that is there at all."""
-        outbox = self._channel.outbox
+        outbox = self._client.outbox
         while self._goes_out(parcel):
-            if self._channel.offer(parcel):
+            if self._client.offer(parcel):
                 break
             self._pump(WAIT_S, waits=True)
         self._pump()
         deadline = self._clock() + self._patience_s
-        while outbox.ledger.waiting.parcels and self._channel.listens(now := self._clock()) and now < deadline:
+        while (
+            outbox.ledger.waiting.parcels
+            and self._client.listens(now := self._clock())
+            and now < deadline
+        ):
             self._pump(min(WAIT_S, deadline - now), waits=True)
 
     def _goes_out(self, parcel: Parcel) -> bool:
         """Whether the learner wants it: it has rows, and its run is not over."""
-        return bool(parcel.rows) and self._channel.joined is self._joined
+        return bool(parcel.rows) and self._client.joined is self._joined
 
     def _pump(self, timeout_s: float = 0.0, waits: bool = False) -> None:
         self._work.waits = float(waits)

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actor import environment, explore
-from actor.collect import Collector, Evaluator
-from actor.policy import Policy
-from actor.seats import Seats
-from common import seeds
-from common.spec import Spec
+from farflung.actor.acting import explore
+from farflung.actor.acting.policy import Policy
+from farflung.actor.collect import Collector, Evaluator
+from farflung.actor.worlds import gymnasium
+from farflung.actor.worlds.seats import Seats
+from farflung.common.data import seeds
+from farflung.common.data.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ def collector(spec: Spec, place: Place, means: Means) -> tuple[Collector, Seats]
     """A collector for a spec, and the seats that it must give back."""
     seats = _seats(spec, "actor", place, means)
     rng = seeds.generator(spec.world.seed, "explore", place.index, place.start)
-    return Collector(spec, seats, Policy(spec.graph), explore.explorer(spec, len(seats), place.index, rng)), seats
+    return Collector(
+        spec, seats, Policy(spec.graph), explore.explorer(spec, len(seats), place.index, rng)
+    ), seats
 
 
 def evaluator(spec: Spec, place: Place, means: Means) -> tuple[Evaluator, Seats]:
@@ -45,7 +48,7 @@ def evaluator(spec: Spec, place: Place, means: Means) -> tuple[Evaluator, Seats]
 
 
 def _seats(spec: Spec, role: str, place: Place, means: Means) -> Seats:
-    return environment.seats(
+    return gymnasium.seats(
         spec.world,
         means.environments,
         key=(role, place.index, place.start),

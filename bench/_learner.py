@@ -13,20 +13,21 @@ from pathlib import Path
 import _measure  # noqa: F401  # from here on `actor` is the package
 import torch
 
-from common import sockets
-from common.address import Address
-from common.spec import Spec
-from learner import asynchronous, build, talk
-from learner.algorithms.dqn import DQN
-from learner.build import Learner
-from learner.config import LearnerConfig
-from learner.herald import Outlook
-from learner.inlet import Inlet
-from learner.journal.writer import Journal
-from learner.link import Link
-from learner.pacing import Pacing
-from learner.run import new_run
-from learner.training import Training
+from farflung.common.data.spec import Spec
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.learner import build, talk
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.build import Learner
+from farflung.learner.config import LearnerConfig
+from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.training import Training
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.publisher import Outlook
+from farflung.learner.schedule import asynchronous
+from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.run_folder import new_run
+from farflung.learner.transport.network_thread import NetworkThread
 
 WAIT_S = 0.05
 
@@ -36,10 +37,10 @@ def main() -> None:
     closed = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), closed.set()), daemon=True).start()
     learner = cartpole()
-    with listening(learner) as (link, inlet):
+    with listening(learner) as (link, queue):
         print(link.address.port, link.address.feed_port, flush=True)
         while not closed.is_set():
-            drain(learner.training, link, inlet)
+            drain(learner.training, link, queue)
 
 
 def cartpole(horizon: int = 32) -> Learner:
@@ -53,7 +54,11 @@ def exploring(world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 
     wanted = {"environment": world, "horizon": horizon, "stack": stack, "capacity": capacity}
     config = LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, **wanted)
     with tempfile.TemporaryDirectory() as folder:
-        return build.learner(config, new_run(str(Path(folder) / "runs"), "bench", config.environment, ""), torch.device("cpu"))
+        return build.learner(
+            config,
+            new_run(str(Path(folder) / "runs"), "bench", config.environment, ""),
+            torch.device("cpu"),
+        )
 
 
 def learner_of(spec: Spec, capacity: int) -> Learner:
@@ -66,29 +71,43 @@ def learner_of(spec: Spec, capacity: int) -> Learner:
 
 
 @contextmanager
-def listening(learner: Learner, journal: Callable[[Inlet], Journal | None] = lambda inlet: None) -> Iterator[tuple[Link, Inlet]]:
+def listening(
+    learner: Learner, journal: Callable[[ParcelQueue], Journal | None] = lambda queue: None
+) -> Iterator[tuple[NetworkThread, ParcelQueue]]:
     """Its network thread at work, on free ports of loopback."""
-    inlet = Inlet()
+    queue = ParcelQueue()
     gc.freeze()  # as before a training
     with sockets.context() as context:
-        link = Link(context, Address("127.0.0.1", 0, 0), learner.gate, learner.herald, inlet, message_bytes=1 << 16)
-        link.start(keeper := journal(inlet))
+        link = NetworkThread(
+            context,
+            Address("127.0.0.1", 0, 0),
+            learner.receiver,
+            learner.publisher,
+            queue,
+            message_bytes=1 << 16,
+        )
+        link.start(keeper := journal(queue))
         link.publish(learner.training.publish())
         try:
-            yield link, inlet
+            yield link, queue
         finally:
             link.close()
             if keeper is not None:
                 keeper.close()
 
 
-def drain(training: Training, link: Link, inlet: Inlet, insert: Callable[[Training, Inlet], bool] = asynchronous.insert) -> None:
+def drain(
+    training: Training,
+    link: NetworkThread,
+    queue: ParcelQueue,
+    insert: Callable[[Training, ParcelQueue], bool] = asynchronous.insert,
+) -> None:
     """One turn of the training thread without its updates."""
     link.check()
-    if not insert(training, inlet):
-        inlet.wait(WAIT_S)
-    inlet.room = training.pacing.room
-    link.outlook = Outlook(inlet.room, training.steps, training.updates)
+    if not insert(training, queue):
+        queue.wait(WAIT_S)
+    queue.room = training.pacing.room
+    link.outlook = Outlook(queue.room, training.steps, training.updates)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,16 @@ from pathlib import Path
 import _measure
 import numpy as np
 
-from actor import environment
-from actor.channel import Channel
-from actor.link import Link
-from actor.rollout import Rollout
-from actor.worker import Means
-from common import sockets
-from common.address import Address
-from common.lifecycle import Stop, Watchdog
-from common.log import Who
-from common.spec import World
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection
+from farflung.actor.loop import ActorLoop
+from farflung.actor.worker import Means
+from farflung.actor.worlds import gymnasium
+from farflung.common.data.spec import World
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.lifecycle import Stop, Watchdog
+from farflung.common.process.log import Who
 
 ENVIRONMENTS = (1, 16, 64)
 WARMED_UP = 4  # acknowledged parcels, after which an actor has its credit
@@ -40,10 +40,18 @@ def main() -> None:
     figures: dict[str, object] = {}
     with draining_learner() as address:
         for count in ENVIRONMENTS:
-            arms = {"actor": partial(acting, address, count, seconds), "list": partial(stepping, count, seconds)}
+            arms = {
+                "actor": partial(acting, address, count, seconds),
+                "list": partial(stepping, count, seconds),
+            }
             rates = _measure.interleave(arms, rounds)
-            per_second = {f"{name}_steps_per_second": round(float(np.median(values))) for name, values in rates.items()}
-            figures[f"environments_{count}"] = _measure.ratio(rates["actor"], rates["list"]) | per_second
+            per_second = {
+                f"{name}_steps_per_second": round(float(np.median(values)))
+                for name, values in rates.items()
+            }
+            figures[f"environments_{count}"] = (
+                _measure.ratio(rates["actor"], rates["list"]) | per_second
+            )
     _measure.report("actor", figures)
 
 
@@ -51,7 +59,9 @@ def main() -> None:
 def draining_learner() -> Iterator[Address]:
     """A learner in a process of its own."""
     command = [sys.executable, str(Path(__file__).with_name("_learner.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -64,15 +74,15 @@ def draining_learner() -> Iterator[Address]:
 def acting(address: Address, environments: int, seconds: float) -> float:
     """One actor's life: its steps per second once parcels come through."""
     stop, watchdog = Stop(), Watchdog(60.0)
-    channel = Channel("default", f"bench-{next(NAMES)}", environments)
-    means = Means(environments, channel.problem, stop.wait, time.monotonic, beat=watchdog.beat)
+    client = PolicyClient("default", f"bench-{next(NAMES)}", environments)
+    means = Means(environments, client.problem, stop.wait, time.monotonic, beat=watchdog.beat)
     looks: list[tuple[float, float]] = []
 
     def look() -> None:
-        looks.append((time.perf_counter(), channel.work.steps))
+        looks.append((time.perf_counter(), client.work.steps))
 
     def watch() -> None:
-        while channel.outbox.ledger.acknowledged.parcels < WARMED_UP and not stop.wait(0.01):
+        while client.outbox.ledger.acknowledged.parcels < WARMED_UP and not stop.wait(0.01):
             pass
         look()
         stop.wait(seconds)
@@ -81,10 +91,12 @@ def acting(address: Address, environments: int, seconds: float) -> float:
 
     watcher = threading.Thread(target=watch)
     with sockets.context() as context:
-        link = Link(context, address, channel)
+        link = Connection(context, address, client)
         watcher.start()
         try:
-            Rollout(link, means, stop, watchdog, Who("actor", "bench"), allowed=(), once=False).run(evaluates=False)
+            ActorLoop(
+                link, means, stop, watchdog, Who("actor", "bench"), allowed=(), once=False
+            ).run(evaluates=False)
         finally:
             stop.set("ended")
             watcher.join()
@@ -100,7 +112,7 @@ NAMES = itertools.count()
 
 def stepping(environments: int, seconds: float) -> float:
     """Steps per second of a plain list."""
-    worlds = [environment.make(World("CartPole-v1")) for _ in range(environments)]
+    worlds = [gymnasium.make(World("CartPole-v1")) for _ in range(environments)]
     rows = list(np.random.default_rng(0).integers(0, 2, (4096 // environments, environments)))
     for number, world in enumerate(worlds):
         world.reset(seed=number)

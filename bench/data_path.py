@@ -18,15 +18,15 @@ import _measure
 import numpy as np
 import zmq
 
-from actor.channel import Channel
-from actor.link import Link
-from common import sockets
-from common.address import Address
-from common.packing import ParcelFormat
-from common.sockets import Socket
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from common.trajectory import Parcel
-from common.wire import Envelope
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from farflung.common.data.trajectory import Parcel
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.net.sockets import Socket
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.wire import Envelope
 
 HORIZON, CAPACITY = 32, 20_000
 MOST_BYTES = 1_000_000_000  # of an arm, all rounds together
@@ -43,7 +43,13 @@ class Shape:
 
 
 SHAPES = {
-    shape.name: shape for shape in (Shape("1_KiB", 1, 4), Shape("64_KiB", 2, 256), Shape("64_cartpoles", 64, 4), Shape("1024_KiB", 32, 256))
+    shape.name: shape
+    for shape in (
+        Shape("1_KiB", 1, 4),
+        Shape("64_KiB", 2, 256),
+        Shape("64_cartpoles", 64, 4),
+        Shape("1024_KiB", 32, 256),
+    )
 }
 
 
@@ -65,27 +71,40 @@ def compare(shape: Shape, rounds: int, seconds: float) -> dict[str, object]:
     """Ours ÷ the faster raw one."""
     spec, block = spec_of(shape), parcel(shape)
     envelope = Envelope(spec.run, spec.policy, "bench", 1, 1, 1, 1, 1, spec.schema)
-    frame = bytes(ParcelFormat(spec).encode(envelope, block))
+    frame = bytes(ParcelCodec(spec).encode(envelope, block))
     with receiver(shape) as process, sockets.context() as context:
         ports = Ports(*map(int, answer(process)))
         link = joined(context, ports)
         raw = context.socket(zmq.PUSH)
-        raw.set(zmq.SNDHWM, queue(frame))
+        raw.set(zmq.SNDHWM, backlog(frame))
         raw.connect(f"tcp://127.0.0.1:{ports.raw}")
         arms = {
             "ours": partial(ours, process, link, block),
             "raw_copying": partial(push, process, raw, frame, True),
             "raw_without": partial(push, process, raw, frame, False),
         }
-        first = queue(frame)  # as many as may be on the way: memory that nobody had before is dear
+        first = backlog(
+            frame
+        )  # as many as may be on the way: memory that nobody had before is dear
         fitting = {name: rate(partial(arm, first), first) for name, arm in arms.items()}
         most = MOST_BYTES // (len(frame) * (rounds + 1))
-        counts = {name: min(most, 20_000, max(64, int(seconds * per_second))) for name, per_second in fitting.items()}
-        rates = _measure.interleave({name: partial(rate, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}, rounds)
+        counts = {
+            name: min(most, 20_000, max(64, int(seconds * per_second)))
+            for name, per_second in fitting.items()
+        }
+        rates = _measure.interleave(
+            {
+                name: partial(rate, partial(arm, counts[name]), counts[name])
+                for name, arm in arms.items()
+            },
+            rounds,
+        )
         raw.close(0)
         link.close("measured", 1.0)
     faster = max(("raw_copying", "raw_without"), key=lambda name: statistics.median(rates[name]))
-    per_second = {f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()}
+    per_second = {
+        f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()
+    }
     return {"bytes": len(frame), **_measure.ratio(rates["ours"], rates[faster]), **per_second}
 
 
@@ -95,10 +114,10 @@ def rate(arm: "partial[float]", count: int) -> float:
     return count / (arm() - start)
 
 
-def ours(process: "subprocess.Popen[str]", link: Link, block: Parcel, count: int) -> float:
+def ours(process: "subprocess.Popen[str]", link: Connection, block: Parcel, count: int) -> float:
     """Hand so many parcels to the outbox as fast as they leave; gives when the last one's rows were in the replay."""
     ask(process, "ours", count)
-    outbox = link.channel.outbox
+    outbox = link.client.outbox
     for _ in range(count):
         outbox.offer(block, block.rows, block.size)
         link.pump()
@@ -108,7 +127,9 @@ def ours(process: "subprocess.Popen[str]", link: Link, block: Parcel, count: int
     return float(moment)
 
 
-def push(process: "subprocess.Popen[str]", raw: Socket, frame: bytes, copy: bool, count: int) -> float:
+def push(
+    process: "subprocess.Popen[str]", raw: Socket, frame: bytes, copy: bool, count: int
+) -> float:
     """Send the bytes so many times; gives when the last ones were received."""
     ask(process, "copying" if copy else "without", count)
     for _ in range(count):
@@ -117,10 +138,14 @@ def push(process: "subprocess.Popen[str]", raw: Socket, frame: bytes, copy: bool
     return float(moment)
 
 
-def joined(context: sockets.Context, ports: "Ports") -> Link:
+def joined(context: sockets.Context, ports: "Ports") -> Connection:
     """An actor's link that has its snapshot and its credit."""
-    link = Link(context, Address("127.0.0.1", ports.experience, ports.feed), Channel("default", "bench", 1))
-    while link.channel.joined is None:
+    link = Connection(
+        context,
+        Address("127.0.0.1", ports.experience, ports.feed),
+        PolicyClient("default", "bench", 1),
+    )
+    while link.client.joined is None:
         link.pump(0.1)
     return link
 
@@ -160,19 +185,24 @@ def receive(shape: Shape) -> None:
     from bench import _learner  # with torch, which the sender need not wait for
 
     learner = _learner.learner_of(spec_of(shape), CAPACITY)
-    with _learner.listening(learner) as (link, inlet), sockets.context() as context:
+    with _learner.listening(learner) as (link, queue), sockets.context() as context:
         raw = context.socket(zmq.PULL)
-        raw.set(zmq.RCVHWM, queue(bytes(parcel(shape).size)))
-        print(link.address.port, link.address.feed_port, raw.bind_to_random_port("tcp://127.0.0.1"), flush=True)
+        raw.set(zmq.RCVHWM, backlog(bytes(parcel(shape).size)))
+        print(
+            link.address.port,
+            link.address.feed_port,
+            raw.bind_to_random_port("tcp://127.0.0.1"),
+            flush=True,
+        )
         rows = parcel(shape).rows
-        inlet.room = learner.training.pacing.room
+        queue.room = learner.training.pacing.room
         goal = 0
         for line in sys.stdin:
             kind, count = line.split()
             if kind == "ours":
                 goal += int(count) * rows
                 while learner.training.steps < goal:
-                    _learner.drain(learner.training, link, inlet)
+                    _learner.drain(learner.training, link, queue)
             else:
                 for _ in range(int(count)):
                     raw.recv(copy=kind == "copying")
@@ -183,15 +213,29 @@ def receive(shape: Shape) -> None:
 # ---- what both know
 
 
-def queue(frame: bytes) -> int:
+def backlog(frame: bytes) -> int:
     """How many messages may queue in front of a raw socket."""
     return max(16, min(1000, QUEUED_BYTES // len(frame)))
 
 
 def spec_of(shape: Shape) -> Spec:
     """A spec with such observations and two actions."""
-    observation, action = {"": Space("box", "float32", (shape.width,))}, Space("discrete", "int64", (), (2,))
-    return Spec("bench", "default", "async", World("none"), observation, action, "q", HORIZON, 1, Graph(b"", (), (), ()))
+    observation, action = (
+        {"": Space("box", "float32", (shape.width,))},
+        Space("discrete", "int64", (), (2,)),
+    )
+    return Spec(
+        "bench",
+        "default",
+        "async",
+        World("none"),
+        observation,
+        action,
+        "q",
+        HORIZON,
+        1,
+        Graph(b"", (), (), ()),
+    )
 
 
 def parcel(shape: Shape) -> Parcel:
@@ -202,7 +246,9 @@ def parcel(shape: Shape) -> Parcel:
         ACTIONS: generator.integers(0, 2, steps),
         REWARDS: generator.random(steps, np.float32),
     }
-    return Parcel(1, 1, np.full(shape.seats, HORIZON, np.int32), np.zeros(shape.seats, np.uint8), columns)
+    return Parcel(
+        1, 1, np.full(shape.seats, HORIZON, np.int32), np.zeros(shape.seats, np.uint8), columns
+    )
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from pathlib import Path
 import _measure
 import numpy as np
 
-from actor.link import Link
 from bench import data_path
 from bench.data_path import Ports, answer, ask, joined, ours, parcel, rate, spec_of
-from common import sockets
+from farflung.actor.connection.sockets import Connection
+from farflung.common.net import sockets
 
 SHAPE = data_path.SHAPES["64_KiB"]
 ARMS = ("none", "process", "fsync")
@@ -42,38 +42,53 @@ def main() -> None:
         context = stack.enter_context(sockets.context())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
         processes = {arm: stack.enter_context(receiver(arm, folder / arm)) for arm in ARMS}
-        links = {arm: joined(context, Ports(*map(int, answer(process)), 0)) for arm, process in processes.items()}
+        links = {
+            arm: joined(context, Ports(*map(int, answer(process)), 0))
+            for arm, process in processes.items()
+        }
         arms = {arm: partial(ours, processes[arm], links[arm], block) for arm in ARMS}
-        first = data_path.queue(bytes(block.size))  # as many as may be on the way: memory that nobody had before is dear
+        first = data_path.queue(
+            bytes(block.size)
+        )  # as many as may be on the way: memory that nobody had before is dear
         fitting = {arm: rate(partial(run, first), first) for arm, run in arms.items()}
-        counts = {arm: min(most, max(64, int(seconds * per_second))) for arm, per_second in fitting.items()}
+        counts = {
+            arm: min(most, max(64, int(seconds * per_second)))
+            for arm, per_second in fitting.items()
+        }
         timed = {arm: partial(rate, partial(arms[arm], counts[arm]), counts[arm]) for arm in ARMS}
         timed["disk"] = partial(plain, folder / "plain", block.size, counts["none"])
         rates = _measure.interleave(timed, rounds)
         latencies = {arm: acknowledgements(processes[arm], links[arm], single) for arm in ARMS}
         for link in links.values():
             link.close("measured", 1.0)
-    figures = {f"{arm}_to_none": _measure.ratio(rates[arm], rates["none"]) for arm in ("process", "fsync")}
+    figures = {
+        f"{arm}_to_none": _measure.ratio(rates[arm], rates["none"]) for arm in ("process", "fsync")
+    }
     figures["fsync_to_disk"] = _measure.ratio(rates["fsync"], rates["disk"])
-    per_second: dict[str, object] = {f"{arm}_per_second": round(float(np.median(values))) for arm, values in rates.items()}
+    per_second: dict[str, object] = {
+        f"{arm}_per_second": round(float(np.median(values))) for arm, values in rates.items()
+    }
     usual = np.percentile(latencies["none"], (50, 99))
     added = {arm: np.percentile(latencies[arm], (50, 99)) - usual for arm in ("process", "fsync")}
-    waits: dict[str, object] = {f"{arm}_adds_ms_p50_p99": [round(1000 * value, 2) for value in more] for arm, more in added.items()}
+    waits: dict[str, object] = {
+        f"{arm}_adds_ms_p50_p99": [round(1000 * value, 2) for value in more]
+        for arm, more in added.items()
+    }
     none: dict[str, object] = {"none_ms_p50_p99": [round(1000 * value, 2) for value in usual]}
     _measure.report("durability", {"bytes": block.size} | figures | per_second | none | waits)
 
 
-def acknowledgements(process: "subprocess.Popen[str]", link: Link, count: int) -> list[float]:
+def acknowledgements(process: "subprocess.Popen[str]", link: Connection, count: int) -> list[float]:
     """Seconds from a parcel's sending to its acknowledgement, one after the other."""
     ask(process, "ours", count)
     block, taken = parcel(SHAPE), []
     for _ in range(count):
-        while not link.channel.outbox.idle:
+        while not link.client.outbox.idle:
             link.pump(0.1)
         start = time.perf_counter()
-        link.channel.outbox.offer(block, block.rows, block.size)
+        link.client.outbox.offer(block, block.rows, block.size)
         link.pump()
-        while not link.channel.outbox.idle:
+        while not link.client.outbox.idle:
             link.pump(0.1)
         taken.append(time.perf_counter() - start)
     answer(process)
@@ -102,22 +117,28 @@ def receiver(durability: str, folder: Path) -> "AbstractContextManager[subproces
 def receive(durability: str, folder: Path) -> None:
     """A learner. Each line asks for so many parcels; the answer is when the last of them was in the replay."""
     from bench import _learner  # with torch, which the sender need not wait for
-    from learner.inlet import Inlet
-    from learner.journal.content import Table
-    from learner.journal.writer import Journal
+    from farflung.learner.endpoint.parcel_queue import ParcelQueue
+    from farflung.learner.storage.journal.payloads import JournalTotals
+    from farflung.learner.storage.journal.writer import Journal
 
-    def journal(inlet: Inlet) -> Journal | None:
-        return None if durability == "none" else Journal(folder, Table("bench"), 1, inlet.put, durable=durability == "fsync")
+    def journal(queue: ParcelQueue) -> Journal | None:
+        return (
+            None
+            if durability == "none"
+            else Journal(
+                folder, JournalTotals("bench"), 1, queue.put, durable=durability == "fsync"
+            )
+        )
 
     learner = _learner.learner_of(spec_of(SHAPE), data_path.CAPACITY)
-    with _learner.listening(learner, journal) as (link, inlet):
+    with _learner.listening(learner, journal) as (link, queue):
         print(link.address.port, link.address.feed_port, flush=True)
-        inlet.room = learner.training.pacing.room
+        queue.room = learner.training.pacing.room
         goal = 0
         for line in sys.stdin:
             goal += int(line.split()[1]) * parcel(SHAPE).rows
             while learner.training.steps < goal:
-                _learner.drain(learner.training, link, inlet)
+                _learner.drain(learner.training, link, queue)
             print(time.monotonic(), flush=True)
 
 

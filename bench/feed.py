@@ -22,22 +22,24 @@ from pathlib import Path
 import _measure
 import numpy as np
 
-from actor.channel import Channel
-from actor.link import Link
 from bench import data_path
 from bench.relay import broker
-from common import keys, sockets, topics
-from common.address import Address
-from common.delivery import Inbox
-from common.keys import ClientKeys
-from common.membership import Roster, Snapshots
-from common.sockets import Socket
-from common.spec import Graph, Spec, Tensor
-from common.weights import Version, Weights, pack
-from learner.gate import Gate
-from learner.herald import Herald
-from learner.inlet import Inlet
-from learner.link import Link as LearnerLink
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection
+from farflung.common.data.spec import Graph, Spec, Tensor
+from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.net import keys, sockets
+from farflung.common.net.address import Address
+from farflung.common.net.keys import ClientKeys
+from farflung.common.net.sockets import Socket
+from farflung.common.protocol import topics
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.publisher import Publisher
+from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.transport.network_thread import NetworkThread
 
 MEBIBYTE = 1 << 20
 SIZES = {"1_MiB": MEBIBYTE, "10_MiB": 10 * MEBIBYTE}
@@ -59,8 +61,13 @@ def main() -> None:
     figures: dict[str, object] = {}
     for name, size in list(SIZES.items())[: 1 if quick else None]:
         with ways(size) as (learners, found), sockets.context() as context:
-            published = {f"{count}": spread_out(context, learners, found, count, rounds) for count in counts}
-            figures[name] = {"subscribers": published, "late_joiner": late(context, found, joins if size == MEBIBYTE else joins // 4 + 1)}
+            published = {
+                f"{count}": spread_out(context, learners, found, count, rounds) for count in counts
+            }
+            figures[name] = {
+                "subscribers": published,
+                "late_joiner": late(context, found, joins if size == MEBIBYTE else joins // 4 + 1),
+            }
     _measure.report("feed", figures)
 
 
@@ -68,17 +75,26 @@ def main() -> None:
 
 
 def spread_out(
-    context: sockets.Context, learners: "dict[str, subprocess.Popen[str]]", found: Ways, count: int, rounds: int
+    context: sockets.Context,
+    learners: "dict[str, subprocess.Popen[str]]",
+    found: Ways,
+    count: int,
+    rounds: int,
 ) -> dict[str, object]:
     """Milliseconds until the last of so many has a new version, for each way."""
     with ExitStack() as stack:
         arms = {}
         for way, (address, pair) in found.items():
-            listeners = [stack.enter_context(listener(context, address, pair)) for _ in range(count)]
+            listeners = [
+                stack.enter_context(listener(context, address, pair)) for _ in range(count)
+            ]
             settle(learners[way], listeners)
             arms[way] = partial(version, learners[way], listeners)
         taken = _measure.interleave(arms, rounds)
-    return {way: _measure.spread([1000 * seconds for seconds in values], 1) for way, values in taken.items()}
+    return {
+        way: _measure.spread([1000 * seconds for seconds in values], 1)
+        for way, values in taken.items()
+    }
 
 
 def version(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> float:
@@ -94,12 +110,16 @@ def version(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> float:
 
 def late(context: sockets.Context, found: Ways, joins: int) -> dict[str, object]:
     """How long an actor that comes to a learner at work waits for what it needs."""
-    taken = _measure.interleave({way: partial(join, context, *where) for way, where in found.items()}, joins)
+    taken = _measure.interleave(
+        {way: partial(join, context, *where) for way, where in found.items()}, joins
+    )
     return {
         way: {
             "median_ms": round(statistics.median(values), 2),
             "worst_ms": round(max(values), 2),
-            f"within_{PROMISED_MS:g}_ms": round(sum(value <= PROMISED_MS for value in values) / len(values), 3),
+            f"within_{PROMISED_MS:g}_ms": round(
+                sum(value <= PROMISED_MS for value in values) / len(values), 3
+            ),
             "joins": len(values),
         }
         for way, values in taken.items()
@@ -110,8 +130,8 @@ def join(context: sockets.Context, address: Address, pair: ClientKeys | None) ->
     """Milliseconds from making the sockets of an actor until it could act."""
     name = keys.full_name(pair, f"late-{secrets.randbits(32)}")
     start = time.perf_counter()
-    link = Link(context, address, Channel("default", name, 1), keys=pair)
-    while link.channel.ready is None:
+    link = Connection(context, address, PolicyClient("default", name, 1), keys=pair)
+    while link.client.ready is None:
         link.pump(0.1)
     taken = 1000 * (time.perf_counter() - start)
     link.close("measured", 0.0)
@@ -119,9 +139,13 @@ def join(context: sockets.Context, address: Address, pair: ClientKeys | None) ->
 
 
 @contextmanager
-def listener(context: sockets.Context, address: Address, pair: ClientKeys | None) -> Iterator[Socket]:
+def listener(
+    context: sockets.Context, address: Address, pair: ClientKeys | None
+) -> Iterator[Socket]:
     """One who takes every version."""
-    with sockets.feed_subscriber(context, address, [topics.weights("default")], keys=pair) as socket:
+    with sockets.feed_subscriber(
+        context, address, [topics.weights("default")], keys=pair
+    ) as socket:
         yield socket
 
 
@@ -129,7 +153,9 @@ def settle(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> None:
     """Publish until everybody hears it, then wait until nothing is under way."""
     while any(not listener.poll(500) for listener in listeners):
         data_path.ask(learner, "publish", 1)
-    while any(listener.poll(QUIET_MS) and listener.recv_multipart(copy=False) for listener in listeners):
+    while any(
+        listener.poll(QUIET_MS) and listener.recv_multipart(copy=False) for listener in listeners
+    ):
         pass
 
 
@@ -164,13 +190,23 @@ def publish(size: int, folder: str) -> None:
     """A learner whose weights are so large; each line of standard input is a new version."""
     spec = spec_of(size)
     arrays = {tensor.name: np.zeros(tensor.shape, tensor.dtype) for tensor in spec.graph.weights}
-    weights = Weights(spec.run, spec.policy, Version(1, 1), 0, 0, spec.graph.weights, pack(spec.graph.weights, arrays))
+    weights = Weights(
+        spec.run,
+        spec.policy,
+        Version(1, 1),
+        0,
+        0,
+        spec.graph.weights,
+        pack(spec.graph.weights, arrays),
+    )
     snapshots = Snapshots()
-    gate = Gate(spec, Inbox(1), Roster(), snapshots)
-    herald = Herald(spec, secrets.randbits(63), 1, gate, snapshots)
+    receiver = Receiver(spec, Inbox(1), Roster(), snapshots)
+    publisher = Publisher(spec, secrets.randbits(63), 1, receiver, snapshots)
     pair = keys.server_keys(Path(folder)) if folder else None
     with sockets.context() as context:
-        link = LearnerLink(context, Address("127.0.0.1", 0, 0), gate, herald, Inlet(), size, pair)
+        link = NetworkThread(
+            context, Address("127.0.0.1", 0, 0), receiver, publisher, ParcelQueue(), size, pair
+        )
         link.start()
         link.publish(weights)
         print(link.address.port, link.address.feed_port, flush=True)

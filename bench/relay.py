@@ -20,14 +20,15 @@ import _measure
 import psutil
 import zmq
 
-from actor.channel import Channel
-from actor.link import Link
 from bench import data_path
-from common import sockets, topics, wire
-from common.address import Address
-from common.messages import Bye
-from common.sockets import Socket
-from common.telemetry import Spread
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection
+from farflung.common.data.statistics import Spread
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.net.sockets import Socket
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Bye
 
 SHAPE = data_path.SHAPES["64_KiB"]
 WORD = bytes(wire.encode(Bye("bench", "default", "bench", 1, 1, "x" * 1000)))
@@ -51,12 +52,20 @@ def compare(rounds: int, seconds: float) -> dict[str, object]:
         addresses = {"direct": learner, "relayed": around}
         links = {name: joined(context, address, name) for name, address in addresses.items()}
         arms = {name: partial(data_path.ours, process, link, block) for name, link in links.items()}
-        fitting = {name: data_path.rate(partial(arm, 256), 256) for name, arm in arms.items()}  # also warms up
+        fitting = {
+            name: data_path.rate(partial(arm, 256), 256) for name, arm in arms.items()
+        }  # also warms up
         counts = {name: max(64, int(seconds * per_second)) for name, per_second in fitting.items()}
-        timed = {name: partial(data_path.rate, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}
+        timed = {
+            name: partial(data_path.rate, partial(arm, counts[name]), counts[name])
+            for name, arm in arms.items()
+        }
         rates = _measure.interleave(timed, rounds)
         processes = {"actor": os.getpid(), "broker": relay, "learner": process.pid}
-        costs = {name: cost(processes, partial(arm, counts[name]), counts[name]) for name, arm in arms.items()}
+        costs = {
+            name: cost(processes, partial(arm, counts[name]), counts[name])
+            for name, arm in arms.items()
+        }
         for link in links.values():
             link.close("measured", 1.0)
     return (
@@ -70,7 +79,10 @@ def cost(processes: Mapping[str, int], arm: Callable[[], object], count: int) ->
     """Microseconds of a processor that one of so many messages takes, in each process."""
     before = {name: processor_s(pid) for name, pid in processes.items()}
     arm()
-    return {name: round(1e6 * (processor_s(pid) - before[name]) / count, 1) for name, pid in processes.items()}
+    return {
+        name: round(1e6 * (processor_s(pid) - before[name]) / count, 1)
+        for name, pid in processes.items()
+    }
 
 
 def processor_s(pid: int) -> float:
@@ -87,17 +99,25 @@ def latency(count: int) -> dict[str, object]:
         opened = [pull, feed]
         took: dict[str, Spread] = {}
         for name, where in (("direct", address), ("relayed", around)):
-            push, subscriber = sockets.experience_sender(context, where), sockets.feed_subscriber(context, where, [BEACON])
+            push, subscriber = (
+                sockets.experience_sender(context, where),
+                sockets.feed_subscriber(context, where, [BEACON]),
+            )
             opened += [push, subscriber]
             settle(feed, subscriber)
             took[f"experience_{name}"], took[f"feed_{name}"] = Spread(count), Spread(count)
             for _ in range(count):
                 took[f"experience_{name}"].add(lap(partial(push.send, WORD), pull))
-                took[f"feed_{name}"].add(lap(partial(feed.send_multipart, (BEACON, WORD)), subscriber))
+                took[f"feed_{name}"].add(
+                    lap(partial(feed.send_multipart, (BEACON, WORD)), subscriber)
+                )
             subscriber.close()
         for socket in opened:
             socket.close(linger=0)
-    return {way: difference(took[f"{way}_direct"], took[f"{way}_relayed"]) for way in ("experience", "feed")}
+    return {
+        way: difference(took[f"{way}_direct"], took[f"{way}_relayed"])
+        for way in ("experience", "feed")
+    }
 
 
 def lap(send: Callable[[], object], receiver: Socket) -> float:
@@ -112,11 +132,19 @@ def lap(send: Callable[[], object], receiver: Socket) -> float:
 
 def difference(direct: Spread, relayed: Spread) -> dict[str, float]:
     """Percentiles of both, and what was added."""
-    percentiles = {f"p{percent}": (direct.percentile(percent) or 0.0, relayed.percentile(percent) or 0.0) for percent in (50, 99)}
-    figures = {
-        name: {"direct_ms": before, "relayed_ms": after, "added_ms": after - before} for name, (before, after) in percentiles.items()
+    percentiles = {
+        f"p{percent}": (direct.percentile(percent) or 0.0, relayed.percentile(percent) or 0.0)
+        for percent in (50, 99)
     }
-    return {f"{name}_{key}": round(value, 3) for name, values in figures.items() for key, value in values.items()}
+    figures = {
+        name: {"direct_ms": before, "relayed_ms": after, "added_ms": after - before}
+        for name, (before, after) in percentiles.items()
+    }
+    return {
+        f"{name}_{key}": round(value, 3)
+        for name, values in figures.items()
+        for key, value in values.items()
+    }
 
 
 def settle(feed: Socket, subscriber: Socket) -> None:
@@ -130,10 +158,10 @@ def settle(feed: Socket, subscriber: Socket) -> None:
         subscriber.recv_multipart()
 
 
-def joined(context: sockets.Context, address: Address, name: str) -> Link:
+def joined(context: sockets.Context, address: Address, name: str) -> Connection:
     """An actor's link that has its snapshot and its credit."""
-    link = Link(context, address, Channel("default", name, 1))
-    while link.channel.joined is None:
+    link = Connection(context, address, PolicyClient("default", name, 1))
+    while link.client.joined is None:
         link.pump(0.1)
     return link
 
@@ -141,11 +169,24 @@ def joined(context: sockets.Context, address: Address, name: str) -> Link:
 @contextmanager
 def broker(learner: Address, *flags: str) -> Iterator[tuple[int, Address]]:
     """A broker in a process of its own: which, and where it listens."""
-    command = [sys.executable, "-m", "broker.main", str(learner), "--upstream-feed-port", str(learner.feed_port), "--port", "0", *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "farflung.broker.main",
+        str(learner),
+        "--upstream-feed-port",
+        str(learner.feed_port),
+        "--port",
+        "0",
+        *flags,
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            lines = (re.search(r"actor 127.0.0.1:(\d+) \(feed on port (\d+)\)", line) for line in process.stderr)
+            lines = (
+                re.search(r"actor 127.0.0.1:(\d+) \(feed on port (\d+)\)", line)
+                for line in process.stderr
+            )
             experience, feed = next(filter(None, lines)).groups()
             yield process.pid, Address("127.0.0.1", int(experience), int(feed))
         finally:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from common.trajectory import Parcel
-from learner.replay.uniform import UniformReplay
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from farflung.common.data.trajectory import Parcel
+from farflung.learner.replay.uniform import UniformReplay
 
 BATCH = 256
 SEATS, HORIZON = 64, 32
@@ -25,9 +25,23 @@ def main() -> None:
     """Measure both kinds of observations and the insertion of a 64 KiB parcel."""
     quick = "--quick" in sys.argv
     rounds = 5 if quick else 25
-    vectors = compare(spec((4,), "float32", stack=1), 10_000 if quick else 1_000_000, rounds, batches=400)
-    images = compare(spec((84, 84), "uint8", stack=4), 2_000 if quick else 100_000, rounds, batches=25)
-    print(json.dumps({"bench": "replay", "batch": BATCH, "vectors": vectors, "images": images, "insert": insertion(rounds)}))
+    vectors = compare(
+        spec((4,), "float32", stack=1), 10_000 if quick else 1_000_000, rounds, batches=400
+    )
+    images = compare(
+        spec((84, 84), "uint8", stack=4), 2_000 if quick else 100_000, rounds, batches=25
+    )
+    print(
+        json.dumps(
+            {
+                "bench": "replay",
+                "batch": BATCH,
+                "vectors": vectors,
+                "images": images,
+                "insert": insertion(rounds),
+            }
+        )
+    )
 
 
 def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, object]:
@@ -43,7 +57,11 @@ def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, 
     for _ in range(rounds):
         ours.append(per_second(lambda: replay.sample(next(updates)), batches))
         bare.append(per_second(gather, batches))
-    return {"ours_per_second": round(statistics.median(ours)), "bare_per_second": round(statistics.median(bare)), **ratio(ours, bare)}
+    return {
+        "ours_per_second": round(statistics.median(ours)),
+        "bare_per_second": round(statistics.median(bare)),
+        **ratio(ours, bare),
+    }
 
 
 def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> Callable[[], object]:
@@ -51,7 +69,11 @@ def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> C
     space = world.observation[""]
     frames = generator.integers(1, 9, (capacity, *space.shape), np.uint8).astype(space.dtype)
     followers = frames if world.stack > 1 else frames + 1
-    columns = [generator.integers(0, 2, capacity), generator.random(capacity, np.float32), generator.random(capacity, np.float32)]
+    columns = [
+        generator.integers(0, 2, capacity),
+        generator.random(capacity, np.float32),
+        generator.random(capacity, np.float32),
+    ]
     offsets = np.arange(world.stack + 1)
 
     def gather() -> object:
@@ -75,7 +97,10 @@ def insertion(rounds: int) -> dict[str, object]:
     for _ in range(rounds):
         ours.append(1e6 / per_second(lambda: replay.add(block), 400))
         bare.append(1e6 / per_second(lambda: np.copyto(target, source), 400))
-    return {"microseconds": round(statistics.median(ours), 1), "copy_microseconds": round(statistics.median(bare), 1)}
+    return {
+        "microseconds": round(statistics.median(ours), 1),
+        "copy_microseconds": round(statistics.median(bare), 1),
+    }
 
 
 def per_second(work: Callable[[], object], times: int) -> float:
@@ -89,13 +114,27 @@ def per_second(work: Callable[[], object], times: int) -> float:
 def ratio(ours: list[float], bare: list[float]) -> dict[str, object]:
     """Median and range of the rounds' ratios."""
     ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
-    return {"ratio": round(statistics.median(ratios), 3), "range": [round(ratios[0], 3), round(ratios[-1], 3)]}
+    return {
+        "ratio": round(statistics.median(ratios), 3),
+        "range": [round(ratios[0], 3), round(ratios[-1], 3)],
+    }
 
 
 def spec(shape: tuple[int, ...], dtype: str, stack: int) -> Spec:
     """A spec with such observations and two actions."""
     observation, action = {"": Space("box", dtype, shape)}, Space("discrete", "int64", (), (2,))
-    return Spec("bench", "default", "async", World("none"), observation, action, "q", HORIZON, stack, Graph(b"", (), (), ()))
+    return Spec(
+        "bench",
+        "default",
+        "async",
+        World("none"),
+        observation,
+        action,
+        "q",
+        HORIZON,
+        stack,
+        Graph(b"", (), (), ()),
+    )
 
 
 def parcel(world: Spec, seats: int, generator: np.random.Generator) -> Parcel:
@@ -103,7 +142,9 @@ def parcel(world: Spec, seats: int, generator: np.random.Generator) -> Parcel:
     space = world.observation[""]
     frames, steps = seats * (HORIZON + world.stack), seats * HORIZON
     columns = {
-        OBSERVATIONS: generator.integers(1, 9, (frames, *space.shape), np.uint8).astype(space.dtype),
+        OBSERVATIONS: generator.integers(1, 9, (frames, *space.shape), np.uint8).astype(
+            space.dtype
+        ),
         ACTIONS: generator.integers(0, 2, steps),
         REWARDS: generator.random(steps, np.float32),
     }

@@ -19,26 +19,37 @@ from pathlib import Path
 import _measure
 import numpy as np
 
-from common import sockets, topics, wire
-from common.address import Address
-from common.messages import Announcement, Beacon, State
-from common.packing import ParcelFormat
-from common.trajectory import Ending, Parcel, Results
-from common.weights import Version, Weights
-from common.wire import Envelope
-from learner import manifest, resume, talk
-from learner.gate import Accepted
-from learner.journal import folder
-from learner.journal.writer import Journal
-from learner.manifest import REPLAY_FROM
-from learner.run import Run, open_run
+from farflung.common.data.trajectory import Ending, Parcel, Results
+from farflung.common.data.weights import Version, Weights
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Announcement, Beacon, State
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.wire import Envelope
+from farflung.learner import talk
+from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.storage import manifest, recover
+from farflung.learner.storage.journal import folder
+from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.manifest import REPLAY_FROM
+from farflung.learner.storage.run_folder import Run, open_run
 
 ROWS = {"small": 20_000, "large": 10_000_000}
 HORIZON, ENVIRONMENTS = 32, 16
 BATCH = 128
 PATIENCE_S = 180.0
 AIM_S, AIM_BYTES = 5.0, 500e6  # and so many of the replay's bytes per second
-FLAGS = ("--ui", "lines", "--replay-ratio", "1", "--checkpoint-every", "2", "--durability", "process")
+FLAGS = (
+    "--ui",
+    "lines",
+    "--replay-ratio",
+    "1",
+    "--checkpoint-every",
+    "2",
+    "--durability",
+    "process",
+)
 
 
 def main() -> None:
@@ -56,7 +67,15 @@ def measure(rows: int, rounds: int) -> dict[str, object]:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
         watcher = Watcher(stack.enter_context(sockets.context()))
-        flags = (*FLAGS, "--run-dir", str(place), "--port", str(watcher.address.port), "--feed-port", str(watcher.address.feed_port))
+        flags = (
+            *FLAGS,
+            "--run-dir",
+            str(place),
+            "--port",
+            str(watcher.address.port),
+            "--feed-port",
+            str(watcher.address.feed_port),
+        )
         begin = (*flags, "--name", "one", "--capacity", str(rows), "--horizon", str(HORIZON))
         with process("learner", *begin):
             watcher.until(lambda beacon: beacon.state is State.RUN)
@@ -66,7 +85,9 @@ def measure(rows: int, rounds: int) -> dict[str, object]:
         stack.enter_context(process("actor", str(watcher.address), "--envs", str(ENVIRONMENTS)))
         taken: list[float] = []
         killed_at, epoch = 0.0, 0
-        for _ in range(1 + rounds):  # the first one only finds what was forged, and saves a checkpoint
+        for _ in range(
+            1 + rounds
+        ):  # the first one only finds what was forged, and saves a checkpoint
             with process("learner", *again) as learner:
                 epoch = watcher.trains_on(epoch)
                 taken.append(time.monotonic() - killed_at)
@@ -89,31 +110,41 @@ def measure(rows: int, rounds: int) -> dict[str, object]:
 
 def fill(run: Run, rows: int) -> None:
     """One more life of the learner, without training: so many random rows are in its journal then, as if they were learned from."""
-    past = resume.recover(run, durable=False)
+    past = recover.recover(run, durable=False)
     announced = wire.read(wire.open_frame(run.file(*talk.SPEC).read_bytes()))
     assert isinstance(announced, Announcement)
     spec = announced.spec
-    gate, form = talk.talk(spec, past.inbox, past.members).gate, ParcelFormat(spec)
+    receiver, form = talk.talk(spec, past.inbox, past.members).receiver, ParcelCodec(spec)
     journal = Journal(run.folder, past.table, past.inbox.epoch, lambda parcels: None, durable=False)
     chance, count = np.random.default_rng(0), -(-rows // (HORIZON * ENVIRONMENTS))
     columns = {
-        column.name: np.zeros((column.count(HORIZON * ENVIRONMENTS, ENVIRONMENTS, spec.stack), *column.shape), column.dtype)
+        column.name: np.zeros(
+            (column.count(HORIZON * ENVIRONMENTS, ENVIRONMENTS, spec.stack), *column.shape),
+            column.dtype,
+        )
         for column in spec.columns
     }
-    lengths, endings = np.full(ENVIRONMENTS, HORIZON, np.int32), np.full(ENVIRONMENTS, Ending.OPEN, np.uint8)
+    lengths, endings = (
+        np.full(ENVIRONMENTS, HORIZON, np.int32),
+        np.full(ENVIRONMENTS, Ending.OPEN, np.uint8),
+    )
     for number in range(1, count + 1):
         for column in columns.values():
             column[...] = chance.integers(0, 2, column.shape)
-        parcel = Parcel(1, 1, lengths, endings, columns, Results(np.zeros(0), np.zeros(0, np.int32)))
+        parcel = Parcel(
+            1, 1, lengths, endings, columns, Results(np.zeros(0), np.zeros(0, np.int32))
+        )
         envelope = Envelope(spec.run, spec.policy, "forged", 1, number, number, 1, 1, spec.schema)
-        accepted = gate.receive(bytes(form.encode(envelope, parcel)), 0.0)
+        accepted = receiver.receive(bytes(form.encode(envelope, parcel)), 0.0)
         assert isinstance(accepted, Accepted)
         journal.take(accepted)
         if number % 256 == 0 or number == count:
             assert journal.drain(PATIENCE_S)
             for settled in journal.settled():
-                gate.settle(settled)
-    journal.mark(Weights(spec.run, spec.policy, Version(past.inbox.epoch, 1), rows, rows // BATCH, (), b""))
+                receiver.settle(settled)
+    journal.mark(
+        Weights(spec.run, spec.policy, Version(past.inbox.epoch, 1), rows, rows // BATCH, (), b"")
+    )
     assert journal.drain(PATIENCE_S)
     journal.close()
 
@@ -122,7 +153,11 @@ def replay_bytes(run: Run) -> int:
     """Of the segments that the newest checkpoint's replay is made from, and of those after it."""
     first = int(manifest.facts(run.folder, manifest.kept(run.folder)[-1])[REPLAY_FROM])
     journal = run.folder / folder.NAME
-    return sum(len(folder.content(journal, number).rstrip(b"\0")) for number in folder.numbers(journal) if number >= first)
+    return sum(
+        len(folder.content(journal, number).rstrip(b"\0"))
+        for number in folder.numbers(journal)
+        if number >= first
+    )
 
 
 class Watcher:
@@ -147,7 +182,13 @@ class Watcher:
     def trains_on(self, after: int) -> int:
         """Wait until a learner of a later epoch has taken steps and updates; gives its epoch."""
         first = self.until(lambda beacon: beacon.epoch > after and beacon.state is State.RUN)
-        self.until(lambda beacon: beacon.epoch == first.epoch and beacon.steps > first.steps and beacon.updates > first.updates)
+        self.until(
+            lambda beacon: (
+                beacon.epoch == first.epoch
+                and beacon.steps > first.steps
+                and beacon.updates > first.updates
+            )
+        )
         return first.epoch
 
 
@@ -165,7 +206,13 @@ def process(role: str, *words: str) -> "Iterator[subprocess.Popen[bytes]]":
     """An actor or a learner, until it is no longer needed."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = (sys.executable, "-P", "-m", f"{role}.main", *words)
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=kept) as started:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=kept,
+    ) as started:
         try:
             yield started
         finally:

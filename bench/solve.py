@@ -49,7 +49,9 @@ def main() -> None:
             "startup_s": spread([result.startup_s for result in results], 1),
             "training_s": spread([result.training_s for result in results], 1),
             "steps": spread([result.steps for result in results], 0),
-            "updates_per_second": round(statistics.median(result.updates / result.training_s for result in results)),
+            "updates_per_second": round(
+                statistics.median(result.updates / result.training_s for result in results)
+            ),
         },
     )
 
@@ -57,12 +59,35 @@ def main() -> None:
 def solve(seed: int) -> Result:
     """Train from nothing, as a person would, and read along."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [LEARNER, "--env", "CartPole-v1", "--actors", "2", "--until", "evaluation >= 475", "--seed", str(seed)]
-        command += ["--evaluate-every", str(EVALUATE_EVERY), "--steps", str(LIMIT), "--port", "0", "--ui", "lines", "--run-dir", folder]
+        command = [
+            LEARNER,
+            "--env",
+            "CartPole-v1",
+            "--actors",
+            "2",
+            "--until",
+            "evaluation >= 475",
+            "--seed",
+            str(seed),
+        ]
+        command += [
+            "--evaluate-every",
+            str(EVALUATE_EVERY),
+            "--steps",
+            str(LIMIT),
+            "--port",
+            "0",
+            "--ui",
+            "lines",
+            "--run-dir",
+            folder,
+        ]
         started_at = time.monotonic()
         joined_at: float | None = None
         said = []
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as learner:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as learner:
             assert learner.stdout is not None
             for line in learner.stdout:
                 said.append(line)
@@ -72,8 +97,12 @@ def solve(seed: int) -> Result:
     text = "".join(said)
     counted = re.search(r"^(\d+) steps, (\d+) updates", text, re.MULTILINE)
     if learner.returncode or counted is None or joined_at is None:
-        raise RuntimeError(f"the learner ended with exit code {learner.returncode}:\n{text[-4000:]}")
-    return Result("solved: " in text, wall_s, joined_at - started_at, int(counted[1]), int(counted[2]))
+        raise RuntimeError(
+            f"the learner ended with exit code {learner.returncode}:\n{text[-4000:]}"
+        )
+    return Result(
+        "solved: " in text, wall_s, joined_at - started_at, int(counted[1]), int(counted[2])
+    )
 
 
 if __name__ == "__main__":

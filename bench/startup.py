@@ -20,16 +20,20 @@ import _measure
 import psutil
 
 from bench import _learner
-from common.address import Address
-from common.plugins import import_packages
-from learner.build import Learner
-from learner.children import actor_command
-from learner.inlet import Inlet
-from learner.link import Link
+from farflung.common.net.address import Address
+from farflung.common.process.plugins import import_packages
+from farflung.learner.build import Learner
+from farflung.learner.children import actor_command
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.transport.network_thread import NetworkThread
 
 PATIENCE_S = 60.0
 TESTS = str(Path(__file__).parents[1] / "tests")  # where the toy world with images is
-IMPORTS = "import actor.main, actor.channel, actor.link, actor.rollout, actor.worker, gymnasium.envs.classic_control.cartpole"
+IMPORTS = (
+    "import farflung.actor.main, farflung.actor.connection.policy_client, "
+    "farflung.actor.connection.sockets, farflung.actor.loop, farflung.actor.worker, "
+    "gymnasium.envs.classic_control.cartpole"
+)
 
 
 def main() -> None:
@@ -40,14 +44,24 @@ def main() -> None:
     figures: dict[str, object] = {}
     import_packages(["worlds"])
     images = _learner.exploring("toys/Picture-v0", stack=4, capacity=1000)
-    learners = (("actor_1", _learner.cartpole(), 1), ("actor_64", _learner.cartpole(), 64), ("actor_cnn", images, 1))
+    learners = (
+        ("actor_1", _learner.cartpole(), 1),
+        ("actor_64", _learner.cartpole(), 64),
+        ("actor_cnn", images, 1),
+    )
     for name, learner, environments in learners:
         if not quick or environments == 1:
-            with _learner.listening(learner) as (link, inlet):
-                inlet.room = learner.training.pacing.room
-                figures[name] = spreads(partial(actor_start, learner, link, inlet, environments), rounds)
+            with _learner.listening(learner) as (link, queue):
+                queue.room = learner.training.pacing.room
+                figures[name] = spreads(
+                    partial(actor_start, learner, link, queue, environments), rounds
+                )
     figures["learner"] = spreads(learner_start, 1 if quick else 2)
-    idlers = {"actor": actor_command(Address("127.0.0.1", 9, 10), "idle", environments=1, policy="default")}
+    idlers = {
+        "actor": actor_command(
+            Address("127.0.0.1", 9, 10), "idle", environments=1, policy="default"
+        )
+    }
     if not quick:
         idlers["learner"] = learner_command("--log-level", "error")
     figures["idle_cpu_percent"] = {name: idle(command, idle_s) for name, command in idlers.items()}
@@ -56,20 +70,26 @@ def main() -> None:
     _measure.report("startup", figures)
 
 
-def actor_start(learner: Learner, link: Link, inlet: Inlet, environments: int) -> dict[str, float]:
+def actor_start(
+    learner: Learner, link: NetworkThread, queue: ParcelQueue, environments: int
+) -> dict[str, float]:
     """One actor from its start until its first parcel came."""
     name = f"bench-{time.monotonic_ns()}"
     start = time.monotonic()
     imports = ("worlds",) if learner.training.spec.world.environment.startswith("toys/") else ()
-    with process(actor_command(link.address, name, environments=environments, policy="default", imports=imports)) as actor:
-        hello_s = until(lambda: name in learner.gate.seen) - start
-        parcel_s = until(lambda: inlet.first() is not None) - start
+    with process(
+        actor_command(
+            link.address, name, environments=environments, policy="default", imports=imports
+        )
+    ) as actor:
+        hello_s = until(lambda: name in learner.receiver.seen) - start
+        parcel_s = until(lambda: queue.first() is not None) - start
         drained = time.monotonic() + 0.5  # acting for a while is part of what its memory must hold
         while time.monotonic() < drained:
-            _learner.drain(learner.training, link, inlet)
+            _learner.drain(learner.training, link, queue)
         memory = resident_most(actor.pid)
-    while inlet.first() is not None:
-        inlet.take()
+    while queue.first() is not None:
+        queue.take()
     return {"hello_s": hello_s, "parcel_s": parcel_s, "megabytes": memory}
 
 
@@ -86,7 +106,19 @@ def learner_start() -> dict[str, float]:
 
 def learner_command(*flags: str) -> tuple[str, ...]:
     """A learner that tells its figures as JSON."""
-    return (sys.executable, "-P", "-m", "learner.main", "--env", "CartPole-v1", "--port", "0", "--ui", "json", *flags)
+    return (
+        sys.executable,
+        "-P",
+        "-m",
+        "farflung.learner.main",
+        "--env",
+        "CartPole-v1",
+        "--port",
+        "0",
+        "--ui",
+        "json",
+        *flags,
+    )
 
 
 def idle(command: tuple[str, ...], seconds: float) -> float:
@@ -104,7 +136,11 @@ def idle(command: tuple[str, ...], seconds: float) -> float:
 def imports(most: int = 8) -> dict[str, float]:
     """Milliseconds of the slowest packages, each with what it imports that nobody imported before it."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", IMPORTS], capture_output=True, text=True, check=True, env=environment()
+        [sys.executable, "-X", "importtime", "-c", IMPORTS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
     )
     taken: dict[str, float] = {}
     for line in done.stderr.splitlines()[1:]:
@@ -119,7 +155,9 @@ def process(command: tuple[str, ...]) -> "Iterator[subprocess.Popen[str]]":
     """A process in a folder of its own, until it is no longer needed."""
     with tempfile.TemporaryDirectory() as folder:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(command, **pipes, text=True, cwd=folder, env=environment()) as started:
+        with subprocess.Popen(
+            command, **pipes, text=True, cwd=folder, env=environment()
+        ) as started:
             try:
                 yield started
             finally:

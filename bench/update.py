@@ -15,18 +15,29 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from common.trajectory import Parcel
-from learner.algorithms.dqn import DQN
-from learner.algorithms.networks import q_network
-from learner.algorithms.settings import DQNSettings
-from learner.guard import Guard
-from learner.replay.protocol import Batch
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from farflung.common.data.trajectory import Parcel
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.algorithms.networks import q_network
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.core.guard import Guard
+from farflung.learner.replay.protocol import Batch
 
 BATCH, CAPACITY, UPDATES = 128, 100_000, 300
 SETTINGS = DQNSettings()
 SPACE = {"": Space("box", "float32", (4,))}
-SPEC = Spec("bench", "default", "async", World("none"), SPACE, Space("discrete", "int64", (), (2,)), "q", 32, 1, Graph(b"", (), (), ()))
+SPEC = Spec(
+    "bench",
+    "default",
+    "async",
+    World("none"),
+    SPACE,
+    Space("discrete", "int64", (), (2,)),
+    "q",
+    32,
+    1,
+    Graph(b"", (), (), ()),
+)
 
 
 def main() -> None:
@@ -46,8 +57,12 @@ def main() -> None:
     for _ in range(3 if "--quick" in sys.argv else 20):
         for name, arm in arms.items():
             rates[name].append(per_second(arm))
-    medians = {f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()}
-    figures = ratio("ratio", rates["update"], rates["bare"]) | ratio("sampled_ratio", rates["sampled"], rates["bare"])
+    medians = {
+        f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()
+    }
+    figures = ratio("ratio", rates["update"], rates["bare"]) | ratio(
+        "sampled_ratio", rates["sampled"], rates["bare"]
+    )
     print(json.dumps({"bench": "update", "batch": BATCH, **medians, **figures}))
 
 
@@ -60,13 +75,24 @@ def guarded_update(algorithm: DQN, guard: Guard, batch: Batch) -> None:
 
 def bare_update(batch: Batch) -> Callable[[int], None]:
     """The loop that anybody would write."""
-    online, target = (q_network(SPACE, 1, 2, SETTINGS.hidden, SETTINGS.dueling, SETTINGS.layer_norm) for _ in range(2))
+    online, target = (
+        q_network(SPACE, 1, 2, SETTINGS.hidden, SETTINGS.dueling, SETTINGS.layer_norm)
+        for _ in range(2)
+    )
     target.load_state_dict(online.state_dict())
     optimizer = torch.optim.Adam(online.parameters(), lr=SETTINGS.learning_rate, fused=True)
-    columns = (batch.observations[""], batch.actions, batch.returns, batch.discounts, batch.next_observations[""])
+    columns = (
+        batch.observations[""],
+        batch.actions,
+        batch.returns,
+        batch.discounts,
+        batch.next_observations[""],
+    )
 
     def update(number: int) -> None:
-        first, actions, returns, discounts, second = (torch.from_numpy(column) for column in columns)
+        first, actions, returns, discounts, second = (
+            torch.from_numpy(column) for column in columns
+        )
         with torch.no_grad():
             best = online(second).argmax(dim=1, keepdim=True)
             targets = returns + discounts * target(second).gather(1, best)[:, 0]
@@ -92,7 +118,10 @@ def per_second(arm: Callable[[int], object]) -> float:
 def ratio(name: str, ours: list[float], bare: list[float]) -> dict[str, object]:
     """Median and range of the rounds' ratios."""
     ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
-    return {name: round(statistics.median(ratios), 3), f"{name}_range": [round(ratios[0], 3), round(ratios[-1], 3)]}
+    return {
+        name: round(statistics.median(ratios), 3),
+        f"{name}_range": [round(ratios[0], 3), round(ratios[-1], 3)],
+    }
 
 
 def parcel() -> Parcel:

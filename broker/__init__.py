@@ -1,9 +1,1 @@
 """The relay between actors and learners."""
-
-import sys
-
-import common
-
-if not getattr(common, "FARFLUNG", False):  # said here, before its modules are missed one by one
-    sys.stderr.write(f"broker: {common.__file__} hides our package of that name: rename it, start elsewhere, or shorten PYTHONPATH\n")
-    raise SystemExit(78)

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from common.address import Address, listening, parse_address
-from common.config import require
-from common.names import NAME, RULE
+from farflung.common.data.names import NAME, RULE
+from farflung.common.net.address import Address, listening, parse_address
+from farflung.common.process.config import require
 
 LEARNERS = Parameter(group=Group("Learners", sort_key=1))
 FRONT = Parameter(group=Group("Front", sort_key=2))
@@ -21,7 +21,9 @@ class BrokerConfig:
     upstreams: Annotated[tuple[str, ...], LEARNERS, Parameter(show_default=False)] = ()
     """Learners, or brokers in front of them: HOST, HOST:PORT or [IPV6]:PORT, one or several."""
     _: KW_ONLY
-    upstream_feed_ports: Annotated[tuple[int, ...], LEARNERS, Parameter(name="--upstream-feed-port", show_default=False)] = ()
+    upstream_feed_ports: Annotated[
+        tuple[int, ...], LEARNERS, Parameter(name="--upstream-feed-port", show_default=False)
+    ] = ()
     """Port of their feed, where it is not the next one; repeated, one for each of them in the same order."""
     upstream_keys: Annotated[str, LEARNERS, Parameter(show_default=False)] = ""
     """This broker's own key file, of role broker, where the learners have keys."""
@@ -47,18 +49,30 @@ class BrokerConfig:
             len(self.upstream_feed_ports) in (0, len(self.upstreams)),
             f"--upstream-feed-port is given once for each learner or not at all: {len(self.upstream_feed_ports)} for {len(self.upstreams)}",
         )
-        require(len(self.upstreams) == len({(learner.host, learner.port) for learner in self.learners}), "an upstream is named twice")
+        require(
+            len(self.upstreams) == len({(learner.host, learner.port) for learner in self.learners}),
+            "an upstream is named twice",
+        )
         require(self.queue >= 1 << 20, "--queue must be at least 1048576, a megabyte")
-        require(not self.name or NAME.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}")
-        require(self.port == 0 or self.address not in self.learners, f"{self.address} would be its own upstream: choose another --port")
+        require(
+            not self.name or NAME.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}"
+        )
+        require(
+            self.port == 0 or self.address not in self.learners,
+            f"{self.address} would be its own upstream: choose another --port",
+        )
 
     @property
     def learners(self) -> tuple[Address, ...]:
         """Whom it stands for."""
         feed_ports = self.upstream_feed_ports or (None,) * len(self.upstreams)
-        return tuple(parse_address(text, port) for text, port in zip(self.upstreams, feed_ports, strict=True))
+        return tuple(
+            parse_address(text, port) for text, port in zip(self.upstreams, feed_ports, strict=True)
+        )
 
     @property
     def address(self) -> Address:
         """Where to listen."""
-        return listening(self.bind, self.port, self.feed_port, self.insecure, self.keys, "broker HOST")
+        return listening(
+            self.bind, self.port, self.feed_port, self.insecure, self.keys, "broker HOST"
+        )

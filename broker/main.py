@@ -7,34 +7,40 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.config import BrokerConfig
-from common import config, lifecycle
-from common import log as logs
-from common.config import Loaded, require
-from common.errors import ConfigurationError
-from common.lifecycle import Stop
-from common.names import default_name
-from common.terminal import unblocked
+from farflung.broker.config import BrokerConfig
+from farflung.common.data.names import default_name
+from farflung.common.process import config, lifecycle
+from farflung.common.process import log as logs
+from farflung.common.process.config import Loaded, require
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.lifecycle import Stop
+from farflung.common.process.terminal import unblocked
 
 if TYPE_CHECKING:
-    from common.keys import ClientKeys
+    from farflung.common.net.keys import ClientKeys
 
-log = logging.getLogger("broker.main")  # also under `python -m`
+log = logging.getLogger("farflung.broker.main")  # also under `python -m`
 
 ABOUT = "Relay between actors and learners: trajectories go to the learner of their policy, every learner's feed goes to all actors."
 
 
 def main() -> None:
     """The entry point."""
-    sys.exit(lifecycle.main_guard("broker", lambda: config.run("broker", BrokerConfig, relay, sys.argv[1:], description=ABOUT)))
+    sys.exit(
+        lifecycle.main_guard(
+            "broker",
+            lambda: config.run("broker", BrokerConfig, relay, sys.argv[1:], description=ABOUT),
+        )
+    )
 
 
 @unblocked()
 def relay(loaded: Loaded[BrokerConfig]) -> int:
     """The whole life of a broker."""
-    from broker.link import Link  # what needs sockets is not imported for --help
-    from common import descriptors, sockets
-    from common.keys import server_keys
+    from farflung.broker.relay_loop import Broker  # what needs sockets is not imported for --help
+    from farflung.common.net import sockets
+    from farflung.common.net.keys import server_keys
+    from farflung.common.process import descriptors
 
     asked = loaded.config
     require(bool(asked.upstreams), "name at least one learner: broker HOST[:PORT]")
@@ -48,8 +54,20 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
     logger = logs.start("broker", name, asked.log_level)
     stop = Stop()
     with lifecycle.signals(stop), sockets.context() as context:
-        link = Link(context, asked.address, asked.learners, asked.queue, name, keys=keys, upstream_keys=upstream_keys)
-        log.info("listening: actor %s (feed on port %d)", link.address.seen_from_elsewhere, link.address.feed_port)
+        link = Broker(
+            context,
+            asked.address,
+            asked.learners,
+            asked.queue,
+            name,
+            keys=keys,
+            upstream_keys=upstream_keys,
+        )
+        log.info(
+            "listening: actor %s (feed on port %d)",
+            link.address.seen_from_elsewhere,
+            link.address.feed_port,
+        )
         log.info("relaying to %s; memory: %s", ", ".join(map(str, asked.learners)), memory(asked))
         try:
             link.run(stop)
@@ -62,7 +80,7 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
 
 def broker_keys(path: str) -> "ClientKeys | None":
     """The keys that a broker dials with: such that learners take every actor's word from it."""
-    from common.keys import BROKER, client_keys
+    from farflung.common.net.keys import BROKER, client_keys
 
     if not path:
         return None
@@ -77,7 +95,12 @@ def broker_keys(path: str) -> "ClientKeys | None":
 
 def memory(asked: BrokerConfig) -> str:
     """The formula of what it may take."""
-    from common.sockets import FEED_BACKLOG_BYTES, FEED_MESSAGES, LEAST_FEED_MESSAGES, RELAY_MESSAGES
+    from farflung.common.net.sockets import (
+        FEED_BACKLOG_BYTES,
+        FEED_MESSAGES,
+        LEAST_FEED_MESSAGES,
+        RELAY_MESSAGES,
+    )
 
     return (
         f"{len(asked.learners)} × {asked.queue >> 20} MiB queued, {RELAY_MESSAGES} messages in the socket of each actor and learner, "

@@ -5,8 +5,8 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from common import topics
-from common.membership.allegiance import DOUBLINGS, SILENCE_S
+from farflung.common.protocol import topics
+from farflung.common.protocol.learner_tracker import DOUBLINGS, SILENCE_S
 
 Frame = TypeVar("Frame", bound=Sized)
 
@@ -20,7 +20,9 @@ class Routes:
     """Which upstream serves each policy: the one whose feed speaks of it."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, tuple[int, float]] = {}  # upstream, and when it last spoke for the policy
+        self._claims: dict[
+            str, tuple[int, float]
+        ] = {}  # upstream, and when it last spoke for the policy
 
     def hear(self, policy: str, upstream: int, now: float) -> bool:
         """An upstream speaks of a policy. False: another one does so too, and keeps the policy until it falls silent."""
@@ -37,7 +39,9 @@ class Routes:
 
     def of(self, upstream: int) -> tuple[str, ...]:
         """The policies that an upstream serves."""
-        return tuple(sorted(policy for policy, (holder, _) in self._claims.items() if holder == upstream))
+        return tuple(
+            sorted(policy for policy, (holder, _) in self._claims.items() if holder == upstream)
+        )
 
 
 class Backlog(Generic[Frame]):
@@ -93,14 +97,18 @@ class Subscriptions:
 
     def agrees(self, topic: bytes) -> bool:
         """Whether somebody may hear this topic."""
-        return topics.is_allowed(topic) and (topic in self._listeners or len(self._listeners) < TOPICS)
+        return topics.is_allowed(topic) and (
+            topic in self._listeners or len(self._listeners) < TOPICS
+        )
 
     def add(self, topic: bytes) -> tuple[bytes, ...]:
         """Somebody subscribed; gives the words to pass upstream."""
         self._listeners[topic] += 1
         if self._listeners[topic] == 1:
             return (SUBSCRIBE + topic,)
-        asks = topic.startswith((b"s/", b"z/"))  # the answer comes upon the subscription itself: ask again for the newcomer
+        asks = topic.startswith(
+            (b"s/", b"z/")
+        )  # the answer comes upon the subscription itself: ask again for the newcomer
         return (UNSUBSCRIBE + topic, SUBSCRIBE + topic) if asks else ()
 
     def forget(self) -> tuple[bytes, ...]:
@@ -156,7 +164,11 @@ class Pulse:
         patience_s = SILENCE_S * (1 << min(self._attempts - 1, DOUBLINGS))
         if now - max(self._heard_at, self._built_at) >= patience_s:
             return f"nothing was heard for {now - self._heard_at:.0f} s"
-        return f"nothing was taken for {now - self._moved_at:.0f} s" if now - self._moved_at >= SILENCE_S else ""
+        return (
+            f"nothing was taken for {now - self._moved_at:.0f} s"
+            if now - self._moved_at >= SILENCE_S
+            else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)

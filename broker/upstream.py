@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import zmq
 
-from broker.relay import Backlog, Pulse, UpstreamFigures
-from common import sockets
-from common.address import Address
-from common.keys import ClientKeys
-from common.log import once_every
-from common.silence import Silence
-from common.sockets import Context, Held
+from farflung.broker.relay import Backlog, Pulse, UpstreamFigures
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.net.diagnose import Diagnosis
+from farflung.common.net.keys import ClientKeys
+from farflung.common.net.sockets import Context, Held
+from farflung.common.process.log import once_every
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,13 @@ class Upstream:
     """A PUSH with a queue in front of it, and an XSUB."""
 
     def __init__(
-        self, context: Context, address: Address, capacity: int, topics: list[bytes], now: float, keys: ClientKeys | None = None
+        self,
+        context: Context,
+        address: Address,
+        capacity: int,
+        topics: list[bytes],
+        now: float,
+        keys: ClientKeys | None = None,
     ) -> None:
         self.address = address
         self.pulse = Pulse(now)
@@ -34,7 +40,7 @@ class Upstream:
         self._dropped: Counter[str] = Counter()
         self._passed = self._passed_bytes = 0
         self._known = False  # whether it ever said anything
-        self._silence = Silence(address, keys)
+        self._silence = Diagnosis(address, keys)
         self._connect(topics)
 
     def offer(self, frame: zmq.Frame) -> None:
@@ -43,7 +49,11 @@ class Upstream:
             return
         if not self.backlog.put(sockets.hold(frame)):
             self._dropped[FULL] += 1
-            log.warning("%s takes less than actors send: messages are dropped, to be sent again", self.address, extra=once_every(30))
+            log.warning(
+                "%s takes less than actors send: messages are dropped, to be sent again",
+                self.address,
+                extra=once_every(30),
+            )
 
     def flush(self, now: float) -> None:
         """Send what waits, as far as that goes."""
@@ -104,7 +114,9 @@ class Upstream:
         self.feed.close(linger=0)
 
     def _connect(self, topics: list[bytes]) -> None:
-        self.push = sockets.experience_sender(self._context, self.address, sockets.RELAY_MESSAGES, self._keys)
+        self.push = sockets.experience_sender(
+            self._context, self.address, sockets.RELAY_MESSAGES, self._keys
+        )
         self.feed = sockets.feed_relay(self._context, self.address, topics, keys=self._keys)
 
     def _send(self, frame: Held | zmq.Frame) -> bool:

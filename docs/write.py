@@ -35,8 +35,15 @@ def chaos(found: Results) -> str:
     """Kills of everybody."""
     kills = ", ".join(f"{role} {count}" for role, count in found["kills_by_role"].items())
     others = ", ".join(f"{count} {name}" for name, count in sorted(found["others"].items()))
-    times = [f"| {role} | {spread['trials']} | {spread['median']} s | {spread['worst']} s |" for role, spread in measured(found)]
-    table = ["| killed with -9, one at a time | trials | median | worst |", "|---|---|---|---|", *times] if times else []
+    times = [
+        f"| {role} | {spread['trials']} | {spread['median']} s | {spread['worst']} s |"
+        for role, spread in measured(found)
+    ]
+    table = (
+        ["| killed with -9, one at a time | trials | median | worst |", "|---|---|---|---|", *times]
+        if times
+        else []
+    )
     return "\n".join(
         [
             f"**Kills.** {found['kills']} kills ({kills}), {len(found['orders'])} orders of two in a row; also {others}. Of "
@@ -72,7 +79,10 @@ def measured(found: Results) -> list[tuple[str, dict[str, float]]]:
 
 def sweep(found: Results) -> str:
     """Crashes at every call."""
-    where = "; ".join(f"{story}: " + ", ".join(f"{n} × {fault}" for fault, n in tally.items()) for story, tally in found["points"].items())
+    where = "; ".join(
+        f"{story}: " + ", ".join(f"{n} × {fault}" for fault, n in tally.items())
+        for story, tally in found["points"].items()
+    )
     saving = found["saving"]
     lines = [
         f"**Crash points.** {found['survived']} of {found['total']} survived ({where}). {saving['kills']} kills at random moments while "
@@ -80,7 +90,9 @@ def sweep(found: Results) -> str:
     ]
     if found["planted"]:
         caught = len(found["planted"]) - len(found["missed"])
-        lines.append(f"Of {len(found['planted'])} faults planted in the code {caught} were noticed: {', '.join(found['planted'])}.")
+        lines.append(
+            f"Of {len(found['planted'])} faults planted in the code {caught} were noticed: {', '.join(found['planted'])}."
+        )
     return "\n".join([*lines, source(found), ""])
 
 
@@ -102,7 +114,9 @@ def solve(found: Results) -> str:
 def soak(found: Results) -> str:
     """Growth."""
     rows = [
-        f"| {name} | " + " | ".join(f"{figures[key]['mean']} ({figures[key]['per_hour']:+})" for key in figures) + " |"
+        f"| {name} | "
+        + " | ".join(f"{figures[key]['mean']} ({figures[key]['per_hour']:+})" for key in figures)
+        + " |"
         for name, figures in found["slopes"].items()
     ]
     verdict = "nobody grows" if found["flat"] else "somebody grows"
@@ -151,18 +165,34 @@ def durability(found: Results) -> str:
 def spread(ratio: Results) -> str:
     """A ratio with its range."""
     low, high = ratio["range"]
-    return f"{ratio['median']} of that, {low} to {high}" + (", too wide for a verdict" if ratio.get("inconclusive") else "")
+    return f"{ratio['median']} of that, {low} to {high}" + (
+        ", too wide for a verdict" if ratio.get("inconclusive") else ""
+    )
 
 
 def network(found: Results) -> str:
     """Cuts, losses and resets."""
     rows = [f"| {name} | {plain(said)} |" for name, said in found["faults"].items()]
-    return "\n".join(["**Network.** Between hosts that are network namespaces:", "", "| | |", "|---|---|", *rows, "", source(found), ""])
+    return "\n".join(
+        [
+            "**Network.** Between hosts that are network namespaces:",
+            "",
+            "| | |",
+            "|---|---|",
+            *rows,
+            "",
+            source(found),
+            "",
+        ]
+    )
 
 
 def plain(said: dict[str, Any]) -> str:
     """Figures with their names, as words."""
-    return ", ".join(f"{name.replace('_', ' ')} {plain(value) if isinstance(value, dict) else value}" for name, value in said.items())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {plain(value) if isinstance(value, dict) else value}"
+        for name, value in said.items()
+    )
 
 
 def fuzz(found: Results) -> str:

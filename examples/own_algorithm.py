@@ -13,11 +13,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from common.config import require
-from common.spec import Spec
-from learner.algorithms.dqn import DQN
-from learner.algorithms.settings import DQNSettings
-from learner.replay.protocol import Batch
+from farflung.common.data.spec import Spec
+from farflung.common.process.config import require
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.replay.protocol import Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,4 +49,6 @@ class SoftDQN(DQN):
 def network(spec: Spec) -> nn.Module:
     """A small network for observations without parts: what it answers for each action is its value."""
     inputs = math.prod(spec.observation[""].shape) * spec.stack
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, spec.action.sizes[0]))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, spec.action.sizes[0])
+    )

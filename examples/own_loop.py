@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from actor.session import ActorSession
+from farflung.actor.session import ActorSession
 
 PUSHES = (-0.05, 0.0, 0.05)  # what the three actions add to the speed
 EDGE = 1.0  # beyond it the cart falls off its line
@@ -46,13 +46,19 @@ def main(address: str) -> None:
             while not (ended or session.over):
                 action = session.act(cart.look())
                 reward, fell, late = cart.push(action)
-                session.record(reward, terminated=fell, truncated=late, next_observation=cart.look())
+                session.record(
+                    reward, terminated=fell, truncated=late, next_observation=cart.look()
+                )
                 total, ended = total + reward, fell or late
             episodes += ended
             if ended and episodes % 20 == 0:
-                logging.info("episode %d: %.1f, acting on weights %s", episodes, total, session.version)
+                logging.info(
+                    "episode %d: %.1f, acting on weights %s", episodes, total, session.version
+                )
         sent = session.ledger.acknowledged
-    logging.info("the learner has enough: it took %d windows with %d steps", sent.parcels, sent.rows)
+    logging.info(
+        "the learner has enough: it took %d windows with %d steps", sent.parcels, sent.rows
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ class CartOnLine(gymnasium.Env[np.ndarray, int]):
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = spaces.Discrete(len(PUSHES))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         """Another cart."""
         super().reset(seed=seed)
         self._cart = Cart(self.np_random)

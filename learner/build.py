@@ -9,20 +9,23 @@ from typing import cast
 
 import torch
 
-from actor.explore import require_head
-from common import plugins, seeds
-from common.errors import ConfigurationError, FarflungError, Refused
-from common.spec import Graph, Spec
-from learner import checkpoint, graph, manifest, talk
-from learner.algorithms.protocol import Algorithm
-from learner.config import LearnerConfig
-from learner.gate import Gate
-from learner.herald import Herald
-from learner.pacing import Pacing
-from learner.resume import Past
-from learner.run import Run
-from learner.talk import Talk
-from learner.training import Training
+from farflung.actor.acting.explore import require_head
+from farflung.common.data import seeds
+from farflung.common.data.spec import Graph, Spec
+from farflung.common.process import plugins
+from farflung.common.process.errors import ConfigurationError, FarflungError, Refused
+from farflung.learner import talk
+from farflung.learner.algorithms.protocol import Algorithm
+from farflung.learner.config import LearnerConfig
+from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.training import Training
+from farflung.learner.endpoint.publisher import Publisher
+from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.graph import acting_graph
+from farflung.learner.storage import checkpoint, manifest
+from farflung.learner.storage.recover import Recovered
+from farflung.learner.storage.run_folder import Run
+from farflung.learner.talk import Talk
 
 log = logging.getLogger(__name__)
 
@@ -37,19 +40,27 @@ class Learner:
     talk: Talk
 
     @property
-    def gate(self) -> Gate:
+    def receiver(self) -> Receiver:
         """What comes in."""
-        return self.talk.gate
+        return self.talk.receiver
 
     @property
-    def herald(self) -> Herald:
+    def publisher(self) -> Publisher:
         """What goes out."""
-        return self.talk.herald
+        return self.talk.publisher
 
 
-def learner(config: LearnerConfig, run: Run, device: torch.device, past: Past | None = None, known: Talk | None = None) -> Learner:
+def learner(
+    config: LearnerConfig,
+    run: Run,
+    device: torch.device,
+    past: Recovered | None = None,
+    known: Talk | None = None,
+) -> Learner:
     """Everything but sockets and threads; after a life before this one, if there was one, and in a talk that has begun already."""
-    torch.manual_seed(seeds.number(config.seed, "torch"))  # for networks that are random themselves, as by dropout
+    torch.manual_seed(
+        seeds.number(config.seed, "torch")
+    )  # for networks that are random themselves, as by dropout
     draft = talk.describe(config, run, head=_algorithm_class(config).head)
     algorithm = _algorithm(config, draft, device)
     if config.init and not manifest.kept(run.folder):
@@ -62,7 +73,9 @@ def learner(config: LearnerConfig, run: Run, device: torch.device, past: Past | 
         talk.keep(run, spec)
         known = talk.talk(spec, *((past.inbox, past.members) if past is not None else ()))
     seed = seeds.number(config.seed, "replay")
-    replay = algorithm.replay(known.spec, capacity=config.capacity, batch_size=config.batch_size, seed=seed)
+    replay = algorithm.replay(
+        known.spec, capacity=config.capacity, batch_size=config.batch_size, seed=seed
+    )
     training = Training(known.spec, algorithm, replay, pacing(config), known.epoch)
     training.last_good = partial(checkpoint.last_good, run.folder)
     return Learner(training, known)
@@ -78,12 +91,14 @@ def pacing(config: LearnerConfig) -> Pacing:
 
 def _algorithm_class(config: LearnerConfig) -> type[Algorithm]:
     if config.algorithm == "dqn":
-        from learner.algorithms.dqn import DQN
+        from farflung.learner.algorithms.dqn import DQN
 
         return cast(type[Algorithm], DQN)
     found: type[Algorithm] = plugins.find(config.algorithm)
     if getattr(found, "head", None) not in OUTPUTS:
-        raise ConfigurationError(f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(OUTPUTS)}")
+        raise ConfigurationError(
+            f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(OUTPUTS)}"
+        )
     return found
 
 
@@ -91,21 +106,31 @@ def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algo
     model = plugins.find(config.model) if config.model else None
     make: type = _algorithm_class(config)
     try:
-        made: Algorithm = make(draft, config.settings, device=device, seed=seeds.number(config.seed, "network"), model=model)
+        made: Algorithm = make(
+            draft,
+            config.settings,
+            device=device,
+            seed=seeds.number(config.seed, "network"),
+            model=model,
+        )
     except FarflungError:
         raise
     except Exception as error:  # somebody else's code
         log.exception("the algorithm cannot be made")
         whose = f"--model {config.model}" if config.model else f"--algorithm {config.algorithm}"
-        raise ConfigurationError(f"{whose} cannot be made for {config.environment}: {error!r}") from error
+        raise ConfigurationError(
+            f"{whose} cannot be made for {config.environment}: {error!r}"
+        ) from error
     return made
 
 
 def _written(algorithm: Algorithm, draft: Spec) -> Graph:
     """The acting graph, and it is proved."""
     module = algorithm.policy()
-    acting = graph.export(module, graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head])
-    graph.prove(module, acting)
+    acting = acting_graph.export(
+        module, acting_graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head]
+    )
+    acting_graph.prove(module, acting)
     return acting
 
 
@@ -113,8 +138,10 @@ def _require_the_same(algorithm: Algorithm, spec: Spec) -> None:
     """Show that the graph in the run's folder is that of this policy still: actors have it."""
     try:
         if algorithm.head != spec.head:
-            raise ConfigurationError(f"The policy answers with {algorithm.head}, and the acting graph with {spec.head}.")
-        graph.prove(algorithm.policy(), spec.graph)
+            raise ConfigurationError(
+                f"The policy answers with {algorithm.head}, and the acting graph with {spec.head}."
+            )
+        acting_graph.prove(algorithm.policy(), spec.graph)
     except ConfigurationError as error:
         raise ConfigurationError(
             f"{error} This run began with another network: --resume goes on with that one, --init starts another run from its weights"
@@ -134,4 +161,6 @@ def _start_from(folder: str, algorithm: Algorithm) -> None:
         algorithm.restore(checkpoint.load(Path(folder)).tensors)
     except (RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())  # torch takes a line for each tensor
-        raise ConfigurationError(f"--init {folder}: its weights do not fit this algorithm, network and environment ({reason})") from error
+        raise ConfigurationError(
+            f"--init {folder}: its weights do not fit this algorithm, network and environment ({reason})"
+        ) from error

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from common.address import Address
-from common.config import PREFIX
+from farflung.common.net.address import Address
+from farflung.common.process.config import PREFIX
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0  # also: who lived this long begins again with the first delay
@@ -68,7 +68,10 @@ class Children:
         for child in living:
             _close_input(child)
         deadline = time.monotonic() + timeout_s
-        for moment, number in ((deadline - timeout_s / 2, signal.SIGTERM), (deadline, signal.SIGKILL)):
+        for moment, number in (
+            (deadline - timeout_s / 2, signal.SIGTERM),
+            (deadline, signal.SIGKILL),
+        ):
             stubborn = [child for child in living if not _ended(child, moment)]
             for child in stubborn:
                 _signal_group(child, number)
@@ -81,7 +84,12 @@ class Children:
     def __enter__(self) -> "Children":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop(timeout_s=5.0)
 
     def _spawn(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -98,9 +106,13 @@ class Children:
     def _replace(self, child: Child, now: float) -> list[str]:
         try:
             child.process = self._spawn(child.name, child.command)
-        except OSError as error:  # no memory, no processes left: the learner goes on without it for a while
+        except (
+            OSError
+        ) as error:  # no memory, no processes left: the learner goes on without it for a while
             _wait_longer(child, now)
-            return [f"{child.name} cannot be started: {error}; the next attempt is in {child.delay_s:g} s"]
+            return [
+                f"{child.name} cannot be started: {error}; the next attempt is in {child.delay_s:g} s"
+            ]
         child.started_at, child.due_at = now, None
         child.starts += 1
         return []
@@ -113,7 +125,11 @@ class Children:
         if now - child.started_at >= LONGEST_DELAY_S:
             child.delay_s = 0.0
         _wait_longer(child, now)
-        ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        ending = (
+            f"was ended by {signal.Signals(-code).name}"
+            if code < 0
+            else f"ended with exit code {code}"
+        )
         return f"{child.name} {ending}; another starts in {child.delay_s:g} s (its last line: {last_line(self._log(child.name))})"
 
     def _log(self, name: str) -> Path:
@@ -121,12 +137,35 @@ class Children:
 
 
 def actor_command(
-    address: Address, name: str, *, environments: int, policy: str, imports: Sequence[str] = (), evaluate: bool = False, keys: str = ""
+    address: Address,
+    name: str,
+    *,
+    environments: int,
+    policy: str,
+    imports: Sequence[str] = (),
+    evaluate: bool = False,
+    keys: str = "",
 ) -> tuple[str, ...]:
     """The command line of a local actor."""
     # -P: no folder of the user's may hide our packages; --import looks in the current folder by itself.
-    command = [sys.executable, "-P", "-m", "actor.main", str(address), "--feed-port", str(address.feed_port)]
-    command += ["--name", name, "--envs", str(environments), "--policy", policy, "--until-stdin-closes"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "farflung.actor.main",
+        str(address),
+        "--feed-port",
+        str(address.feed_port),
+    ]
+    command += [
+        "--name",
+        name,
+        "--envs",
+        str(environments),
+        "--policy",
+        policy,
+        "--until-stdin-closes",
+    ]
     for package in imports:
         command += ["--import", package]
     command += ["--keys", keys] if keys else []

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from common import plugins
-from common.address import Address, listening
-from common.config import Loaded, peek, require, suggestion
-from common.config import load as load_any
-from common.errors import ConfigurationError, UsageError
-from common.names import NAME, RULE
-from learner.algorithms.settings import DQNSettings
-from learner.until import Condition, parse
+from farflung.common.data.names import NAME, RULE
+from farflung.common.net.address import Address, listening
+from farflung.common.process import plugins
+from farflung.common.process.config import Loaded, peek, require, suggestion
+from farflung.common.process.config import load as load_any
+from farflung.common.process.errors import ConfigurationError, UsageError
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.until import Condition, parse
 
 WORLD = Parameter(group=Group("World", sort_key=1))
 RUN = Parameter(group=Group("Run", sort_key=2))
@@ -37,7 +37,9 @@ class LearnerConfig:
 
     environment: Annotated[str, WORLD, Parameter(name="--env")] = "CartPole-v1"
     """Registered id of the environment."""
-    environment_arguments: Annotated[tuple[str, ...], WORLD, Parameter(name="--env-args", show_default=False)] = ()
+    environment_arguments: Annotated[
+        tuple[str, ...], WORLD, Parameter(name="--env-args", show_default=False)
+    ] = ()
     """An argument of the environment, as KEY=VALUE or a JSON object; repeatable."""
     wrapper: Annotated[tuple[str, ...], WORLD, Parameter(show_default=False)] = ()
     """A registered wrapper, innermost first, as NAME or NAME:KEY=VALUE,KEY=VALUE; repeatable."""
@@ -130,7 +132,9 @@ class LearnerConfig:
     """Built in: dqn. Your own: package.module:Class."""
     model: Annotated[str, Parameter(group=ALGORITHM, show_default=False)] = ""
     """A function package.module:function that makes the network, instead of the built-in one."""
-    settings: Annotated[Any, Parameter(name="dqn", group=ALGORITHM, consume_multiple=True)] = field(default_factory=DQNSettings)
+    settings: Annotated[Any, Parameter(name="dqn", group=ALGORITHM, consume_multiple=True)] = field(
+        default_factory=DQNSettings
+    )
     """The section of the algorithm."""
 
     def __post_init__(self) -> None:
@@ -171,7 +175,9 @@ def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
         )
     found = plugins.find(chosen)
     if not hasattr(found, "Settings") or not hasattr(found, "name"):
-        raise ConfigurationError(f"{chosen} is not an algorithm: it needs a name and a dataclass Settings")
+        raise ConfigurationError(
+            f"{chosen} is not an algorithm: it needs a name and a dataclass Settings"
+        )
     return _with_section(found.name, found.Settings)
 
 
@@ -181,19 +187,32 @@ def load(argv: Sequence[str]) -> Loaded[LearnerConfig]:
 
 
 def _with_section(name: str, settings: type[Any]) -> type[LearnerConfig]:
-    annotation: object = Annotated[settings, Parameter(name=name, group=ALGORITHM, consume_multiple=True)]
+    annotation: object = Annotated[
+        settings, Parameter(name=name, group=ALGORITHM, consume_multiple=True)
+    ]
     return make_dataclass(
         "LearnerConfig",
         [("settings", annotation, field(default_factory=settings))],
         bases=(LearnerConfig,),
-        namespace={"__module__": __name__},  # cyclopts takes a class of the standard library (`types`, otherwise) for one value
+        namespace={
+            "__module__": __name__
+        },  # cyclopts takes a class of the standard library (`types`, otherwise) for one value
         frozen=True,
         kw_only=True,
     )
 
 
 def _check_numbers(config: LearnerConfig) -> None:
-    least = {"stack": 1, "envs": 1, "horizon": 1, "capacity": 1, "batch-size": 1, "publish-every": 1, "threads": 1, "evaluate-episodes": 1}
+    least = {
+        "stack": 1,
+        "envs": 1,
+        "horizon": 1,
+        "capacity": 1,
+        "batch-size": 1,
+        "publish-every": 1,
+        "threads": 1,
+        "evaluate-episodes": 1,
+    }
     least |= {
         "steps": 0,
         "exploration-steps": 0,
@@ -212,7 +231,9 @@ def _check_numbers(config: LearnerConfig) -> None:
         "exploration goes from --exploration-start, at most 1, down to --exploration-end",
     )
     require(config.replay_ratio > 0, "--replay-ratio must be above 0")
-    require(config.tolerance is None or 0 < config.tolerance < math.inf, "--tolerance must be above 0")
+    require(
+        config.tolerance is None or 0 < config.tolerance < math.inf, "--tolerance must be above 0"
+    )
 
 
 def _check_names(config: LearnerConfig) -> None:
@@ -223,16 +244,23 @@ def _check_names(config: LearnerConfig) -> None:
         re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", config.device) is not None,
         f"--device {config.device!r}: write auto, cpu, cuda, cuda:N or mps",
     )
-    require(not config.model or ":" in config.model, f"--model {config.model!r}: write package.module:function")
+    require(
+        not config.model or ":" in config.model,
+        f"--model {config.model!r}: write package.module:function",
+    )
 
 
 def _check_combinations(config: LearnerConfig) -> None:
     """Refuse what is understood but cannot work together, as early as the command line."""
     n_step = getattr(config.settings, "n_step", 1)  # a user's algorithm may know none
     require(
-        config.horizon >= n_step, f"--horizon {config.horizon} is shorter than the {n_step} steps of a return: raise it or lower n-step"
+        config.horizon >= n_step,
+        f"--horizon {config.horizon} is shorter than the {n_step} steps of a return: raise it or lower n-step",
     )
-    require(config.batch_size <= config.capacity, f"--batch-size {config.batch_size} is more than the --capacity of {config.capacity}")
+    require(
+        config.batch_size <= config.capacity,
+        f"--batch-size {config.batch_size} is more than the --capacity of {config.capacity}",
+    )
     require(
         config.warmup <= config.capacity,
         f"--warmup {config.warmup} is more than the --capacity of {config.capacity}: training would never begin",
@@ -245,7 +273,10 @@ def _check_combinations(config: LearnerConfig) -> None:
         not (config.resume and config.mode == "sequential"),
         "--resume goes on from a journal, and --mode sequential writes none: begun anew with the same seed it repeats to the bit",
     )
-    require(not (config.resume and config.durability == "none"), "--resume goes on from a journal, and --durability none writes none")
+    require(
+        not (config.resume and config.durability == "none"),
+        "--resume goes on from a journal, and --durability none writes none",
+    )
     evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
     require(evaluates, "--until names the evaluation, but there is none: add --evaluate-every")
     _ = config.arguments, config.wrappers, config.address

@@ -2,7 +2,7 @@
 
 import torch
 
-from common.errors import ConfigurationError
+from farflung.common.process.errors import ConfigurationError
 
 
 def choose(wanted: str) -> tuple[torch.device, str]:
@@ -13,9 +13,15 @@ def choose(wanted: str) -> tuple[torch.device, str]:
         return torch.device("cpu"), "auto: no CUDA device is usable"
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigurationError(f"--device {wanted}: this torch ({torch.__version__}) sees no CUDA device; --device cpu works everywhere")
+        raise ConfigurationError(
+            f"--device {wanted}: this torch ({torch.__version__}) sees no CUDA device; --device cpu works everywhere"
+        )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigurationError(f"--device {wanted}: there are {torch.cuda.device_count()} CUDA devices, counted from 0")
+        raise ConfigurationError(
+            f"--device {wanted}: there are {torch.cuda.device_count()} CUDA devices, counted from 0"
+        )
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigurationError("--device mps: this machine has none; --device cpu works everywhere")
+        raise ConfigurationError(
+            "--device mps: this machine has none; --device cpu works everywhere"
+        )
     return device, "as asked"

@@ -4,12 +4,16 @@ import math
 import os
 from pathlib import Path
 
-from learner.config import LearnerConfig
+from farflung.learner.config import LearnerConfig
 
 
-def usable_processors(cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+def usable_processors(
+    cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> int:
     """What affinity and the quotas of containers leave; at least one."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return max(1, math.ceil(min(allowed, _quota(cgroup, own))))
 
 
@@ -20,16 +24,25 @@ def actors_for(processors: int) -> int:
 
 def _quota(cgroup: Path, own: Path) -> float:
     """The tightest quota on the way from the root to our own group, in processors."""
-    group = next((line.removeprefix("0::/") for line in _read(own).splitlines() if line.startswith("0::/")), "")
+    group = next(
+        (line.removeprefix("0::/") for line in _read(own).splitlines() if line.startswith("0::/")),
+        "",
+    )
     folders = [cgroup, *(cgroup / parent for parent in (Path(group), *Path(group).parents))]
     new = [_share(*_read(folder / "cpu.max").split()) for folder in folders]
-    old = _share(_read(cgroup / "cpu" / "cpu.cfs_quota_us"), _read(cgroup / "cpu" / "cpu.cfs_period_us"))
+    old = _share(
+        _read(cgroup / "cpu" / "cpu.cfs_quota_us"), _read(cgroup / "cpu" / "cpu.cfs_period_us")
+    )
     return min([old, *new])
 
 
 def _share(quota: str = "max", period: str = "") -> float:
     quota, period = quota.strip(), period.strip()
-    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() and int(period) else math.inf
+    return (
+        int(quota) / int(period)
+        if quota.isdecimal() and period.isdecimal() and int(period)
+        else math.inf
+    )
 
 
 def _read(path: Path) -> str:

@@ -5,18 +5,20 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from common import descriptors, sockets
-from common import log as logs
-from common.config import Loaded, resolved_toml
-from common.errors import ConfigurationError
-from common.lifecycle import interruptible
-from common.plugins import import_packages
-from learner import manifest, talk
-from learner.config import LearnerConfig
-from learner.doors import Doors
-from learner.processors import local_actors
-from learner.resume import Past, recover
-from learner.run import Run, new_run, open_run, unfinished_run
+from farflung.common.net import sockets
+from farflung.common.process import descriptors
+from farflung.common.process import log as logs
+from farflung.common.process.config import Loaded, resolved_toml
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.lifecycle import interruptible
+from farflung.common.process.plugins import import_packages
+from farflung.learner import talk
+from farflung.learner.config import LearnerConfig
+from farflung.learner.doors import Doors
+from farflung.learner.processors import local_actors
+from farflung.learner.storage import manifest
+from farflung.learner.storage.recover import Recovered, recover
+from farflung.learner.storage.run_folder import Run, new_run, open_run, unfinished_run
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,9 @@ def start(loaded: Loaded[LearnerConfig]) -> int:
             doors = early(config, run, past)
             if doors is not None:
                 stack.enter_context(doors)
-            from learner.train import train  # torch and all that rests on it: more than a second
+            from farflung.learner.train import (
+                train,  # torch and all that rests on it: more than a second
+            )
 
         return train(run, config, started_at, logger.who, past, doors)
 
@@ -51,7 +55,9 @@ def require_descriptors(config: LearnerConfig) -> None:
     """Room for its own actors, each with a pipe, for those that dial in, and for what it has open itself."""
     own = local_actors(config) + bool(config.evaluate_every)
     needed = descriptors.OWN + own + descriptors.LINE * (own + descriptors.ACTORS)
-    descriptors.require(needed, f"a learner with {own} actors here and {descriptors.ACTORS} elsewhere")
+    descriptors.require(
+        needed, f"a learner with {own} actors here and {descriptors.ACTORS} elsewhere"
+    )
 
 
 def require_weights(folder: Path) -> None:
@@ -65,15 +71,21 @@ def choose_run(config: LearnerConfig, settings: str) -> Run:
     """The run to go on with, else a new one."""
     if config.resume and config.resume != "auto":
         return open_run(Path(config.resume))
-    unfinished = unfinished_run(config.run_dir, config.name, config.environment) if config.resume else None
-    return unfinished or new_run(config.run_dir, config.name, config.environment, settings, again=bool(config.resume))
+    unfinished = (
+        unfinished_run(config.run_dir, config.name, config.environment) if config.resume else None
+    )
+    return unfinished or new_run(
+        config.run_dir, config.name, config.environment, settings, again=bool(config.resume)
+    )
 
 
-def early(config: LearnerConfig, run: Run, past: Past | None) -> Doors | None:
+def early(config: LearnerConfig, run: Run, past: Recovered | None) -> Doors | None:
     """The doors of a run whose acting graph is in its folder: actors find their learner again while it is still restoring."""
     spec = talk.kept(config, run) if past is not None else None
     if past is None or spec is None:
         return None
     doors = Doors(config, run, talk.talk(spec, past.inbox, past.members), past)
-    log.info("run %s goes on: epoch %d, %d steps; restoring", run.identity, doors.talk.epoch, past.rows)
+    log.info(
+        "run %s goes on: epoch %d, %d steps; restoring", run.identity, doors.talk.epoch, past.rows
+    )
     return doors

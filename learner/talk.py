@@ -6,24 +6,30 @@ import secrets
 import time
 from dataclasses import dataclass
 
-from actor import environment
-from common import wire
-from common.delivery import Inbox
-from common.errors import Refused
-from common.membership import Roster, RosterState, Snapshots
-from common.messages import Announcement
-from common.spec import Evaluation, Exploration, Graph, Spec, World, column_name
-from learner.config import LearnerConfig
-from learner.gate import Gate
-from learner.herald import Herald
-from learner.run import Run
+from farflung.actor.worlds import gymnasium
+from farflung.common.data.spec import Evaluation, Exploration, Graph, Spec, World, column_name
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import Announcement
+from farflung.common.protocol.roster import Roster, RosterState
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner.config import LearnerConfig
+from farflung.learner.endpoint.publisher import Publisher
+from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.storage.run_folder import Run
 
 log = logging.getLogger(__name__)
 
 FIRST_EPOCH = 1
-STARTS = 1 << 20  # of each index in one life of the learner: places that were given out after the last checkpoint are not used again
+STARTS = (
+    1 << 20
+)  # of each index in one life of the learner: places that were given out after the last checkpoint are not used again
 UNWRITTEN = Graph(b"", (), (), ())
-GRAPH, SPEC = ("policy", "graph.onnx"), ("policy", "spec")  # the second is an announcement as on the wire, with the graph in it
+GRAPH, SPEC = (
+    ("policy", "graph.onnx"),
+    ("policy", "spec"),
+)  # the second is an announcement as on the wire, with the graph in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +37,40 @@ class Talk:
     """One spec, and both sides of the talk about it."""
 
     spec: Spec
-    gate: Gate
-    herald: Herald
+    receiver: Receiver
+    publisher: Publisher
 
     @property
     def epoch(self) -> int:
         """Of this life of the learner."""
-        return self.gate.inbox.epoch
+        return self.receiver.inbox.epoch
 
 
 def talk(spec: Spec, inbox: Inbox | None = None, members: RosterState | None = None) -> Talk:
     """A talk about this spec; with the inbox and the members of a life before this one, if there was one."""
     inbox = inbox or Inbox(FIRST_EPOCH)
     first_start = (inbox.epoch - FIRST_EPOCH) * STARTS
-    roster = Roster(first_start) if members is None else Roster.restore(members, time.monotonic(), first_start)
+    roster = (
+        Roster(first_start)
+        if members is None
+        else Roster.restore(members, time.monotonic(), first_start)
+    )
     snapshots = Snapshots()
-    gate = Gate(spec, inbox, roster, snapshots)
-    return Talk(spec, gate, Herald(spec, secrets.randbits(63), inbox.epoch, gate, snapshots))
+    receiver = Receiver(spec, inbox, roster, snapshots)
+    return Talk(
+        spec, receiver, Publisher(spec, secrets.randbits(63), inbox.epoch, receiver, snapshots)
+    )
 
 
 def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
     """What actors will be told, but for the graph."""
     world = World(config.environment, config.arguments, config.wrappers, config.seed)
-    described = environment.describe(world)
-    images = [key for key, leaf in described.observation.items() if leaf.dtype == "uint8" and len(leaf.shape) >= 2]
+    described = gymnasium.describe(world)
+    images = [
+        key
+        for key, leaf in described.observation.items()
+        if leaf.dtype == "uint8" and len(leaf.shape) >= 2
+    ]
     return Spec(
         run=run.identity,
         policy=config.policy,
@@ -66,7 +82,12 @@ def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
         horizon=config.horizon,
         stack=config.stack,
         graph=UNWRITTEN,
-        exploration=Exploration(config.exploration_start, config.exploration_end, config.exploration_steps, config.exploration_ladder),
+        exploration=Exploration(
+            config.exploration_start,
+            config.exploration_end,
+            config.exploration_steps,
+            config.exploration_ladder,
+        ),
         evaluation=Evaluation(config.evaluate_every, config.evaluate_episodes),
         compression={column_name(key): "lz4" for key in images if config.compress},
     )
@@ -85,7 +106,9 @@ def kept(config: LearnerConfig, run: Run) -> Spec | None:
     except FileNotFoundError:
         return None
     except (OSError, Refused) as error:
-        log.warning("the acting graph in %s cannot be read and is written anew: %s", run.folder, error)
+        log.warning(
+            "the acting graph in %s cannot be read and is written anew: %s", run.folder, error
+        )
         return None
     if not isinstance(message, Announcement):
         return None

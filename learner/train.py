@@ -5,49 +5,66 @@ import sys
 
 import torch
 
-from common.lifecycle import Stop, interruptible, signals
-from common.log import Who
-from common.messages import State
-from learner import asynchronous, build, device, memory, sequential
-from learner.build import Learner
-from learner.children import Children
-from learner.company import line_to_paste, players, start_local_actors
-from learner.config import LearnerConfig
-from learner.doors import Doors
-from learner.journal.archive import Archive
-from learner.metrics import metrics
-from learner.outlet import Outlet
-from learner.overview import Overview
-from learner.resume import Past, restore
-from learner.run import Run
-from learner.screen import screen
-from learner.session import Session
-from learner.status import to_document
-from learner.training import Training
+from farflung.common.process.lifecycle import Stop, interruptible, signals
+from farflung.common.process.log import Who
+from farflung.common.protocol.messages import State
+from farflung.learner import build, device, out_of_memory
+from farflung.learner.build import Learner
+from farflung.learner.children import Children
+from farflung.learner.config import LearnerConfig
+from farflung.learner.core.training import Training
+from farflung.learner.doors import Doors
+from farflung.learner.local_actors import line_to_paste, players, start_local_actors
+from farflung.learner.observe.metrics import metrics
+from farflung.learner.observe.screen import screen
+from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.observe.status import to_document
+from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.schedule import asynchronous, sequential
+from farflung.learner.storage.recover import Recovered, restore
+from farflung.learner.storage.retention import Retention
+from farflung.learner.storage.run_folder import Run
+from farflung.learner.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 5.0  # for local actors to end
 
 
-def train(run: Run, config: LearnerConfig, started_at: float, who: Who, past: Past | None = None, doors: Doors | None = None) -> int:
+def train(
+    run: Run,
+    config: LearnerConfig,
+    started_at: float,
+    who: Who,
+    past: Recovered | None = None,
+    doors: Doors | None = None,
+) -> int:
     """Train in the folder of this run, which is locked, until the goal is reached or somebody says stop; gives the exit code."""
     torch.set_num_threads(config.threads)
-    with memory.named(config):
+    with out_of_memory.named(config):
         return train_in(run, config, started_at, who, past, doors)
 
 
-def train_in(run: Run, config: LearnerConfig, started_at: float, who: Who, past: Past | None, doors: Doors | None) -> int:
+def train_in(
+    run: Run,
+    config: LearnerConfig,
+    started_at: float,
+    who: Who,
+    past: Recovered | None,
+    doors: Doors | None,
+) -> int:
     """Train, and say what became of it."""
     with run.attempt():
         where, reason = device.choose(config.device)
         log.info("run %s in %s, training on %s (%s)", run.identity, run.folder, where, reason)
         learner = build.learner(config, run, where, past, doors.talk if doors is not None else None)
-    log.info("memory: %s", memory.formula(learner.training.replay))
+    log.info("memory: %s", out_of_memory.formula(learner.training.replay))
     stop = Stop()
-    overview = Overview(config, run, learner.training, str(where))
+    overview = StatusBuilder(config, run, learner.training, str(where))
     with signals(stop), Children(run.folder / "logs") as children:
-        session = Session(config, run, learner.training, overview, children, stop, who, started_at)
+        session = Supervisor(
+            config, run, learner.training, overview, children, stop, who, started_at
+        )
         try:
             if config.mode == "sequential":
                 in_turns(config, run, learner, session, stop)
@@ -67,46 +84,68 @@ def train_in(run: Run, config: LearnerConfig, started_at: float, who: Who, past:
 
 
 def side_by_side(
-    config: LearnerConfig, run: Run, training: Training, session: Session, overview: Overview, children: Children, doors: Doors
+    config: LearnerConfig,
+    run: Run,
+    training: Training,
+    session: Supervisor,
+    overview: StatusBuilder,
+    children: Children,
+    doors: Doors,
 ) -> None:
     """The async mode: a network thread, actors in their own processes, training here."""
-    link, inlet, herald = doors.link, doors.inlet, doors.talk.herald
+    link, queue, publisher = doors.link, doors.queue, doors.talk.publisher
     overview.join = line_to_paste(config, link.address)
     log.info("listening: %s (feed on port %d)", overview.join, link.address.feed_port)
-    telemetry = Outlet("telemetry", lambda status: link.tell(to_document(status)), 1.0)
+    telemetry = StatusSink("telemetry", lambda status: link.tell(to_document(status)), 1.0)
     session.outlets += [screen(config.ui, sys.stdout), metrics(run.folder), telemetry]
     if doors.journal is not None:
-        session.saver.archive = Archive(run.folder, doors.journal, inlet.coverage, keep=config.keep_journal)
+        session.saver.archive = Retention(
+            run.folder, doors.journal, queue.coverage, keep=config.keep_journal
+        )
     try:
         if doors.past is not None:
             with interruptible():  # it may take long, and half a replay is not worth a checkpoint
-                log.info("resumed: %s", restore(run.folder, training, inlet.coverage, doors.past))
-            herald.state = State.RUN
+                log.info("resumed: %s", restore(run.folder, training, queue.coverage, doors.past))
+            publisher.state = State.RUN
         start_local_actors(config, link.address, children)
-        asynchronous.train(training, session, link, inlet, config.publish_every)
+        asynchronous.train(training, session, link, queue, config.publish_every)
         link.tell(to_document(session.status(session.last_state)))
         link.close(session.last_state)
         session.view = link.view
-        asynchronous.settle(training, inlet)
+        asynchronous.settle(training, queue)
         session.save()  # before the actors end, which may take longer than a supervisor waits
     finally:
         doors.close()
         children.stop(GRACE_S)
 
 
-def in_turns(config: LearnerConfig, run: Run, learner: Learner, session: Session, stop: Stop) -> None:
+def in_turns(
+    config: LearnerConfig, run: Run, learner: Learner, session: Supervisor, stop: Stop
+) -> None:
     """The sequential mode: everything here, one after the other."""
     session.outlets += [screen(config.ui, sys.stdout), metrics(run.folder)]
-    sequential.train(learner.training, session, learner.gate, learner.herald, players(config, learner, stop))
+    sequential.train(
+        learner.training,
+        session,
+        learner.receiver,
+        learner.publisher,
+        players(config, learner, stop),
+    )
     session.save()
 
 
-def last_words(run: Run, training: Training, session: Session) -> str:
+def last_words(run: Run, training: Training, session: Supervisor) -> str:
     """What happened, and what to do next."""
-    facts = f"{training.steps} steps, {training.updates} updates, {training.progress.episodes} episodes"
+    facts = (
+        f"{training.steps} steps, {training.updates} updates, {training.progress.episodes} episodes"
+    )
     if training.progress.evaluation:
         facts += f", evaluation {training.progress.evaluation.mean:.1f}"
-    resume = f"\n  learner --resume {run.folder}   this run, where it was" if session.saver.archive is not None else ""
+    resume = (
+        f"\n  learner --resume {run.folder}   this run, where it was"
+        if session.saver.archive is not None
+        else ""
+    )
     return f"""\
 {session.verdict}
 {facts}

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from common.config import suggestion
-from common.errors import UsageError
+from farflung.common.process.config import suggestion
+from farflung.common.process.errors import UsageError
 
 FIGURES = {
     "evaluation": "mean return of the newest evaluation",
@@ -25,7 +25,9 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 
-COMPARISON = re.compile(r"\s*(\w+)\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*", re.IGNORECASE)
+COMPARISON = re.compile(
+    r"\s*(\w+)\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +52,40 @@ class Condition:
 
     def met(self, figures: Mapping[str, float | None]) -> bool:
         """Whether these figures end the run."""
-        return any(all(comparison.met(figures) for comparison in together) for together in self.alternatives)
+        return any(
+            all(comparison.met(figures) for comparison in together)
+            for together in self.alternatives
+        )
 
     @property
     def figures(self) -> frozenset[str]:
         """What it depends on."""
-        return frozenset(comparison.figure for together in self.alternatives for comparison in together)
+        return frozenset(
+            comparison.figure for together in self.alternatives for comparison in together
+        )
 
 
 def parse(text: str) -> Condition:
     """The condition that a person wrote; nothing written is never met."""
     if not text.strip():
         return Condition()
-    return Condition(tuple(tuple(_comparison(part) for part in re.split(r"\band\b", side)) for side in re.split(r"\bor\b", text)))
+    return Condition(
+        tuple(
+            tuple(_comparison(part) for part in re.split(r"\band\b", side))
+            for side in re.split(r"\bor\b", text)
+        )
+    )
 
 
 def _comparison(text: str) -> Comparison:
     found = COMPARISON.fullmatch(text)
     if found is None:
-        raise UsageError(f"--until: {text.strip()!r} is not a comparison such as 'evaluation >= 475' (joined by 'and' or 'or')")
+        raise UsageError(
+            f"--until: {text.strip()!r} is not a comparison such as 'evaluation >= 475' (joined by 'and' or 'or')"
+        )
     figure, sign, number = found.groups()
     if figure not in FIGURES:
-        raise UsageError(f"--until: unknown figure {figure!r} (there are {', '.join(FIGURES)}).{suggestion(figure, FIGURES)}")
+        raise UsageError(
+            f"--until: unknown figure {figure!r} (there are {', '.join(FIGURES)}).{suggestion(figure, FIGURES)}"
+        )
     return Comparison(figure, sign, float(number))

@@ -37,7 +37,9 @@ def known_graphs(stand_ins: ModuleType, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def quick(stand_ins: ModuleType, monkeypatch: pytest.MonkeyPatch, known_graphs: dict[Any, Any]) -> Iterator[ModuleType]:
+def quick(
+    stand_ins: ModuleType, monkeypatch: pytest.MonkeyPatch, known_graphs: dict[Any, Any]
+) -> Iterator[ModuleType]:
     """The stand-ins, and learners that are made in no time once a graph of their kind was written."""
     with stand_ins.written_graphs(monkeypatch, known_graphs):
         yield stand_ins

@@ -8,19 +8,30 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from common import wire
-from common.delivery import Inbox
-from common.membership import Roster, Snapshots
-from common.packing import ParcelFormat
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, Tensor, World
-from common.trajectory import Ending, Parcel, Results
-from common.weights import Version, Weights, pack
-from learner import build, graph
-from learner.algorithms.settings import DQNSettings
-from learner.config import LearnerConfig
-from learner.gate import Gate
-from learner.herald import Herald
-from learner.run import Run, new_run
+from farflung.common.data.spec import (
+    ACTIONS,
+    OBSERVATIONS,
+    REWARDS,
+    Graph,
+    Space,
+    Spec,
+    Tensor,
+    World,
+)
+from farflung.common.data.trajectory import Ending, Parcel, Results
+from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.protocol import wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner import build
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.config import LearnerConfig
+from farflung.learner.endpoint.publisher import Publisher
+from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.graph import acting_graph
+from farflung.learner.storage.run_folder import Run, new_run
 
 TENSORS = (Tensor("matrix", "float32", (2, 2)),)
 
@@ -46,23 +57,47 @@ def a_parcel(lengths=(3,), endings=(Ending.OPEN,), version=1, epoch=1, results=(
     """Trajectories whose frames count up from 0, whose actions are 0 and 1 in turn, and whose rewards are 1."""
     steps, count = sum(lengths), len(lengths)
     frames = np.arange(2 * (steps + count), dtype=np.float32).reshape(-1, 2)
-    columns = {OBSERVATIONS: frames, ACTIONS: np.arange(steps) % 2, REWARDS: np.ones(steps, np.float32)}
-    scores = Results(np.array([r for r, _ in results], np.float64), np.array([n for _, n in results], np.int32))
-    return Parcel(epoch, version, np.array(lengths, np.int32), np.array(endings, np.uint8), columns, scores)
+    columns = {
+        OBSERVATIONS: frames,
+        ACTIONS: np.arange(steps) % 2,
+        REWARDS: np.ones(steps, np.float32),
+    }
+    scores = Results(
+        np.array([r for r, _ in results], np.float64), np.array([n for _, n in results], np.int32)
+    )
+    return Parcel(
+        epoch, version, np.array(lengths, np.int32), np.array(endings, np.uint8), columns, scores
+    )
 
 
 def an_evaluation(returns, version=1, epoch=1):
     """Greedy episodes without rows, each of ten steps."""
-    empty = {OBSERVATIONS: np.zeros((0, 2), np.float32), ACTIONS: np.zeros(0, np.int64), REWARDS: np.zeros(0, np.float32)}
+    empty = {
+        OBSERVATIONS: np.zeros((0, 2), np.float32),
+        ACTIONS: np.zeros(0, np.int64),
+        REWARDS: np.zeros(0, np.float32),
+    }
     scores = Results(np.array(returns, np.float64), np.full(len(returns), 10, np.int32))
-    return Parcel(epoch, version, np.zeros(0, np.int32), np.zeros(0, np.uint8), empty, scores, evaluation=True)
+    return Parcel(
+        epoch, version, np.zeros(0, np.int32), np.zeros(0, np.uint8), empty, scores, evaluation=True
+    )
 
 
 def a_frame(spec, parcel=None, actor="box-1", incarnation=7, sequence=1, base=1, **changes):
     """The message of a parcel."""
     parcel = a_parcel() if parcel is None else parcel
-    envelope = wire.Envelope(spec.run, spec.policy, actor, incarnation, sequence, base, parcel.epoch, parcel.version, spec.schema)
-    return bytes(ParcelFormat(spec).encode(envelope._replace(**changes), parcel))
+    envelope = wire.Envelope(
+        spec.run,
+        spec.policy,
+        actor,
+        incarnation,
+        sequence,
+        base,
+        parcel.epoch,
+        parcel.version,
+        spec.schema,
+    )
+    return bytes(ParcelCodec(spec).encode(envelope._replace(**changes), parcel))
 
 
 def header_of(opened):
@@ -72,8 +107,18 @@ def header_of(opened):
 
 def some_weights(spec, number=1, epoch=1, steps=0, value=0.0):
     """A version whose tensors hold one value."""
-    arrays = {tensor.name: np.full(tensor.shape, value, tensor.dtype) for tensor in spec.graph.weights}
-    return Weights(spec.run, spec.policy, Version(epoch, number), steps, 0, spec.graph.weights, pack(spec.graph.weights, arrays))
+    arrays = {
+        tensor.name: np.full(tensor.shape, value, tensor.dtype) for tensor in spec.graph.weights
+    }
+    return Weights(
+        spec.run,
+        spec.policy,
+        Version(epoch, number),
+        steps,
+        0,
+        spec.graph.weights,
+        pack(spec.graph.weights, arrays),
+    )
 
 
 class Side:
@@ -82,8 +127,8 @@ class Side:
     def __init__(self, spec=None, epoch=1, life=5):
         self.spec = spec or a_spec()
         self.snapshots = Snapshots()
-        self.gate = Gate(self.spec, Inbox(epoch), Roster(), self.snapshots)
-        self.herald = Herald(self.spec, life, epoch, self.gate, self.snapshots)
+        self.receiver = Receiver(self.spec, Inbox(epoch), Roster(), self.snapshots)
+        self.publisher = Publisher(self.spec, life, epoch, self.receiver, self.snapshots)
 
 
 def a_config(**changes):
@@ -121,7 +166,7 @@ def somewhere(folder):
 @contextmanager
 def written_graphs(monkeypatch, known) -> Iterator[None]:
     """Writes and proves an acting graph once for each architecture: it holds no weights, so those that are alike share it."""
-    export, prove = graph.export, graph.prove
+    export, prove = acting_graph.export, acting_graph.prove
 
     def once(module, inputs, outputs):
         key = repr(module), inputs, outputs
@@ -131,6 +176,6 @@ def written_graphs(monkeypatch, known) -> Iterator[None]:
         return known[key]
 
     with monkeypatch.context() as patch:
-        patch.setattr(graph, "export", once)
-        patch.setattr(graph, "prove", lambda module, acting: None)
+        patch.setattr(acting_graph, "export", once)
+        patch.setattr(acting_graph, "prove", lambda module, acting: None)
         yield

@@ -11,11 +11,11 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from actor.config import ActorConfig
-from broker.config import BrokerConfig
-from common import config
-from learner import commands
-from learner.config import load
+from farflung.actor.config import ActorConfig
+from farflung.broker.config import BrokerConfig
+from farflung.common.process import config
+from farflung.learner.cli import commands
+from farflung.learner.config import load
 
 ROOT = Path(__file__).parents[1]
 KUBERNETES = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
@@ -74,9 +74,16 @@ def test_pods_may_do_little(pod: dict[str, Any]) -> None:
     """Not root, nothing writable but volumes, no capability, no token of the cluster, bounded memory, secrets that only they read."""
     [container] = pod["containers"]
     assert pod["automountServiceAccountToken"] is False
-    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, USER)
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (
+        True,
+        USER,
+    )
     own = container["securityContext"]
-    assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"], own["capabilities"]) == (False, True, {"drop": ["ALL"]})
+    assert (
+        own["allowPrivilegeEscalation"],
+        own["readOnlyRootFilesystem"],
+        own["capabilities"],
+    ) == (False, True, {"drop": ["ALL"]})
     assert container["resources"]["limits"]["memory"]
     assert container["readinessProbe"]
     for volume in pod["volumes"]:
@@ -98,7 +105,10 @@ def test_pods_are_told_what_they_understand(pod: dict[str, Any]) -> None:
 
 def test_selectors_find_their_pods() -> None:
     """Each service and policy is for pods that there are."""
-    labels = [each["spec"]["template"]["metadata"]["labels"] for each in objects("StatefulSet", "Deployment")]
+    labels = [
+        each["spec"]["template"]["metadata"]["labels"]
+        for each in objects("StatefulSet", "Deployment")
+    ]
     for each in objects("Service"):
         assert each["spec"]["selector"] in labels
     for each in objects("NetworkPolicy"):
@@ -119,7 +129,12 @@ def test_services_may_do_little(name: str) -> None:
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert (service["ipc"], service["shm_size"], service["restart"], service["init"]) == ("private", "1m", "on-failure", True)
+    assert (service["ipc"], service["shm_size"], service["restart"], service["init"]) == (
+        "private",
+        "1m",
+        "on-failure",
+        True,
+    )
     assert service["mem_limit"]
     assert "ports" not in service
     assert name != "actor" or service["volumes"] == ["actor-keys:/keys:ro"]
@@ -130,7 +145,9 @@ def test_services_are_told_what_they_understand(name: str) -> None:
     """Their commands parse, and their variables exist."""
     service = compose()[name]
     check_words(service.get("entrypoint", [name])[0], service["command"])
-    known = {f"FARFLUNG_{key.upper().replace('-', '_')}" for keys in config.KEYS.values() for key in keys}
+    known = {
+        f"FARFLUNG_{key.upper().replace('-', '_')}" for keys in config.KEYS.values() for key in keys
+    }
     assert set(service.get("environment", ())) <= known
     if "healthcheck" in service:
         check_words("learner", service["healthcheck"]["test"][2:])
@@ -140,7 +157,11 @@ def test_an_image_takes_what_is_needed_and_nothing_else() -> None:
     """Extras name others of ours: actor's are the learner's too, and torch is not the actor's."""
     said = {
         extra: subprocess.run(
-            [sys.executable, "deploy/requirements.py", extra], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "deploy/requirements.py", extra],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for extra in ("actor", "learner")
     }

@@ -13,16 +13,18 @@ import numpy as np
 import pytest
 from cyclopts import Parameter
 
-from actor import explore, graph, record
-from actor.config import ActorConfig
-from common import config, wire
-from common.exits import Exit
-from common.names import NAME
-from common.spec import Exploration, Graph, Space, Spec, World
-from common.weights import ALIGNMENT
-from learner import tracing
-from learner.algorithms.settings import DQNSettings
-from learner.config import LearnerConfig, load
+from farflung.actor import recording
+from farflung.actor.acting import explore, graph_check
+from farflung.actor.config import ActorConfig
+from farflung.common.data.names import NAME
+from farflung.common.data.spec import Exploration, Graph, Space, Spec, World
+from farflung.common.data.weights import ALIGNMENT
+from farflung.common.process import config
+from farflung.common.process.exits import Exit
+from farflung.common.protocol import wire
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.config import LearnerConfig, load
+from farflung.learner.graph import tracing
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -46,7 +48,11 @@ def flags(cls):
     """Every flag of a configuration."""
     found = set()
     for name, hint in get_type_hints(cls, include_extras=True).items():
-        named = [mark.name[0] for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Parameter) and mark.name]
+        named = [
+            mark.name[0]
+            for mark in getattr(hint, "__metadata__", ())
+            if isinstance(mark, Parameter) and mark.name
+        ]
         found.add(f"--{(named[0] if named else name).removeprefix('--').replace('_', '-')}")
     return found
 
@@ -55,7 +61,7 @@ def known_flags():
     found = OTHERS | flags(LearnerConfig) | flags(ActorConfig)
     found |= {f"--dqn.{field.name.replace('_', '-')}" for field in dataclasses.fields(DQNSettings)}
     if (ROOT / "broker/config.py").exists():
-        from broker.config import BrokerConfig
+        from farflung.broker.config import BrokerConfig
 
         found |= flags(BrokerConfig)
     return found
@@ -64,7 +70,11 @@ def known_flags():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(document):
     """A flag that was renamed is renamed in the documents too."""
-    text = re.sub(r"(?:pip|git|python|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*", "", document.read_text())
+    text = re.sub(
+        r"(?:pip|git|python|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*",
+        "",
+        document.read_text(),
+    )
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z.-]*[a-z])\b", text))
     assert named <= known_flags()
 
@@ -75,7 +85,9 @@ def test_every_path_and_target_that_a_document_names_exists(document):
     text = document.read_text()
     paths = set(re.findall(rf"`((?:{'|'.join(OURS)})/[\w./]+)`", text))
     links = {link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link}
-    missing = {path for path in paths if not (ROOT / path).exists()} | {link for link in links if not (document.parent / link).exists()}
+    missing = {path for path in paths if not (ROOT / path).exists()} | {
+        link for link in links if not (document.parent / link).exists()
+    }
     assert not missing
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)) <= targets
@@ -106,14 +118,27 @@ def test_every_command_line_in_a_document_parses(words):
 def test_the_protocol_page_lists_every_kind_and_reason():
     """Whoever writes an actor in another language finds every message and every refusal there."""
     page = (ROOT / "docs/protocol.md").read_text()
-    kinds = {int(number): name for number, name in re.findall(r"^\| (\d+) \| (\w+)", page, re.MULTILINE)}
+    kinds = {
+        int(number): name for number, name in re.findall(r"^\| (\d+) \| (\w+)", page, re.MULTILINE)
+    }
     reserved = {wire.Kind.GRADIENTS, wire.Kind.COMMAND}
     assert kinds == {int(kind): kind.name.lower() for kind in wire.Kind if kind not in reserved}
     sources = [
         ROOT / path
-        for path in ("common/wire.py", "common/headers.py", "common/packing.py", "common/encoding.py", "common/plain.py", "learner/gate.py")
+        for path in (
+            "common/protocol/wire.py",
+            "common/protocol/headers.py",
+            "common/protocol/parcels.py",
+            "common/protocol/compression.py",
+            "common/protocol/plain.py",
+            "learner/endpoint/receiver.py",
+        )
     ]
-    reasons = {reason for path in sources for reason in re.findall(r'Refused\(\s*"([a-z ]+)"', path.read_text())}
+    reasons = {
+        reason
+        for path in sources
+        for reason in re.findall(r'Refused\(\s*"([a-z ]+)"', path.read_text())
+    }
     assert {reason for reason in reasons if f"`{reason}`" not in page} == set()
 
 
@@ -129,7 +154,11 @@ def dataclasses_of(cls, found):
     """A message's dataclass and those that it holds."""
     found[cls.__name__] = cls
     for hint in get_type_hints(cls).values():
-        for part in (hint, *get_args(hint), *(inner for outer in get_args(hint) for inner in get_args(outer))):
+        for part in (
+            hint,
+            *get_args(hint),
+            *(inner for outer in get_args(hint) for inner in get_args(outer)),
+        ):
             if dataclasses.is_dataclass(part) and part.__name__ not in found:
                 dataclasses_of(part, found)
     return found
@@ -138,11 +167,16 @@ def dataclasses_of(cls, found):
 def test_the_protocol_page_lists_every_field():
     """A message of another actor must have all of them, and no other."""
     page = (ROOT / "docs/protocol.md").read_text().partition("### Fields")[2]
-    rows = {name: re.findall(r"`(\w+)`", cell) for name, cell in re.findall(r"^\| ([A-Z]\w+) \| (.*) \|$", page, re.MULTILINE)}
+    rows = {
+        name: re.findall(r"`(\w+)`", cell)
+        for name, cell in re.findall(r"^\| ([A-Z]\w+) \| (.*) \|$", page, re.MULTILINE)
+    }
     declared = {}
     for message in wire.KINDS.values():
         dataclasses_of(message, declared)
-    assert rows == {name: [field.name for field in dataclasses.fields(cls)] for name, cls in declared.items()}
+    assert rows == {
+        name: [field.name for field in dataclasses.fields(cls)] for name, cls in declared.items()
+    }
 
 
 def test_the_schema_of_the_protocol_page_is_the_code_s():
@@ -159,26 +193,35 @@ def test_the_schema_of_the_protocol_page_is_the_code_s():
 def test_acting_in_the_protocol_page_is_the_code_s():
     """Opset, limits, names and formulas, as the page has them."""
     page = (ROOT / "docs/protocol.md").read_text()
-    assert f"opset {tracing.OPSET}, at most {graph.MAX_MODEL_BYTES >> 20} MiB" in page
-    assert f"called `{graph.initializer('<name>')}` whose external data has location `{graph.LOCATION}`" in page
+    assert f"opset {tracing.OPSET}, at most {graph_check.MAX_MODEL_BYTES >> 20} MiB" in page
+    assert (
+        f"called `{graph_check.initializer('<name>')}` whose external data has location `{graph_check.LOCATION}`"
+        in page
+    )
     assert f"the next multiple of {ALIGNMENT}" in page
     index, seats, ladder = 1, 3, 4
     expected = [1 + 7 * ((index * seats + seat) % ladder) / (ladder - 1) for seat in range(seats)]
     assert explore.rungs(Exploration(ladder=ladder), seats, index).tolist() == expected
     assert Exploration(1.0, 0.2, 100).epsilon(50) == pytest.approx(1.0 + (0.2 - 1.0) * 0.5)
-    frames = record.Frames({"observations": np.array([[7.0]])}, 3)
+    frames = recording.Frames({"observations": np.array([[7.0]])}, 3)
     assert frames.stacks["observations"].tolist() == [[[7.0], [7.0], [7.0]]]
 
 
 def test_the_operations_page_lists_every_exit_code():
     """Whoever finds one in a supervisor's log finds its cause and its cure; a code that no longer exists is not explained."""
-    sources = [path for package in ("common", "actor", "learner", "broker") for path in sorted((ROOT / package).rglob("*.py"))]
+    sources = [
+        path
+        for package in ("common", "actor", "learner", "broker")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ]
     text = "\n".join(path.read_text() for path in sources)
     assert not re.findall(r"exit_code = [1-9]\d*", text)  # they are in one place
     declared = set(map(int, Exit)) | {128 + signal.SIGTERM}  # a second one
     said = {int(code) for code in re.findall(r"exit code (\d+)", text)}
     page = (ROOT / "docs/operations.md").read_text().partition("## Exit codes")[2]
-    rows = {int(code) for code in re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)}
+    rows = {
+        int(code) for code in re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+    }
     assert declared | said | {0} == rows - {128 + signal.SIGKILL}
 
 

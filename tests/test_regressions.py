@@ -13,30 +13,36 @@ import numpy as np
 import pytest
 import torch
 
-from actor import environment, worker
-from actor.channel import Channel
-from actor.collect import Collector
-from actor.policy import Policy
-from actor.worker import Means, Place
-from common import lifecycle, sockets, topics, wire
-from common.address import Address
-from common.delivery import Inbox
-from common.errors import EnvironmentFailure, UsageError
-from common.membership import Roster
-from common.messages import Announcement, Beacon
-from common.packing import ParcelFormat
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, World
-from common.trajectory import Ending, Parcel
-from common.weights import Version
-from learner import asynchronous, checkpoint, config, screen
-from learner.checkpoint import Checkpoint
-from learner.herald import Outlook
-from learner.inlet import Inlet
-from learner.link import Link, View, look
-from learner.overview import Overview
-from learner.pacing import Pacing
-from learner.replay.protocol import Batch
-from learner.sequential import LocalCollector, played, train
+from farflung.actor import worker
+from farflung.actor.acting.policy import Policy
+from farflung.actor.collect import Collector
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.worker import Means, Place
+from farflung.actor.worlds import gymnasium
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, World
+from farflung.common.data.trajectory import Ending, Parcel
+from farflung.common.data.weights import Version
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process import lifecycle
+from farflung.common.process.errors import EnvironmentFailure, UsageError
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import Announcement, Beacon
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.roster import Roster
+from farflung.learner import config
+from farflung.learner.core.pacing import Pacing
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.publisher import Outlook
+from farflung.learner.observe import screen
+from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.replay.protocol import Batch
+from farflung.learner.schedule import asynchronous
+from farflung.learner.schedule.sequential import LocalCollector, played, train
+from farflung.learner.storage import checkpoint
+from farflung.learner.storage.checkpoint import Checkpoint
+from farflung.learner.transport.network_thread import NetworkThread, NetworkView, look
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("common", "actor", "learner", "broker")
@@ -61,54 +67,70 @@ def imports() -> dict[str, set[str]]:
             if isinstance(node, ast.Import):
                 found[path] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                found[path] |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+                found[path] |= {
+                    str(node.module),
+                    *(f"{node.module}.{alias.name}" for alias in node.names),
+                }
     return found
 
 
 def importers(name: str) -> set[str]:
     """Which of our modules import this one, or anything in it."""
-    return {path for path, names in imports().items() if any(f"{other}.".startswith(f"{name}.") for other in names)}
+    return {
+        path
+        for path, names in imports().items()
+        if any(f"{other}.".startswith(f"{name}.") for other in names)
+    }
 
 
 @cache
 def calls() -> tuple[tuple[str, ast.Call, str], ...]:
     """Every call in our modules: path, the call, and what is called as it is written."""
-    found = ((path, node) for path, tree in sources() for node in ast.walk(tree) if isinstance(node, ast.Call))
+    found = (
+        (path, node)
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    )
     return tuple((path, node, ast.unparse(node.func)) for path, node in found)
 
 
 def callers(*names: str) -> set[str]:
     """Which of our modules call something whose last words are one of these."""
-    return {path for path, _, called in calls() if any(f".{called}".endswith(f".{name}") for name in names)}
+    return {
+        path
+        for path, _, called in calls()
+        if any(f".{called}".endswith(f".{name}") for name in names)
+    }
 
 
 # ---- a learner and channels that hand each other bytes
 
 
-def hears(side, channel, now, outlook=ROOM):
+def hears(side, client, now, outlook=ROOM):
     """What is due reaches a channel that subscribed to it."""
-    if channel.private:
-        side.herald.subscribed(channel.private)
-    for topic, frame in side.herald.due(outlook, now):
-        if any(topic.startswith(wanted) for wanted in channel.subscriptions):
-            channel.hear(topic, bytes(frame), now)
+    if client.private:
+        side.publisher.subscribed(client.private)
+    for topic, frame in side.publisher.due(outlook, now):
+        if any(topic.startswith(wanted) for wanted in client.subscriptions):
+            client.hear(topic, bytes(frame), now)
 
 
-def speaks(side, channel, now):
+def speaks(side, client, now):
     """What the channel has to say reaches the gate."""
-    while (frame := channel.next(now)) is not None:
-        channel.sent(now)
-        accepted = side.gate.receive(frame, now)
+    while (frame := client.next(now)) is not None:
+        client.sent(now)
+        accepted = side.receiver.receive(frame, now)
         if accepted is not None:
-            side.gate.settle(accepted.envelope)
+            side.receiver.settle(accepted.envelope)
 
 
 def joining(side, name="box-1", now=0.0):
     """A channel that was not there before."""
-    channel = Channel("default", name, 1)
-    channel.ask(now)
-    hears(side, channel, now)
-    return channel
+    client = PolicyClient("default", name, 1)
+    client.ask(now)
+    hears(side, client, now)
+    return client
 
 
 def cartpole_parcel(rows=8, value=None):
@@ -116,8 +138,14 @@ def cartpole_parcel(rows=8, value=None):
     frames = np.random.default_rng(0).random((rows + 1, 4), dtype=np.float32)
     if value is not None:
         frames[:] = value
-    columns = {OBSERVATIONS: frames, "actions": np.arange(rows) % 2, REWARDS: np.ones(rows, np.float32)}
-    return Parcel(1, 1, np.array([rows], np.int32), np.array([Ending.TERMINATED], np.uint8), columns)
+    columns = {
+        OBSERVATIONS: frames,
+        "actions": np.arange(rows) % 2,
+        REWARDS: np.ones(rows, np.float32),
+    }
+    return Parcel(
+        1, 1, np.array([rows], np.int32), np.array([Ending.TERMINATED], np.uint8), columns
+    )
 
 
 def no_problem(kind: str, text: str) -> None:
@@ -140,8 +168,13 @@ class Rounds:
 
 def in_turns(learner, steps, players=1):
     """A small run in one process."""
-    made = [LocalCollector(Channel("default", f"local-{index}", 1), means()) for index in range(players)]
-    train(learner.training, Rounds(learner.training, steps), learner.gate, learner.herald, made)
+    made = [
+        LocalCollector(PolicyClient("default", f"local-{index}", 1), means())
+        for index in range(players)
+    ]
+    train(
+        learner.training, Rounds(learner.training, steps), learner.receiver, learner.publisher, made
+    )
     return made
 
 
@@ -150,7 +183,7 @@ def side(stand_ins: ModuleType):
     """A learner's side without sockets, two versions old."""
     side = stand_ins.Side()
     for number in (1, 2):
-        side.herald.publish(stand_ins.some_weights(side.spec, number, steps=320, value=number))
+        side.publisher.publish(stand_ins.some_weights(side.spec, number, steps=320, value=number))
     return side
 
 
@@ -185,7 +218,15 @@ class Still:
 
 
 def seats(spec, count, *key):
-    return environment.seats(spec.world, count, key=key, on_problem=no_problem, wait=lambda seconds: None, clock=time.monotonic, spec=spec)
+    return gymnasium.seats(
+        spec.world,
+        count,
+        key=key,
+        on_problem=no_problem,
+        wait=lambda seconds: None,
+        clock=time.monotonic,
+        spec=spec,
+    )
 
 
 class Telltale(Still):
@@ -212,10 +253,29 @@ def collector(spec, count, weights, *key):
 @pytest.mark.slow
 def test_s1_1_no_lock_crosses_a_process():
     """Processes share nothing but messages: no multiprocessing, no shared or mapped memory, no file locks, no inherited descriptors."""
-    for name in ("multiprocessing", "concurrent", "torch.multiprocessing", "mmap", "posix_ipc", "sysv_ipc"):
+    for name in (
+        "multiprocessing",
+        "concurrent",
+        "torch.multiprocessing",
+        "mmap",
+        "posix_ipc",
+        "sysv_ipc",
+    ):
         assert importers(name) == set(), name
-    assert importers("fcntl") == {"learner/run.py"}  # a run's folder has one learner: nobody ever waits for that lock
-    assert callers("share_memory_", "share_memory", "fork", "forkserver", "SharedMemory", "set_start_method") == set()
+    assert importers("fcntl") == {
+        "learner/storage/run_folder.py"
+    }  # a run's folder has one learner: nobody ever waits for that lock
+    assert (
+        callers(
+            "share_memory_",
+            "share_memory",
+            "fork",
+            "forkserver",
+            "SharedMemory",
+            "set_start_method",
+        )
+        == set()
+    )
     handed = {keyword.arg for _, call, _ in calls() for keyword in call.keywords}
     assert handed.isdisjoint({"pass_fds", "preexec_fn"})
 
@@ -228,24 +288,39 @@ def test_s1_2_agents_are_never_sent_but_made_again_from_data(quick, tmp_path):
     with pytest.raises(TypeError):
         wire.encode(Announcement(alive, 1, 1))
     told = wire.read(wire.open_frame(bytes(wire.encode(Announcement(spec, 1, 1))))).spec
-    weights = wire.read_weights(wire.open_frame(bytes(wire.encode_weights(learner.training.publish()))), told.graph.weights)
+    weights = wire.read_weights(
+        wire.open_frame(bytes(wire.encode_weights(learner.training.publish()))), told.graph.weights
+    )
     policy = Policy(told.graph)
     policy.load(weights)
     seen = np.random.default_rng(0).random((5, 4), dtype=np.float32)
     with torch.no_grad():
-        np.testing.assert_allclose(policy.answer({OBSERVATIONS: seen})[0], module(torch.from_numpy(seen)).numpy(), atol=1e-5)
+        np.testing.assert_allclose(
+            policy.answer({OBSERVATIONS: seen})[0],
+            module(torch.from_numpy(seen)).numpy(),
+            atol=1e-5,
+        )
 
 
 def test_s1_3_one_replay_has_one_owner(stand_ins):
     """What two actors send at the same time arrives whole and once, in one queue; nobody but training adds to a replay."""
-    side, inlet, context = stand_ins.Side(), Inlet(), sockets.context()
-    link = Link(context, Address("127.0.0.1", 0, 0), side.gate, side.herald, inlet, 16)
+    side, queue, context = stand_ins.Side(), ParcelQueue(), sockets.context()
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
+    )
     link.start()
 
     def send(incarnation):
         with sockets.experience_sender(context, link.address) as socket:
             for sequence in range(1, 51):
-                socket.send(stand_ins.a_frame(side.spec, actor=f"box-{incarnation}", incarnation=incarnation, sequence=sequence))
+                socket.send(
+                    stand_ins.a_frame(
+                        side.spec,
+                        actor=f"box-{incarnation}",
+                        incarnation=incarnation,
+                        sequence=sequence,
+                    )
+                )
 
     threads = [threading.Thread(target=send, args=(incarnation,)) for incarnation in (1, 2)]
     try:
@@ -253,15 +328,15 @@ def test_s1_3_one_replay_has_one_owner(stand_ins):
             thread.start()
         rows = 0
         for _ in range(100):
-            inlet.wait(10.0)
-            rows += inlet.take().rows
+            queue.wait(10.0)
+            rows += queue.take().rows
     finally:
         for thread in threads:
             thread.join()
         link.close()
         context.destroy(linger=0)
-    assert (rows, inlet.first()) == (300, None)
-    assert callers("replay.add") == {"learner/training.py"}
+    assert (rows, queue.first()) == (300, None)
+    assert callers("replay.add") == {"learner/core/training.py"}
 
 
 def test_s1_4_trained_weights_reach_the_actor(quick, tmp_path):
@@ -269,37 +344,55 @@ def test_s1_4_trained_weights_reach_the_actor(quick, tmp_path):
     learner = quick.a_learner(quick.a_config(), tmp_path)
     before = {name: array.copy() for name, array in learner.training.publish().arrays.items()}
     (player,) = in_turns(learner, 40)
-    held = player.channel.weights
+    held = player.client.weights
     assert held.version == learner.training.version
     assert any((held.arrays[name] != array).any() for name, array in before.items())
     late = joining(learner, "late", now=100.0)
     assert late.weights.version == learner.training.version
     speaks(learner, late, 100.0)
-    assert learner.gate.seen["late"].version == learner.training.version.number
+    assert learner.receiver.seen["late"].version == learner.training.version.number
 
 
 def test_s1_5_one_architecture_with_borders():
     """Actors act and learners learn, in processes of their own: no module reaches across."""
-    below = {"common": ("common",), "actor": ("common", "actor"), "broker": ("common", "broker"), "learner": ("common", "actor", "learner")}
+    below = {
+        "common": ("common",),
+        "actor": ("common", "actor"),
+        "broker": ("common", "broker"),
+        "learner": ("common", "actor", "learner"),
+    }
     for path, names in imports().items():
-        ours = {name.partition(".")[0] for name in names} & set(PACKAGES)
+        ours = {name.split(".")[1] for name in names if name.startswith("farflung.")} & set(
+            PACKAGES
+        )
         assert ours <= set(below[path.partition("/")[0]]), path
     assert {path.partition("/")[0] for path in importers("torch")} == {"learner"}
-    assert importers("gymnasium") == {"actor/environment.py"}
-    assert importers("onnxruntime") == {"actor/policy.py"}
-    doors = {f"common/{name}.py" for name in ("doorkeeper", "front", "handshake", "keys", "silence", "sockets")}
-    border = doors | {"actor/link.py", "learner/link.py", "learner/self_test.py"}
+    assert importers("gymnasium") == {"actor/worlds/gymnasium.py"}
+    assert importers("onnxruntime") == {"actor/acting/policy.py"}
+    doors = {
+        f"common/net/{name}.py"
+        for name in ("authenticator", "listener", "handshake", "keys", "diagnose", "sockets")
+    }
+    border = doors | {
+        "actor/connection/sockets.py",
+        "learner/transport/network_thread.py",
+        "learner/cli/self_test.py",
+    }
     assert {path for path in importers("zmq") if not path.startswith("broker/")} <= border
 
 
 def test_s1_6_progress_has_a_single_authority(side):
     """Two actors know the steps of the whole run from the learner's beacon, and both the same."""
     channels = [joining(side, name, now=float(at)) for at, name in enumerate(("box-1", "box-2"))]
-    side.herald.hurry()
-    (said,) = [frame for topic, frame in side.herald.due(Outlook(1, 12_345, 99), 5.0) if topic == topics.beacon("default")]
-    for channel in channels:
-        channel.hear(topics.beacon("default"), bytes(said), 5.0)
-    assert [channel.steps for channel in channels] == [12_345, 12_345]
+    side.publisher.hurry()
+    (said,) = [
+        frame
+        for topic, frame in side.publisher.due(Outlook(1, 12_345, 99), 5.0)
+        if topic == topics.beacon("default")
+    ]
+    for client in channels:
+        client.hear(topics.beacon("default"), bytes(said), 5.0)
+    assert [client.steps for client in channels] == [12_345, 12_345]
 
 
 def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
@@ -312,7 +405,11 @@ def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
         learner.training.insert([cartpole_parcel()])
         learner.training.update()
 
-    left, right, alone = made("left", "left", 1), made("right", "right", 2), made("alone", "left", 1)
+    left, right, alone = (
+        made("left", "left", 1),
+        made("right", "right", 2),
+        made("alone", "left", 1),
+    )
     for _ in range(3):
         step(left)
         step(right)
@@ -320,16 +417,20 @@ def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
         step(alone)
     assert left.training.fingerprint == alone.training.fingerprint != right.training.fingerprint
     foreign = quick.a_frame(left.training.spec, cartpole_parcel(), run=right.training.spec.run)
-    assert right.gate.receive(foreign, 0.0) is None
-    assert right.gate.inbox.ledger.refused == {"policy": 1}
+    assert right.receiver.receive(foreign, 0.0) is None
+    assert right.receiver.inbox.ledger.refused == {"policy": 1}
 
 
 # ---- the lessons
 
 
 def through_bytes(spec, parcel):
-    opened = wire.open_frame(ParcelFormat(spec).encode(wire.Envelope(spec.run, spec.policy, "a", 1, 1, 1, 1, 1, spec.schema), parcel))
-    return ParcelFormat(spec).decode(opened, wire.read_envelope(opened))
+    opened = wire.open_frame(
+        ParcelCodec(spec).encode(
+            wire.Envelope(spec.run, spec.policy, "a", 1, 1, 1, 1, 1, spec.schema), parcel
+        )
+    )
+    return ParcelCodec(spec).decode(opened, wire.read_envelope(opened))
 
 
 def test_l1_terminal_and_truncated_steps_are_right(quick, tmp_path):
@@ -345,7 +446,10 @@ def test_l1_terminal_and_truncated_steps_are_right(quick, tmp_path):
     seen = dict(zip(batch.returns.tolist(), batch.discounts.tolist(), strict=True))
     assert seen == pytest.approx({0: 0.99, 1: 0.0, 2: 0.99, 3: 0.99, 4: 0.99, 5: 0.99})
     following = dict(zip(batch.returns.tolist(), batch.next_observations[""].tolist(), strict=True))
-    assert following[3] == [10, 11]  # the last frame of the second trajectory, which is no step of the third
+    assert following[3] == [
+        10,
+        11,
+    ]  # the last frame of the second trajectory, which is no step of the third
 
 
 def test_l2_every_trajectory_is_of_one_seat(stamp_spec, stand_ins):
@@ -387,7 +491,11 @@ def test_l4_no_two_random_streams_are_the_same(quick, tmp_path):
         playing, seats = worker.collector(spec, Place(index, start), means(2))
         playing.use(weights)
         actions = np.concatenate([window(playing).columns[ACTIONS] for _ in range(7)])[:100]
-        states = [tuple(state) for _ in range(2) for state in seats.reset().observations[OBSERVATIONS].tolist()]
+        states = [
+            tuple(state)
+            for _ in range(2)
+            for state in seats.reset().observations[OBSERVATIONS].tolist()
+        ]
         seats.close()
         return states, tuple(actions.tolist())
 
@@ -401,9 +509,9 @@ def test_l4_no_two_random_streams_are_the_same(quick, tmp_path):
 def test_l5_constant_observations_are_reported(quick, tmp_path, value):
     """A thousand rows that never differ are a problem on the screen, not a silent failure to learn."""
     learner = quick.a_learner(quick.a_config(), tmp_path)
-    overview = Overview(quick.a_config(), quick.somewhere(tmp_path), learner.training, "cpu")
+    overview = StatusBuilder(quick.a_config(), quick.somewhere(tmp_path), learner.training, "cpu")
     learner.training.insert([cartpole_parcel(1000, value)])
-    assert "nothing can be learned from them" in overview.status(View(), 0.0).problems[0]
+    assert "nothing can be learned from them" in overview.status(NetworkView(), 0.0).problems[0]
 
 
 def test_l6_one_spec_checked_by_its_hash(stand_ins):
@@ -413,20 +521,28 @@ def test_l6_one_spec_checked_by_its_hash(stand_ins):
     for number, change in enumerate(others.items(), 1):
         other = dataclasses.replace(side.spec, **dict([change]))
         assert other.schema != side.spec.schema
-        assert side.gate.receive(stand_ins.a_frame(side.spec, sequence=number, schema=other.schema), 0.0) is None
-    assert side.gate.inbox.ledger.refused == {"schema": 3}
+        assert (
+            side.receiver.receive(
+                stand_ins.a_frame(side.spec, sequence=number, schema=other.schema), 0.0
+            )
+            is None
+        )
+    assert side.receiver.inbox.ledger.refused == {"schema": 3}
 
 
 def test_l7_versions_are_whole_and_never_go_back(side, stand_ins, stamp_spec):
     """Damaged and older weights change nothing at an actor, and a window is played under one version from its start to its end."""
-    channel = joining(side)
-    assert channel.weights.version == Version(1, 2)
+    client = joining(side)
+    assert client.weights.version == Version(1, 2)
     damaged = wire.encode_weights(stand_ins.some_weights(side.spec, 3))
     damaged[-1] ^= 1
     older = wire.encode_weights(stand_ins.some_weights(side.spec, 1))
     for frame in (damaged, older):
-        channel.hear(topics.weights("default"), bytes(frame), 0.0)
-    assert (channel.weights.version, channel.weights.arrays["matrix"].tolist()) == (Version(1, 2), [[2, 2], [2, 2]])
+        client.hear(topics.weights("default"), bytes(frame), 0.0)
+    assert (client.weights.version, client.weights.arrays["matrix"].tolist()) == (
+        Version(1, 2),
+        [[2, 2], [2, 2]],
+    )
 
     spec = stamp_spec()
     playing = collector(spec, 1, stand_ins.some_weights(spec, 1))
@@ -454,7 +570,7 @@ def test_l8_the_replay_ratio_holds_both_ways(quick, tmp_path):
 class Briefly:
     """A session and a link that go on for a little while, and count how often training asks."""
 
-    view, outlook, rows_wanted = View(), None, 1000
+    view, outlook, rows_wanted = NetworkView(), None, 1000
 
     def __init__(self, seconds):
         self._seconds, self._until, self.rounds = seconds, 0.0, 0
@@ -475,34 +591,49 @@ def test_l9_nobody_waits_busily(quick, tmp_path):
     """There is no sleep in the packages; training that waits for experience looks some twenty times a second, and sleeps between."""
     assert callers("time.sleep", "sleep") == set()
     before = time.thread_time()
-    Inlet().wait(0.2)
+    ParcelQueue().wait(0.2)
     assert time.thread_time() - before < 0.01  # on a busy machine a loop would not get much more
     briefly = Briefly(0.15)
-    asynchronous.train(quick.a_learner(quick.a_config(), tmp_path).training, briefly, briefly, Inlet(), 1)
+    asynchronous.train(
+        quick.a_learner(quick.a_config(), tmp_path).training, briefly, briefly, ParcelQueue(), 1
+    )
     assert 1 < briefly.rounds <= 5
 
 
 def test_l10_nothing_is_dropped_silently(side, stand_ins, quick, tmp_path):
     """What an actor drops is in its report under its reason, what a learner refuses in its view and on its screen."""
-    channel = joining(side)
-    channel.outbox.offer(stand_ins.a_parcel(), 3, 100)
+    client = joining(side)
+    client.outbox.offer(stand_ins.a_parcel(), 3, 100)
     other = dataclasses.replace(side.spec, run="run-2")
     news = stand_ins.Side(other, life=6)
-    (beacon,) = [frame for topic, frame in news.herald.due(ROOM, 20.0) if topic == topics.beacon("default")]
-    channel.hear(topics.beacon("default"), bytes(beacon), 20.0)
-    assert channel.outbox.ledger.balanced
-    assert channel.outbox.ledger.figures()["dropped.run ended.rows"] == 3
-    side.gate.receive(b"odd", 0.0)
-    view = look(side.gate, 0.0)
+    (beacon,) = [
+        frame
+        for topic, frame in news.publisher.due(ROOM, 20.0)
+        if topic == topics.beacon("default")
+    ]
+    client.hear(topics.beacon("default"), bytes(beacon), 20.0)
+    assert client.outbox.ledger.balanced
+    assert client.outbox.ledger.figures()["dropped.run ended.rows"] == 3
+    side.receiver.receive(b"odd", 0.0)
+    view = look(side.receiver, 0.0)
     assert view.refused == (("truncated", 1),)
-    overview = Overview(quick.a_config(), quick.somewhere(tmp_path), quick.a_learner(quick.a_config(), tmp_path).training, "cpu")
+    overview = StatusBuilder(
+        quick.a_config(),
+        quick.somewhere(tmp_path),
+        quick.a_learner(quick.a_config(), tmp_path).training,
+        "cpu",
+    )
     assert "refused or lost 1" in screen.line(overview.status(view, 0.0))
 
 
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (EnvironmentFailure("the environment failed 5 times"), 70, "learner: the environment failed 5 times\n"),
+        (
+            EnvironmentFailure("the environment failed 5 times"),
+            70,
+            "learner: the environment failed 5 times\n",
+        ),
         (UsageError("no such flag"), 64, "learner: no such flag\n"),
         (ZeroDivisionError("a fault"), 70, "ZeroDivisionError: a fault"),
         (KeyboardInterrupt(), 130, ""),
@@ -526,7 +657,13 @@ def test_l12_evaluation_has_start_states_of_its_own(quick, tmp_path):
     starts = []
     for make in (worker.collector, worker.evaluator):
         _, playing = make(spec, Place(0, 0), means(2))
-        starts.append({tuple(state) for _ in range(5) for state in playing.reset().observations[OBSERVATIONS].tolist()})
+        starts.append(
+            {
+                tuple(state)
+                for _ in range(5)
+                for state in playing.reset().observations[OBSERVATIONS].tolist()
+            }
+        )
         playing.close()
     assert len(starts[0]) == len(starts[1]) == 10
     assert starts[0].isdisjoint(starts[1])
@@ -541,13 +678,25 @@ def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
     progress = learner.training.progress
     assert progress.episodes == len(progress.returns) > 0
     assert progress.returns == progress.lengths  # CartPole gives one for each step
-    assert sum(progress.lengths) <= sum(player.channel.outbox.ledger.collected.rows for player in players) == 240
+    assert (
+        sum(progress.lengths)
+        <= sum(player.client.outbox.ledger.collected.rows for player in players)
+        == 240
+    )
     collected = list(progress.returns)
     learner.training.insert([quick.an_evaluation([1e6])])
-    assert (list(progress.returns), progress.episodes, progress.evaluation.mean) == (collected, len(collected), 1e6)
+    assert (list(progress.returns), progress.episodes, progress.evaluation.mean) == (
+        collected,
+        len(collected),
+        1e6,
+    )
     foreign = quick.a_frame(learner.training.spec, cartpole_parcel(), policy="other", actor="box-9")
-    assert learner.gate.receive(foreign, 0.0) is None
-    (beacon,) = [wire.read(wire.open_frame(f)) for t, f in learner.herald.due(ROOM, 1e6) if t == topics.beacon("default")]
+    assert learner.receiver.receive(foreign, 0.0) is None
+    (beacon,) = [
+        wire.read(wire.open_frame(f))
+        for t, f in learner.publisher.due(ROOM, 1e6)
+        if t == topics.beacon("default")
+    ]
     assert isinstance(beacon, Beacon)
     assert beacon.policy == "default"
 
@@ -601,20 +750,34 @@ def test_nothing_that_arrives_is_executed():
     for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"):
         assert importers(name) == set(), name
     assert callers("torch.load", "loads_pickle", "np.load", "numpy.load") == set()
-    assert {path for path, _, called in calls() if called in ("eval", "exec", "compile", "__import__")} == set()
+    assert {
+        path for path, _, called in calls() if called in ("eval", "exec", "compile", "__import__")
+    } == set()
 
 
 def test_nothing_is_imported_by_a_name_from_the_network():
     """Only `plugins` imports by name, and only those modules ask it that read this machine's own flags."""
-    assert callers("import_module") == {"common/plugins.py"}
-    assert importers("common.plugins") <= {"actor/main.py", "learner/build.py", "learner/config.py", "learner/start.py"}
+    assert callers("import_module") == {"common/process/plugins.py"}
+    assert importers("farflung.common.process.plugins") <= {
+        "actor/main.py",
+        "learner/build.py",
+        "learner/config.py",
+        "learner/start.py",
+    }
 
 
 def test_headers_hold_plain_data():
     """msgpack is read in three places, and its extension types in none."""
-    assert importers("msgpack") == {"common/headers.py", "learner/checkpoint.py", "learner/journal/content.py", "learner/manifest.py"}
+    assert importers("msgpack") == {
+        "common/protocol/headers.py",
+        "learner/storage/checkpoint.py",
+        "learner/storage/journal/payloads.py",
+        "learner/storage/manifest.py",
+    }
     limits = [
-        {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords} for _, call, called in calls() if called == "msgpack.unpackb"
+        {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        for _, call, called in calls()
+        if called == "msgpack.unpackb"
     ]
     assert len(limits) == 3
     assert all(limit["max_ext_len"] == "0" for limit in limits)

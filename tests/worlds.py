@@ -20,14 +20,18 @@ class Stamp(gymnasium.Env):
     or (`own`) the life: whose it is, instead of when.
     """
 
-    def __init__(self, longest: int = 9, ending: str = "mixed", in_place: bool = False, own: bool = False) -> None:
+    def __init__(
+        self, longest: int = 9, ending: str = "mixed", in_place: bool = False, own: bool = False
+    ) -> None:
         self.observation_space = spaces.Box(0, 2**24, (3,), np.float32)
         self.action_space = spaces.Discrete(4)
         self._longest, self._ending, self._in_place, self._own = longest, ending, in_place, own
         self._array = np.zeros(3, np.float32)
         self._life, self._episode, self._step = 0, -1, 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         if self._episode < 0:
             self._life = int(self.np_random.integers(1, 2**24))
@@ -37,7 +41,9 @@ class Stamp(gymnasium.Env):
     def step(self, action: Any) -> Outcome:
         self._step += 1
         over = self._step == 1 + self._episode * 5 % self._longest
-        terminates = self._ending == "terminated" or (self._ending == "mixed" and self._episode % 2 == 0)
+        terminates = self._ending == "terminated" or (
+            self._ending == "mixed" and self._episode % 2 == 0
+        )
         reward = float(self._life if self._own else self._step - 1)
         return self._stamp(), reward, over and terminates, over and not terminates, {}
 
@@ -69,7 +75,12 @@ class Parts(Stamp):
 
     def _stamp(self) -> Any:
         dials = np.array([self._action + 1, self._step % 2])
-        return {"stamp": super()._stamp(), "room": 5 + self._step % 3, "dials": dials, "picture": np.full((2, 2), self._step, np.uint8)}
+        return {
+            "stamp": super()._stamp(),
+            "room": 5 + self._step % 3,
+            "dials": dials,
+            "picture": np.full((2, 2), self._step, np.uint8),
+        }
 
 
 class Picture(Stamp):
@@ -129,7 +140,9 @@ class Corridor(gymnasium.Env):
         self.action_space = spaces.Discrete(2)
         self._cells, self._cell = cells, 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self._cell = int(self.np_random.integers(self._cells))
         return self._seen(), {}
@@ -155,7 +168,11 @@ class Spoilt(Corridor):
         seen, reward, *ends, facts = super().step(action)
         if self._steps != 5:
             return seen, reward, *ends, facts
-        return (seen * 0 + self._odd, reward, *ends, facts) if self._spoils_seen else (seen, self._odd, *ends, facts)
+        return (
+            (seen * 0 + self._odd, reward, *ends, facts)
+            if self._spoils_seen
+            else (seen, self._odd, *ends, facts)
+        )
 
 
 class Echo(gymnasium.Env):
@@ -163,10 +180,14 @@ class Echo(gymnasium.Env):
 
     def __init__(self, wrong: Any = None) -> None:
         self.observation_space = spaces.Box(-1, 1, (2,), np.float64)
-        self.action_space = spaces.Box(np.array([-0.1, 0.0]), np.array([0.1, np.inf]), dtype=np.float64)
+        self.action_space = spaces.Box(
+            np.array([-0.1, 0.0]), np.array([0.1, np.inf]), dtype=np.float64
+        )
         self._wrong = wrong
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         return np.zeros(2) if self._wrong is None else np.array(self._wrong), {}
 
@@ -180,7 +201,9 @@ class Echo(gymnasium.Env):
 class Odd(gymnasium.Env):
     """Has whatever spaces it is given."""
 
-    def __init__(self, observation: spaces.Space | None = None, action: spaces.Space | None = None) -> None:
+    def __init__(
+        self, observation: spaces.Space | None = None, action: spaces.Space | None = None
+    ) -> None:
         self.observation_space = spaces.Discrete(2) if observation is None else observation
         self.action_space = spaces.Discrete(2) if action is None else action
 
@@ -189,12 +212,16 @@ class Homeless(gymnasium.Env):
     """Needs a package that is not there."""
 
     def __init__(self, lacks: str = "Box2D") -> None:
-        raise gymnasium.error.DependencyNotInstalled(f"{lacks} is not installed,\n run `pip install swig`")
+        raise gymnasium.error.DependencyNotInstalled(
+            f"{lacks} is not installed,\n run `pip install swig`"
+        )
 
 
 def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
     """What makes N of them at once, with new episodes in this mode."""
-    return lambda num_envs, **arguments: SyncVectorEnv([lambda: environment(**arguments)] * num_envs, autoreset_mode=mode)
+    return lambda num_envs, **arguments: SyncVectorEnv(
+        [lambda: environment(**arguments)] * num_envs, autoreset_mode=mode
+    )
 
 
 for _environment in (Stamp, Parts, Picture, Faulty, Stuck, Corridor, Spoilt, Echo, Odd, Homeless):

@@ -18,7 +18,10 @@ class Adam:
     def __init__(self, weights: Tensor, learning_rate: float) -> None:
         self._weights, self._learning_rate = weights, learning_rate
         self._step = torch.zeros((), dtype=torch.float32, device=weights.device)
-        self._mean, self._square = torch.zeros_like(weights), torch.zeros_like(weights)  # of gradients, exponentially weighted
+        self._mean, self._square = (
+            torch.zeros_like(weights),
+            torch.zeros_like(weights),
+        )  # of gradients, exponentially weighted
 
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
@@ -49,5 +52,7 @@ class Adam:
         for name, tensor in self.state().items():
             told = state[name] if state else torch.zeros_like(tensor)
             if told.shape != tensor.shape:
-                raise ValueError(f"the optimizer's {name} is {list(told.shape)}, not {list(tensor.shape)}")
+                raise ValueError(
+                    f"the optimizer's {name} is {list(told.shape)}, not {list(tensor.shape)}"
+                )
             tensor.copy_(told)

@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from common.errors import ConfigurationError
-from common.spec import Spec
-from learner.algorithms.adam import Adam
-from learner.algorithms.networks import q_network
-from learner.algorithms.protocol import Gradients, Model
-from learner.algorithms.settings import DQNSettings
-from learner.algorithms.staging import stage
-from learner.replay.protocol import Batch
-from learner.replay.uniform import UniformReplay
+from farflung.common.data.spec import Spec
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner.algorithms.adam import Adam
+from farflung.learner.algorithms.networks import q_network
+from farflung.learner.algorithms.protocol import Gradients, Model
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.algorithms.staging import stage
+from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.uniform import UniformReplay
 
 DISTANCES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
@@ -33,7 +33,15 @@ class DQN:
     head: ClassVar[Literal["q"]] = "q"
     Settings: ClassVar[type[DQNSettings]] = DQNSettings
 
-    def __init__(self, spec: Spec, settings: DQNSettings, *, device: torch.device, seed: int, model: Model | None = None) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        settings: DQNSettings,
+        *,
+        device: torch.device,
+        seed: int,
+        model: Model | None = None,
+    ) -> None:
         if spec.action.kind != "discrete":
             raise ConfigurationError(
                 f"dqn chooses one of several actions; the actions here are {spec.action.kind} {list(spec.action.shape)}: "
@@ -46,7 +54,11 @@ class DQN:
             network = model(spec) if model else build(spec, settings)
         self._network = network.to(device)
         self._target = copy.deepcopy(self._network).requires_grad_(False).train(mode=False)
-        trained = {name: parameter for name, parameter in self._network.named_parameters() if parameter.requires_grad}
+        trained = {
+            name: parameter
+            for name, parameter in self._network.named_parameters()
+            if parameter.requires_grad
+        }
         self._names, self._parameters = list(trained), list(trained.values())
         self._weights = join(self._parameters)
         self._target_weights = join([self._target.get_parameter(name) for name in self._names])
@@ -60,18 +72,27 @@ class DQN:
     def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> UniformReplay:
         """An empty replay of n-step transitions."""
         n_step, gamma = self.settings.n_step, self.settings.gamma
-        return UniformReplay(spec, capacity=capacity, n_step=n_step, gamma=gamma, batch_size=batch_size, seed=seed)
+        return UniformReplay(
+            spec, capacity=capacity, n_step=n_step, gamma=gamma, batch_size=batch_size, seed=seed
+        )
 
     def gradients(self, batch: Batch) -> Gradients:
         """The gradient of the mean distance between values and their targets."""
-        returns, discounts = stage(batch.returns, self._device), stage(batch.discounts, self._device)
+        returns, discounts = (
+            stage(batch.returns, self._device),
+            stage(batch.discounts, self._device),
+        )
         targets = returns + discounts * self._next_values(batch)
-        values = chosen(self._network(self._inputs(batch.observations)), stage(batch.actions, self._device))
+        values = chosen(
+            self._network(self._inputs(batch.observations)), stage(batch.actions, self._device)
+        )
         losses = DISTANCES[self.settings.loss](values, targets, reduction="none")
         if batch.weights is not None:
             losses = stage(batch.weights, self._device) * losses
         loss = losses.mean()
-        tensors = torch.autograd.grad(loss, self._parameters, allow_unused=True, materialize_grads=True)
+        tensors = torch.autograd.grad(
+            loss, self._parameters, allow_unused=True, materialize_grads=True
+        )
         return Gradients(
             tensors=dict(zip(self._names, tensors, strict=True)),
             metrics={"loss": loss.detach(), "value": values.detach().mean()},
@@ -85,7 +106,9 @@ class DQN:
         if gradient is None:
             gradient = torch.cat([gradients.tensors[name].ravel() for name in self._names])
         if self.settings.max_gradient_norm:
-            gradient = gradient * (self.settings.max_gradient_norm / (gradient.norm() + 1e-6)).clamp(max=1)
+            gradient = gradient * (
+                self.settings.max_gradient_norm / (gradient.norm() + 1e-6)
+            ).clamp(max=1)
         self._optimizer.step(gradient)
         self._updates += 1
         self._follow()
@@ -134,7 +157,14 @@ class DQN:
 def build(spec: Spec, settings: DQNSettings) -> nn.Module:
     """The built-in network for a spec."""
     actions = spec.action.sizes[0]
-    return q_network(spec.observation, spec.stack, actions, settings.hidden, settings.dueling, settings.layer_norm)
+    return q_network(
+        spec.observation,
+        spec.stack,
+        actions,
+        settings.hidden,
+        settings.dueling,
+        settings.layer_norm,
+    )
 
 
 def chosen(values: Tensor, actions: Tensor) -> Tensor:  # [B, A] float32, [B] int64
@@ -151,4 +181,8 @@ def join(parameters: list[nn.Parameter]) -> Tensor:
 
 def part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The entries under a prefix, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if name.startswith(prefix)
+    }

@@ -7,19 +7,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from common.spec import Space
+from farflung.common.data.spec import Space
 
 SMALLEST_IMAGE = 36  # pixels a side: the convolutions leave one position of it, and none of fewer
 
 
 def q_network(
-    observation: dict[str, Space], stack: int, actions: int, hidden: tuple[int, ...], dueling: bool, layer_norm: bool = False
+    observation: dict[str, Space],
+    stack: int,
+    actions: int,
+    hidden: tuple[int, ...],
+    dueling: bool,
+    layer_norm: bool = False,
 ) -> nn.Module:
     """A network from observations [N, (stack,) *shape] to values [N, actions] float32.
 
     It takes one tensor, or for a dictionary space a dict of tensors by key, each in its space's own dtype.
     """
-    return QNetwork({key: encoder(space, stack) for key, space in observation.items()}, actions, hidden, dueling, layer_norm)
+    return QNetwork(
+        {key: encoder(space, stack) for key, space in observation.items()},
+        actions,
+        hidden,
+        dueling,
+        layer_norm,
+    )
 
 
 def encoder(space: Space, stack: int) -> "OneHot | Image | Flat":
@@ -41,18 +52,35 @@ class QNetwork(nn.Module):
     """Encoders side by side, a perceptron over their features, and a head."""
 
     def __init__(
-        self, encoders: "dict[str, OneHot | Image | Flat]", actions: int, hidden: tuple[int, ...], dueling: bool, layer_norm: bool
+        self,
+        encoders: "dict[str, OneHot | Image | Flat]",
+        actions: int,
+        hidden: tuple[int, ...],
+        dueling: bool,
+        layer_norm: bool,
     ) -> None:
         super().__init__()
         self.keys = tuple(encoders)
-        self.encoders = nn.ModuleList(encoders.values())  # not a ModuleDict: a key may hold what a parameter's name may not
+        self.encoders = nn.ModuleList(
+            encoders.values()
+        )  # not a ModuleDict: a key may hold what a parameter's name may not
         widths = (sum(leaf.width for leaf in encoders.values()), *hidden)
-        self.body = nn.Sequential(*(layer for ins, outs in pairwise(widths) for layer in hidden_layer(ins, outs, layer_norm)))
+        self.body = nn.Sequential(
+            *(
+                layer
+                for ins, outs in pairwise(widths)
+                for layer in hidden_layer(ins, outs, layer_norm)
+            )
+        )
         self.head = Dueling(widths[-1], actions) if dueling else nn.Linear(widths[-1], actions)
 
     def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
         """Values [N, actions] float32."""
-        leaves = [observations] if isinstance(observations, Tensor) else [observations[key] for key in self.keys]
+        leaves = (
+            [observations]
+            if isinstance(observations, Tensor)
+            else [observations[key] for key in self.keys]
+        )
         features = [encode(leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)]
         values: Tensor = self.head(self.body(torch.cat(features, dim=1)))
         return values
@@ -102,7 +130,10 @@ class OneHot(nn.Module):
     def forward(self, leaf: Tensor) -> Tensor:
         """Features [N, width] float32."""
         choices = leaf.reshape(leaf.shape[0], len(self.sizes)).long()
-        ones = [F.one_hot(choice, size) for choice, size in zip(choices.unbind(dim=1), self.sizes, strict=True)]
+        ones = [
+            F.one_hot(choice, size)
+            for choice, size in zip(choices.unbind(dim=1), self.sizes, strict=True)
+        ]
         return torch.cat(ones, dim=1).float()
 
 
@@ -113,7 +144,11 @@ class Image(nn.Module):
         super().__init__()
         self.channels_last = len(shape) == 3 and shape[2] < shape[0]
         height, width = shape[:2] if self.channels_last else shape[-2:]
-        self.frames = (math.prod(shape) * stack // (height * width), height, width)  # [channels, height, width] of the whole stack
+        self.frames = (
+            math.prod(shape) * stack // (height * width),
+            height,
+            width,
+        )  # [channels, height, width] of the whole stack
         self.layers = nn.Sequential(
             nn.Conv2d(self.frames[0], 32, kernel_size=8, stride=4),
             nn.ReLU(),

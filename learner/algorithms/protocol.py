@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 
-from common.spec import Spec
-from learner.replay.protocol import Batch, Replay
+from farflung.common.data.spec import Spec
+from farflung.learner.replay.protocol import Batch, Replay
 
 Model = Callable[[Spec], torch.nn.Module]
 """A user's network, `--model package.module:function`: what it gives is called with observations and answers with the algorithm's head."""
@@ -20,7 +20,9 @@ class Gradients:
     tensors: Mapping[str, torch.Tensor]  # by parameter name of the trained module
     metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: to read one waits for it, so read few
     priorities: torch.Tensor | None = None  # [B] float32: for replays that sample by them
-    joined: torch.Tensor | None = None  # all tensors in one row, where the algorithm has that anyway: one look at it is one call
+    joined: torch.Tensor | None = (
+        None  # all tensors in one row, where the algorithm has that anyway: one look at it is one call
+    )
 
 
 class Algorithm(Protocol):

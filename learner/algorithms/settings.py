@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from common.config import require
+from farflung.common.process.config import require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,10 @@ class DQNSettings:
         require(self.learning_rate > 0, "dqn.learning-rate must be above 0")
         require(0 <= self.gamma <= 1, "dqn.gamma must lie between 0 and 1")
         require(self.n_step >= 1, "dqn.n-step must be at least 1")
-        require(all(width > 0 for width in self.hidden), "dqn.hidden: every layer needs at least one unit")
+        require(
+            all(width > 0 for width in self.hidden),
+            "dqn.hidden: every layer needs at least one unit",
+        )
         require(self.target_every >= 1, "dqn.target-every must be at least 1")
         require(0 <= self.polyak <= 1, "dqn.polyak must lie between 0 and 1")
         require(self.max_gradient_norm >= 0, "dqn.max-gradient-norm must not be negative")

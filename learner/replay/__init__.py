@@ -1,1 +1,1 @@
-"""Replays: what a row is, and where rows are kept."""
+"""Replays: stores, rows and samplers."""

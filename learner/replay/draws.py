@@ -5,7 +5,7 @@ import numpy as np
 BLOCK = 32  # updates drawn at once: making a generator costs as much as drawing two batches
 
 
-class Draws:
+class BatchRandom:
     """Uniform numbers in [0, 1) for each update: Philox keyed by the seed, counting blocks of updates. There is no state to save."""
 
     def __init__(self, seed: int, batch_size: int) -> None:
@@ -18,7 +18,9 @@ class Draws:
         """The numbers of one update, `[batch_size] float64`."""
         number, place = divmod(update, BLOCK)
         if number != self._number:
-            philox = np.random.Philox(key=self._seed, counter=number << 64)  # a block uses far fewer than 2 ** 64 counts
+            philox = np.random.Philox(
+                key=self._seed, counter=number << 64
+            )  # a block uses far fewer than 2 ** 64 counts
             self._block = np.random.Generator(philox).random((BLOCK, self._batch_size))
             self._number = number
         numbers: np.ndarray = self._block[place]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from common.trajectory import Parcel
+from farflung.common.data.trajectory import Parcel
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,14 @@ class Batch:
     Observations are by leaf of the spec's observation space; a plain space has one leaf, named "".
     """
 
-    observations: Mapping[str, np.ndarray]  # [B, *shape], or [B, stack, *shape] where the spec stacks frames
+    observations: Mapping[
+        str, np.ndarray
+    ]  # [B, *shape], or [B, stack, *shape] where the spec stacks frames
     actions: np.ndarray  # [B, *shape], the dtype of the action space
     returns: np.ndarray  # [B] float32: discounted rewards until the bootstrap observation
-    discounts: np.ndarray  # [B] float32: weight of the bootstrap observation's value; 0 after TERMINATED only
+    discounts: (
+        np.ndarray
+    )  # [B] float32: weight of the bootstrap observation's value; 0 after TERMINATED only
     next_observations: Mapping[str, np.ndarray]  # the bootstrap observation, as `observations`
     extras: Mapping[str, np.ndarray]  # the spec's optional step columns, [B, *shape]
     indices: np.ndarray  # [B] int64: which transitions these are, counted from the first ever added

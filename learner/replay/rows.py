@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from common.trajectory import Ending
+from farflung.common.data.trajectory import Ending
 
 TERMINATED = np.uint8(Ending.TERMINATED)  # numpy compares with an enum's member five times slower
 
@@ -25,13 +25,20 @@ def rows(
     """
     if n == 1:
         return rewards, *_one_step(lengths, endings, gamma)
-    remaining = np.repeat(lengths.cumsum(), lengths) - np.arange(len(rewards))  # [R] steps to the end of the trajectory, itself included
+    remaining = np.repeat(lengths.cumsum(), lengths) - np.arange(
+        len(rewards)
+    )  # [R] steps to the end of the trajectory, itself included
     spans = np.minimum(remaining, n).astype(np.int32)
     powers = _powers(gamma, n)
     returns = rewards.copy()
     for ahead in range(1, n):
         # Not the sum with zero: the sign of a zero must not depend on which parcels are taken together.
-        np.add(returns[:-ahead], powers[ahead] * rewards[ahead:], out=returns[:-ahead], where=spans[:-ahead] > ahead)
+        np.add(
+            returns[:-ahead],
+            powers[ahead] * rewards[ahead:],
+            out=returns[:-ahead],
+            where=spans[:-ahead] > ahead,
+        )
     final = np.repeat(endings == TERMINATED, lengths) & (remaining <= n)
     return returns, np.where(final, np.float32(0), powers[spans]), spans
 
@@ -43,7 +50,9 @@ def _powers(gamma: float, n: int) -> np.ndarray:
     return powers
 
 
-def _one_step(lengths: np.ndarray, endings: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
+def _one_step(
+    lengths: np.ndarray, endings: np.ndarray, gamma: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Discounts and spans where n is 1, which is the common case and needs no look at the neighbours."""
     last = lengths.cumsum() - 1
     discounts = np.full(last[-1] + 1 if len(last) else 0, gamma, np.float32)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import psutil
 
-from common.errors import ConfigurationError
-from common.spec import ACTIONS, REWARDS, Spec, column_name
-from common.trajectory import Column, Parcel
-from learner.replay.draws import Draws
-from learner.replay.protocol import Batch
-from learner.replay.ring import Ring
-from learner.replay.rows import rows
+from farflung.common.data.spec import ACTIONS, REWARDS, Spec, column_name
+from farflung.common.data.trajectory import Column, Parcel
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner.replay.draws import BatchRandom
+from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.ring import Ring
+from farflung.learner.replay.rows import rows
 
 
 class UniformReplay:
@@ -21,25 +21,39 @@ class UniformReplay:
     Transitions leave in the order they came, when their ring is full or their oldest frame is overwritten.
     """
 
-    def __init__(self, spec: Spec, *, capacity: int, n_step: int, gamma: float, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, spec: Spec, *, capacity: int, n_step: int, gamma: float, batch_size: int, seed: int
+    ) -> None:
         if spec.horizon < n_step:
-            raise ConfigurationError(f"a horizon of {spec.horizon} is below n = {n_step} steps: raise --horizon or take a smaller n")
-        columns = [column for column in spec.columns if column.per == "step" and column.name != REWARDS]
+            raise ConfigurationError(
+                f"a horizon of {spec.horizon} is below n = {n_step} steps: raise --horizon or take a smaller n"
+            )
+        columns = [
+            column for column in spec.columns if column.per == "step" and column.name != REWARDS
+        ]
         self._layout = _layout(columns)
         self._slots = frames_for(capacity, spec.stack, spec.horizon)
-        self._frame_size = sum(np.dtype(column.dtype).itemsize * math.prod(column.shape) for column in spec.observations)
+        self._frame_size = sum(
+            np.dtype(column.dtype).itemsize * math.prod(column.shape)
+            for column in spec.observations
+        )
         self._capacity = capacity
         self._refuse_what_does_not_fit()
         self._transitions = Ring(capacity, self._layout)
-        self._frames = {key: Ring(self._slots, np.dtype(space.dtype), space.shape) for key, space in spec.observation.items()}
+        self._frames = {
+            key: Ring(self._slots, np.dtype(space.dtype), space.shape)
+            for key, space in spec.observation.items()
+        }
         self._names = {key: column_name(key) for key in spec.observation}
         self._extras = [column.name for column in columns if column.name != ACTIONS]
         self._oldest = 0  # number of the oldest transition that is whole
         self._frame_count = 0
         self._stack = spec.stack
-        self._offsets = np.arange(1 - spec.stack, 1)  # [stack] from a transition's frame to the frames of its observation
+        self._offsets = np.arange(
+            1 - spec.stack, 1
+        )  # [stack] from a transition's frame to the frames of its observation
         self._n_step, self._gamma = n_step, gamma
-        self._draws = Draws(seed, batch_size)
+        self._draws = BatchRandom(seed, batch_size)
 
     def prioritise(self, indices: np.ndarray, priorities: np.ndarray) -> None:
         """All are as likely as any other."""
@@ -90,7 +104,9 @@ class UniformReplay:
             raise LookupError("an empty replay has nothing to sample")
         numbers = (self._draws.of(update) * self.size).astype(np.int64) + self._oldest
         transitions = self._transitions.take(numbers)
-        observations, next_observations = self._observations(transitions["frame"], transitions["span"])
+        observations, next_observations = self._observations(
+            transitions["frame"], transitions["span"]
+        )
         return Batch(
             observations=observations,
             actions=transitions[ACTIONS],
@@ -108,10 +124,16 @@ class UniformReplay:
             return np.concatenate([parcel.columns[name] for parcel in parcels])
 
         endings, rewards = np.concatenate([parcel.endings for parcel in parcels]), column(REWARDS)
-        first = np.arange(self._stack - 1, self._stack * len(lengths), self._stack)  # frames that are nobody's step, cumulated
+        first = np.arange(
+            self._stack - 1, self._stack * len(lengths), self._stack
+        )  # frames that are nobody's step, cumulated
         transitions = np.empty(len(rewards), self._layout)
-        transitions["frame"] = np.repeat(first, lengths) + np.arange(self._frame_count, self._frame_count + len(rewards))
-        transitions["return"], transitions["discount"], transitions["span"] = rows(lengths, endings, rewards, self._n_step, self._gamma)
+        transitions["frame"] = np.repeat(first, lengths) + np.arange(
+            self._frame_count, self._frame_count + len(rewards)
+        )
+        transitions["return"], transitions["discount"], transitions["span"] = rows(
+            lengths, endings, rewards, self._n_step, self._gamma
+        )
         for name in (ACTIONS, *self._extras):
             transitions[name] = column(name)
         return transitions
@@ -125,9 +147,15 @@ class UniformReplay:
         if self._stack == 1:
             return self._take(frames), self._take(frames + spans)
         if self._n_step > 1:
-            return self._take(frames[:, None] + self._offsets), self._take((frames + spans)[:, None] + self._offsets)
-        both = self._take(frames[:, None] + np.arange(1 - self._stack, 2))  # they share all frames but one: copy those once
-        return {key: leaf[:, :-1] for key, leaf in both.items()}, {key: leaf[:, 1:] for key, leaf in both.items()}
+            return self._take(frames[:, None] + self._offsets), self._take(
+                (frames + spans)[:, None] + self._offsets
+            )
+        both = self._take(
+            frames[:, None] + np.arange(1 - self._stack, 2)
+        )  # they share all frames but one: copy those once
+        return {key: leaf[:, :-1] for key, leaf in both.items()}, {
+            key: leaf[:, 1:] for key, leaf in both.items()
+        }
 
     def _take(self, numbers: np.ndarray) -> dict[str, np.ndarray]:  # int64
         """Frames by leaf and number."""
@@ -136,8 +164,12 @@ class UniformReplay:
     def _forget(self) -> None:
         """Skip the oldest transitions as far as they, or a frame of their observation, are overwritten."""
         self._oldest = max(self._oldest, self._transitions.oldest)
-        needed = self._frame_count - self._slots + self._stack - 1  # the lowest frame that still has its stack
-        at_most = needed - int(self._transitions[self._oldest]["frame"])  # frames rise by at least one from row to row
+        needed = (
+            self._frame_count - self._slots + self._stack - 1
+        )  # the lowest frame that still has its stack
+        at_most = needed - int(
+            self._transitions[self._oldest]["frame"]
+        )  # frames rise by at least one from row to row
         if at_most > 0:
             numbers = np.arange(self._oldest, min(self._oldest + at_most, self._transitions.count))
             self._oldest += int(np.searchsorted(self._transitions.take(numbers)["frame"], needed))
@@ -146,7 +178,9 @@ class UniformReplay:
         """Say so at the start rather than be killed when the ring has filled."""
         available = psutil.virtual_memory().available
         if self.nbytes > available:
-            raise ConfigurationError(f"the replay needs {self.memory}, but {available / 2**30:.2f} GiB are free: lower --capacity")
+            raise ConfigurationError(
+                f"the replay needs {self.memory}, but {available / 2**30:.2f} GiB are free: lower --capacity"
+            )
 
 
 def frames_for(capacity: int, stack: int, horizon: int) -> int:

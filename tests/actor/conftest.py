@@ -9,19 +9,31 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from actor.channel import Channel
-from common import sockets
-from common.address import Address
-from common.delivery import Inbox
-from common.errors import ConfigurationError
-from common.membership import Roster, Snapshots
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Evaluation, Exploration, Graph, Space, Spec, Tensor, World
-from common.trajectory import Ending, Parcel
-from common.weights import Version, Weights, layout, pack
-from learner.gate import Accepted, Gate
-from learner.herald import Herald, Outlook
-from learner.inlet import Inlet
-from learner.link import Link
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.common.data.spec import (
+    ACTIONS,
+    OBSERVATIONS,
+    REWARDS,
+    Evaluation,
+    Exploration,
+    Graph,
+    Space,
+    Spec,
+    Tensor,
+    World,
+)
+from farflung.common.data.trajectory import Ending, Parcel
+from farflung.common.data.weights import Version, Weights, layout, pack
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.publisher import Outlook, Publisher
+from farflung.learner.endpoint.receiver import Accepted, Receiver
+from farflung.learner.transport.network_thread import NetworkThread
 
 
 @pytest.fixture(scope="session")
@@ -58,11 +70,21 @@ def make_spec() -> Callable[..., Spec]:
 def make_weights() -> Callable[..., Weights]:
     """Gives weights under which one action is the best whatever is seen."""
 
-    def make(spec: Spec, number: int = 1, *, epoch: int = 1, steps: int = 0, best: int = 0) -> Weights:
+    def make(
+        spec: Spec, number: int = 1, *, epoch: int = 1, steps: int = 0, best: int = 0
+    ) -> Weights:
         tensors = spec.graph.weights
         arrays = {tensor.name: np.zeros(tensor.shape, np.float32) for tensor in tensors}
         arrays["bias"][best] = 1.0
-        return Weights(spec.run, spec.policy, Version(epoch, number), steps, 10 * steps, tensors, pack(tensors, arrays))
+        return Weights(
+            spec.run,
+            spec.policy,
+            Version(epoch, number),
+            steps,
+            10 * steps,
+            tensors,
+            pack(tensors, arrays),
+        )
 
     return make
 
@@ -77,7 +99,9 @@ def make_parcel() -> Callable[..., Parcel]:
             ACTIONS: np.zeros(steps, np.int64),
             REWARDS: np.zeros(steps, np.float32),
         }
-        return Parcel(1, version, np.array([steps], np.int32), np.array([Ending.OPEN], np.uint8), columns)
+        return Parcel(
+            1, version, np.array([steps], np.int32), np.array([Ending.OPEN], np.uint8), columns
+        )
 
     return make
 
@@ -85,13 +109,15 @@ def make_parcel() -> Callable[..., Parcel]:
 class Desk:
     """A learner without training: the real gate and herald, driven in turns with an actor's channel, as the sequential mode does."""
 
-    def __init__(self, spec: Spec, epoch: int = 1, life: int = 7, inbox: Inbox | None = None) -> None:
+    def __init__(
+        self, spec: Spec, epoch: int = 1, life: int = 7, inbox: Inbox | None = None
+    ) -> None:
         self.spec, self.epoch = spec, epoch
         self.room = 1 << 20
         self.taken: list[Accepted] = []
         snapshots = Snapshots()
-        self.gate = Gate(spec, inbox or Inbox(epoch), Roster(), snapshots)
-        self.herald = Herald(spec, life, epoch, self.gate, snapshots)
+        self.receiver = Receiver(spec, inbox or Inbox(epoch), Roster(), snapshots)
+        self.publisher = Publisher(spec, life, epoch, self.receiver, snapshots)
         self._asked: bytes | None = None
 
     @property
@@ -99,29 +125,32 @@ class Desk:
         """What counts, in the order of its coming."""
         return [accepted.parcel for accepted in self.taken]
 
-    def say(self, now: float, channel: Channel | None = None) -> list[tuple[bytes, bytes]]:
+    def say(self, now: float, client: PolicyClient | None = None) -> list[tuple[bytes, bytes]]:
         """What is due; what the channel asks for is asked for first."""
-        if channel is not None and channel.private not in (None, self._asked):
-            self._asked = channel.private
-            self.herald.subscribed(channel.private)
-        return [(topic, bytes(frame)) for topic, frame in self.herald.due(Outlook(self.room, 0, 0), now)]
+        if client is not None and client.private not in (None, self._asked):
+            self._asked = client.private
+            self.publisher.subscribed(client.private)
+        return [
+            (topic, bytes(frame))
+            for topic, frame in self.publisher.due(Outlook(self.room, 0, 0), now)
+        ]
 
-    def speak(self, channel: Channel, now: float) -> None:
+    def speak(self, client: PolicyClient, now: float) -> None:
         """Everything that is due and subscribed reaches the channel."""
-        for topic, frame in self.say(now, channel):
-            if any(topic.startswith(subscription) for subscription in channel.subscriptions):
-                channel.hear(topic, frame, now)
+        for topic, frame in self.say(now, client):
+            if any(topic.startswith(subscription) for subscription in client.subscriptions):
+                client.hear(topic, frame, now)
 
-    def listen(self, channel: Channel, now: float) -> list[bytes]:
+    def listen(self, client: PolicyClient, now: float) -> list[bytes]:
         """Take what the channel has to send; gives the frames."""
         frames = []
-        while (frame := channel.next(now)) is not None:
-            channel.sent(now)
+        while (frame := client.next(now)) is not None:
+            client.sent(now)
             frames.append(bytes(frame))
-            accepted = self.gate.receive(frame, now)
+            accepted = self.receiver.receive(frame, now)
             if accepted is not None:
                 self.taken.append(accepted)
-                self.gate.settle(accepted.envelope)
+                self.receiver.settle(accepted.envelope)
         return frames
 
 
@@ -131,7 +160,7 @@ def make_desk(make_weights: Callable[..., Weights]) -> Callable[..., Desk]:
 
     def make(spec: Spec, **others: Any) -> Desk:
         desk = Desk(spec, **others)
-        desk.herald.publish(make_weights(spec, epoch=desk.epoch))
+        desk.publisher.publish(make_weights(spec, epoch=desk.epoch))
         return desk
 
     return make
@@ -141,15 +170,19 @@ class Served:
     """A desk behind real sockets, in the learner's own network thread."""
 
     def __init__(self, context: sockets.Context, desk: Desk, address: Address) -> None:
-        self.inlet = Inlet()
-        self.inlet.room = desk.room
+        self.queue = ParcelQueue()
+        self.queue.room = desk.room
         self.desk = desk
-        self.link = self._listen(lambda: Link(context, address, desk.gate, desk.herald, self.inlet, 1 << 10))
+        self.link = self._listen(
+            lambda: NetworkThread(
+                context, address, desk.receiver, desk.publisher, self.queue, 1 << 10
+            )
+        )
         self.address = self.link.address
         self.link.start()
 
     @staticmethod
-    def _listen(make: Callable[[], Link]) -> Link:
+    def _listen(make: Callable[[], NetworkThread]) -> NetworkThread:
         """A port that was given back a moment ago is free a moment later."""
         for _ in range(100):
             try:
@@ -162,11 +195,11 @@ class Served:
         """So many parcels, or the test fails."""
         parcels: list[Parcel] = []
         for _ in range(100):
-            while self.inlet.first() is not None and len(parcels) < count:
-                parcels.append(self.inlet.take())
+            while self.queue.first() is not None and len(parcels) < count:
+                parcels.append(self.queue.take())
             if len(parcels) == count:
                 return parcels
-            self.inlet.wait(0.1)
+            self.queue.wait(0.1)
         raise AssertionError(f"{len(parcels)} of {count} parcels came")
 
 
@@ -211,20 +244,22 @@ class Wire:
 
     address = "desk"
 
-    def __init__(self, channel: Channel, desk: Desk, clock: Clock, each: Callable[[int], None]) -> None:
-        self.channel, self.desk = channel, desk
+    def __init__(
+        self, client: PolicyClient, desk: Desk, clock: Clock, each: Callable[[int], None]
+    ) -> None:
+        self.client, self.desk = client, desk
         self._clock, self._each = clock, each
         self._turns = itertools.count(1)
-        channel.ask(clock.now)
+        client.ask(clock.now)
 
     def pump(self, timeout_s: float = 0.0) -> None:
         """One turn."""
         self._clock.wait(timeout_s)
         now = self._clock()
-        self.desk.speak(self.channel, now)
-        if self.channel.due(now).value != "nothing":
-            self.channel.ask(now)
-        self.desk.listen(self.channel, now)
+        self.desk.speak(self.client, now)
+        if self.client.due(now).value != "nothing":
+            self.client.ask(now)
+        self.desk.listen(self.client, now)
         self._each(next(self._turns))
 
 
@@ -241,7 +276,9 @@ def linear_graph(observation: tuple[int, ...], actions: int) -> Graph:
     offsets, _ = layout(weight.size for weight in weights)
     initializers = []
     for weight, offset in zip(weights, offsets, strict=True):
-        proto = TensorProto(name=f"weights.{weight.name}", data_type=TensorProto.FLOAT, dims=weight.shape)
+        proto = TensorProto(
+            name=f"weights.{weight.name}", data_type=TensorProto.FLOAT, dims=weight.shape
+        )
         proto.data_location = TensorProto.EXTERNAL
         for key, value in (("location", "weights"), ("offset", offset), ("length", weight.size)):
             proto.external_data.add(key=key, value=str(value))
@@ -251,10 +288,15 @@ def linear_graph(observation: tuple[int, ...], actions: int) -> Graph:
     if flat == "flat":
         nodes.insert(0, helper.make_node("Flatten", ["observations"], ["flat"]))
     (observations, q) = (
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype("float32")), ["batch", *shape])
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(np.dtype("float32")), ["batch", *shape]
+        )
         for name, shape in (("observations", observation), ("q", (actions,)))
     )
     body = helper.make_graph(nodes, "policy", [observations], [q], initializers)
     model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    inputs, outputs = (Tensor("observations", "float32", observation),), (Tensor("q", "float32", (actions,)),)
+    inputs, outputs = (
+        (Tensor("observations", "float32", observation),),
+        (Tensor("q", "float32", (actions,)),),
+    )
     return Graph(model.SerializeToString(), inputs, outputs, weights)

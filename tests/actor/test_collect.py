@@ -8,13 +8,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from actor.collect import Collector, Evaluator
-from actor.environment import describe, seats
-from actor.seats import End, Seats, Step
-from common.errors import ConfigurationError
-from common.spec import Evaluation, Graph, Spec, World
-from common.trajectory import Column, Ending, Parcel, Trajectory
-from common.weights import Version, Weights
+from farflung.actor.collect import Collector, Evaluator
+from farflung.actor.worlds.gymnasium import describe, seats
+from farflung.actor.worlds.seats import End, Seats, Step
+from farflung.common.data.spec import Evaluation, Graph, Spec, World
+from farflung.common.data.trajectory import Column, Ending, Parcel, Trajectory
+from farflung.common.data.weights import Version, Weights
+from farflung.common.process.errors import ConfigurationError
 
 
 class Parrot:
@@ -60,14 +60,31 @@ def weights(number: int, steps: int = 0) -> Weights:
 def spec_of(world: World, horizon: int = 4, stack: int = 1) -> Spec:
     """A spec for a world, without a graph."""
     found = describe(world)
-    return Spec("run", "policy", "async", world, found.observation, found.action, "q", horizon, stack, Graph(b"", (), (), ()))
+    return Spec(
+        "run",
+        "policy",
+        "async",
+        world,
+        found.observation,
+        found.action,
+        "q",
+        horizon,
+        stack,
+        Graph(b"", (), (), ()),
+    )
 
 
 def seated(world: World, count: int, vector: bool = False) -> Seats:
     """Seats that go on after a failure without a pause."""
     clock = itertools.count(0, 1000)
     return seats(
-        world, count, key=("actor", 0, 0), on_problem=lambda *_: None, wait=lambda _: None, clock=lambda: next(clock), vector=vector
+        world,
+        count,
+        key=("actor", 0, 0),
+        on_problem=lambda *_: None,
+        wait=lambda _: None,
+        clock=lambda: next(clock),
+        vector=vector,
     )
 
 
@@ -88,7 +105,9 @@ def collected(spec: Spec, count: int, windows: int, *, vector: bool = False) -> 
     return [finish(collector.window()) for _ in range(windows)]
 
 
-def require_stamped(trajectory: Trajectory, stack: int, longest: int) -> tuple[float, float, list[float]]:
+def require_stamped(
+    trajectory: Trajectory, stack: int, longest: int
+) -> tuple[float, float, list[float]]:
     """Checks one trajectory against what its stamps say; gives life, episode and the steps that it holds."""
     stamps = trajectory.columns["observations"]  # [stack + T, 3]
     assert len(stamps) == stack + trajectory.length
@@ -105,7 +124,10 @@ def require_stamped(trajectory: Trajectory, stack: int, longest: int) -> tuple[f
     return life, episode, [float(step) for step in steps]
 
 
-@pytest.mark.parametrize("world", ["toys/Stamp-v0", "toys/StampSameStep-v0", "toys/StampNextStep-v0", "in place", "faulty"])
+@pytest.mark.parametrize(
+    "world",
+    ["toys/Stamp-v0", "toys/StampSameStep-v0", "toys/StampNextStep-v0", "in place", "faulty"],
+)
 @pytest.mark.parametrize(("horizon", "windows"), [(1, 120), (7, 30), (1000, 2)])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("stack", [1, 4])
@@ -126,7 +148,9 @@ def test_every_step_is_recorded_once_in_its_own_episode(
     parcels = collected(spec, count, windows, vector=vector)
     seen: dict[tuple[float, float], list[float]] = {}
     for parcel in parcels:
-        assert {name: column.dtype.name for name, column in parcel.columns.items()} == {c.name: c.dtype for c in spec.columns}
+        assert {name: column.dtype.name for name, column in parcel.columns.items()} == {
+            c.name: c.dtype for c in spec.columns
+        }
         for trajectory in parcel.trajectories(spec.columns, stack):
             life, episode, steps = require_stamped(trajectory, stack, 23)
             seen.setdefault((life, episode), []).extend(steps)
@@ -224,7 +248,10 @@ def test_a_window_needs_weights(worlds: ModuleType) -> None:
 
 def test_columns_that_nobody_records_are_refused(worlds: ModuleType) -> None:
     """A spec may name optional columns; an actor that cannot fill them says so instead of sending noise."""
-    spec = replace(spec_of(World("toys/Stamp-v0")), extras=(Column("log_probabilities", "float32", (), "step"),))
+    spec = replace(
+        spec_of(World("toys/Stamp-v0")),
+        extras=(Column("log_probabilities", "float32", (), "step"),),
+    )
     with pytest.raises(ConfigurationError, match="log_probabilities"):
         collected(spec, count=1, windows=1)
 
@@ -252,7 +279,9 @@ class Sprinter:
     """Seats of which seat n finishes an episode of return n in every n + 1 steps; the first step of seat 1 is lost."""
 
     def __init__(self, count: int) -> None:
-        self.now = Step({"observations": np.zeros((count, 3), np.float32)}, np.zeros(count, np.float32))
+        self.now = Step(
+            {"observations": np.zeros((count, 3), np.float32)}, np.zeros(count, np.float32)
+        )
         self.time = 0
 
     def __len__(self) -> int:
@@ -283,11 +312,21 @@ def test_an_evaluation_takes_its_share_of_episodes_from_every_seat(worlds: Modul
     evaluator = Evaluator(spec, Sprinter(3), Parrot(), Wheel())
     parcel = finish(evaluator.evaluate(weights(4)))
     assert sorted(parcel.results.returns.tolist()) == [0, 0, 0, 1, 1, 2, 2]
-    assert (parcel.epoch, parcel.version, parcel.evaluation, parcel.rows, len(parcel.lengths)) == (1, 4, True, 0, 0)
+    assert (parcel.epoch, parcel.version, parcel.evaluation, parcel.rows, len(parcel.lengths)) == (
+        1,
+        4,
+        True,
+        0,
+        0,
+    )
 
 
-@pytest.mark.parametrize(("every", "due"), [(100, [True, False, True, False, True]), (0, [False] * 5)])
-def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(worlds: ModuleType, every: int, due: list[bool]) -> None:
+@pytest.mark.parametrize(
+    ("every", "due"), [(100, [True, False, True, False, True]), (0, [False] * 5)]
+)
+def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(
+    worlds: ModuleType, every: int, due: list[bool]
+) -> None:
     """Every 100 steps: at 0, not at 99, at 150, so not at 249 but at 250; never where none is wanted."""
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every, episodes=2))
     evaluator = Evaluator(spec, Sprinter(2), Parrot(), Wheel())
@@ -301,7 +340,9 @@ def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(worlds
 
 def test_an_evaluation_brings_results_without_rows(worlds: ModuleType) -> None:
     """Each column is there and empty; two evaluations play different episodes, under the weights that each was given."""
-    spec = replace(spec_of(World("CartPole-v1"), stack=2), evaluation=Evaluation(every=1, episodes=5))
+    spec = replace(
+        spec_of(World("CartPole-v1"), stack=2), evaluation=Evaluation(every=1, episodes=5)
+    )
 
     class Lean(Wheel):
         def choose(self, t: int, outputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -311,7 +352,11 @@ def test_an_evaluation_brings_results_without_rows(worlds: ModuleType) -> None:
     parrot, lean = Parrot(), Lean()
     evaluator = Evaluator(spec, seated(spec.world, 2), parrot, lean)
     one, two = (finish(evaluator.evaluate(weights(number, steps=number))) for number in (1, 2))
-    assert {name: column.shape for name, column in one.columns.items()} == {"observations": (0, 4), "actions": (0,), "rewards": (0,)}
+    assert {name: column.shape for name, column in one.columns.items()} == {
+        "observations": (0, 4),
+        "actions": (0,),
+        "rewards": (0,),
+    }
     assert len(one.results.lengths) == len(two.results.lengths) == 5
     assert one.results.lengths.tolist() != two.results.lengths.tolist()
     assert (one.results.lengths > 20).all()

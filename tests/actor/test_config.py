@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from actor.config import ActorConfig
-from common.address import Address
-from common.config import load
-from common.errors import UsageError
-from common.names import ACTOR, default_name
+from farflung.actor.config import ActorConfig
+from farflung.common.data.names import ACTOR, default_name
+from farflung.common.net.address import Address
+from farflung.common.process.config import load
+from farflung.common.process.errors import UsageError
 
 
 def test_an_actor_needs_nothing() -> None:
@@ -19,7 +19,19 @@ def test_an_actor_needs_nothing() -> None:
 def test_an_actor_needs_one_address_at_most() -> None:
     """The address is positional wherever it stands; repeated flags take one word at a time."""
     config = load(
-        "actor", ActorConfig, ["--import", "worlds", "gpu-box:7000", "--import", "more", "--envs", "16", "--feed-port", "80"]
+        "actor",
+        ActorConfig,
+        [
+            "--import",
+            "worlds",
+            "gpu-box:7000",
+            "--import",
+            "more",
+            "--envs",
+            "16",
+            "--feed-port",
+            "80",
+        ],
     ).config
     assert config.learner == Address("gpu-box", 7000, 80)
     assert (config.imports, config.environments) == (("worlds", "more"), 16)
@@ -49,7 +61,10 @@ def test_what_cannot_work_is_refused_in_a_sentence(changes: dict[str, Any], says
         ActorConfig(**changes)
 
 
-@pytest.mark.parametrize(("host", "expected"), [("box", "box-00002a"), ("b ö x.lan", "b---x.lan-00002a"), ("x" * 90, "x" * 40 + "-00002a")])
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("box", "box-00002a"), ("b ö x.lan", "b---x.lan-00002a"), ("x" * 90, "x" * 40 + "-00002a")],
+)
 def test_a_default_name_is_always_a_name(host: str, expected: str) -> None:
     """Whatever this machine is called."""
     name = default_name(host, 42)

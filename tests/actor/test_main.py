@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from actor import main
-from actor.config import ActorConfig
-from common import sockets
-from common.address import Address
-from common.config import Loaded
-from common.errors import ConfigurationError
-from common.messages import State
-from common.spec import Evaluation, Spec
+from farflung.actor import main
+from farflung.actor.config import ActorConfig
+from farflung.common.data.spec import Evaluation, Spec
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.config import Loaded
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol.messages import State
 
 pytestmark = pytest.mark.usefixtures("worlds", "tidy")
 
@@ -24,7 +24,10 @@ pytestmark = pytest.mark.usefixtures("worlds", "tidy")
 @pytest.fixture
 def tidy() -> Iterator[None]:
     """Takes the handlers of an actor's log away again."""
-    before, levels = list(logging.getLogger().handlers), {name: logging.getLogger(name).level for name in ("common", "actor", "learner")}
+    before, levels = (
+        list(logging.getLogger().handlers),
+        {name: logging.getLogger(name).level for name in ("common", "actor", "learner")},
+    )
     yield
     logging.captureWarnings(False)
     for handler in [handler for handler in logging.getLogger().handlers if handler not in before]:
@@ -46,17 +49,17 @@ def nowhere() -> Address:
 
 def ends_after(served: Any, parcels: int) -> None:
     """Let the learner's run be over when so many have come."""
-    put, left = served.inlet.put, parcels
+    put, left = served.queue.put, parcels
 
     def count(taken: Any) -> None:
         nonlocal left
         put(taken)
         left -= len(taken)
         if left <= 0:
-            served.desk.herald.state = State.STOP
-            served.desk.herald.hurry()
+            served.desk.publisher.state = State.STOP
+            served.desk.publisher.hurry()
 
-    served.inlet.put = count
+    served.queue.put = count
 
 
 def act(served: Any, **options: Any) -> int:
@@ -66,14 +69,17 @@ def act(served: Any, **options: Any) -> int:
 
 
 def test_an_actor_collects_until_the_run_is_over(
-    make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+    make_spec: Callable[..., Spec],
+    make_desk: Callable[..., Any],
+    serve: Callable[..., Any],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """It needs nothing but an address; its log says who it is and what it does."""
     served = serve(make_desk(make_spec()))
     ends_after(served, 5)
     assert act(served, environments=2) == 0
     assert [parcel.rows for parcel in served.take(5)] == [8] * 5
-    assert served.desk.gate.seen["a"].seats == 2
+    assert served.desk.receiver.seen["a"].seats == 2
     said = capfd.readouterr().err
     assert "actor a[" in said
     assert "collecting toys/Stamp-v0 as actor 0.0: 2 seats" in said
@@ -85,7 +91,9 @@ def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]
     assert f"WARNING ended: nobody answers at {nowhere}" in capfd.readouterr().err
 
 
-def test_an_evaluator_sends_results_only(make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any]) -> None:
+def test_an_evaluator_sends_results_only(
+    make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any]
+) -> None:
     """`--evaluate`."""
     served = serve(make_desk(make_spec(evaluation=Evaluation(10, 3))))
     ends_after(served, 1)
@@ -95,26 +103,32 @@ def test_an_evaluator_sends_results_only(make_spec: Callable[..., Spec], make_de
 
 
 def test_what_ends_it_is_told_to_the_learner(
-    make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    make_spec: Callable[..., Spec],
+    make_desk: Callable[..., Any],
+    serve: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As a problem, and as the reason of its goodbye."""
     served = serve(make_desk(make_spec()))
     with pytest.raises(ConfigurationError, match="--allow-env"):
         act(served, allowed=("CartPole-v1",))
     for _ in range(500):
-        if served.desk.gate.problems:
+        if served.desk.receiver.problems:
             break
-        served.inlet.wait(0.01)
-    assert "a: ended: the learner asks for toys/Stamp-v0" in served.desk.gate.problems[0]
+        served.queue.wait(0.01)
+    assert "a: ended: the learner asks for toys/Stamp-v0" in served.desk.receiver.problems[0]
 
 
 def test_it_ends_when_its_standard_input_closes(
-    make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    make_spec: Callable[..., Spec],
+    make_desk: Callable[..., Any],
+    serve: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So no local actor outlives its learner; here the learner's end of the pipe closes when the first window has come."""
     served = serve(make_desk(make_spec()))
     reading, writing = os.pipe()
-    put = served.inlet.put
+    put = served.queue.put
     closed: list[int] = []
 
     def close(parcels: Any) -> None:
@@ -123,16 +137,22 @@ def test_it_ends_when_its_standard_input_closes(
             closed.append(writing)
             os.close(writing)
 
-    served.inlet.put = close
+    served.queue.put = close
     watch = main.lifecycle.stop_when_closed
     # The thread that would end a process which does not end by itself outlives this test.
-    monkeypatch.setattr(main.lifecycle, "stop_when_closed", lambda stop, descriptor: watch(stop, descriptor, grace_s=1e6))
+    monkeypatch.setattr(
+        main.lifecycle,
+        "stop_when_closed",
+        lambda stop, descriptor: watch(stop, descriptor, grace_s=1e6),
+    )
     with os.fdopen(reading) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         assert act(served, until_stdin_closes=True) == 0
 
 
-def test_nonsense_is_one_line_and_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nonsense_is_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a traceback."""
     monkeypatch.setattr(sys, "argv", ["actor", "--envs", "none"])
     with pytest.raises(SystemExit) as ended:
@@ -141,7 +161,9 @@ def test_nonsense_is_one_line_and_an_exit_code(monkeypatch: pytest.MonkeyPatch, 
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_help_needs_neither_environments_nor_sockets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_needs_neither_environments_nor_sockets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It names the address first."""
     monkeypatch.setattr(sys, "argv", ["actor", "--help"])
     with pytest.raises(SystemExit) as ended:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actor.session import ActorSession, WhenFull
-from common.address import Address
-from common.errors import ConfigurationError
-from common.membership import Presence
-from common.messages import State
-from common.spec import Exploration, Spec
-from common.weights import Version, Weights
+from farflung.actor.session import ActorSession, WhenFull
+from farflung.common.data.spec import Exploration, Spec
+from farflung.common.data.weights import Version, Weights
+from farflung.common.net.address import Address
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol.messages import State
+from farflung.common.protocol.roster import Presence
 
 MakeSpec = Callable[..., Spec]
 MakeDesk = Callable[..., Any]
@@ -35,7 +35,9 @@ def open_session() -> Iterator[Open]:
     sessions: list[ActorSession] = []
 
     def make(address: Address, **options: Any) -> ActorSession:
-        sessions.append(ActorSession(str(address), policy="p", name="a", join_within_s=20.0, **options))
+        sessions.append(
+            ActorSession(str(address), policy="p", name="a", join_within_s=20.0, **options)
+        )
         return sessions[-1]
 
     yield make
@@ -94,7 +96,10 @@ class TestPlaying:
         assert [parcel.lengths.tolist() for parcel in parcels] == [[4], [2, 2], [4], [1]]
         assert [parcel.results.returns.tolist() for parcel in parcels] == [[], [6.0], [6.0], []]
         assert (session.ledger.acknowledged.rows, session.ledger.balanced) == (13, True)
-        until(lambda: [m.presence(0.0) for m in served.desk.gate.roster] == [Presence.LEFT], lambda: served.inlet.wait(0.01))
+        until(
+            lambda: [m.presence(0.0) for m in served.desk.receiver.roster] == [Presence.LEFT],
+            lambda: served.queue.wait(0.01),
+        )
 
     def test_new_weights_are_acted_on_from_the_next_window(
         self, served: Any, open_session: Open, make_weights: Callable[..., Weights]
@@ -107,7 +112,9 @@ class TestPlaying:
         until(lambda: session.version == Version(1, 2), world.turn)
         assert session.act(world.look(), explore=False) == 3
 
-    def test_the_learner_counts_its_steps_and_episodes(self, served: Any, open_session: Open) -> None:
+    def test_the_learner_counts_its_steps_and_episodes(
+        self, served: Any, open_session: Open
+    ) -> None:
         """In reports, as of any actor; a long step of the caller's world is no silence."""
         session = open_session(served.address)
         world = World(session)
@@ -118,7 +125,7 @@ class TestPlaying:
         session._acted_at -= 50.0
         session.record(0.0, False, False, world.look())
         session._pump()
-        work = session._channel.work
+        work = session._client.work
         assert (work.steps, work.episodes, work.waits) == (14, 2, 0)
         assert work.longest_step_s >= 50
 
@@ -153,8 +160,8 @@ class TestPlaying:
         with pytest.raises(ZeroDivisionError):
             loop()
         assert served.take(1)[0].rows == 2
-        until(lambda: served.desk.gate.problems, lambda: served.inlet.wait(0.01))
-        assert "a: ended: ZeroDivisionError" in served.desk.gate.problems[0]
+        until(lambda: served.desk.receiver.problems, lambda: served.queue.wait(0.01))
+        assert "a: ended: ZeroDivisionError" in served.desk.receiver.problems[0]
 
 
 class TestJoining:
@@ -162,10 +169,14 @@ class TestJoining:
 
     def test_nobody_there_is_an_error_after_a_while(self) -> None:
         """It names the address; by default it waits as long as it takes."""
-        with pytest.raises(ConfigurationError, match=r"no learner answered at 127\.0\.0\.1:9 within 0\.05 s"):
+        with pytest.raises(
+            ConfigurationError, match=r"no learner answered at 127\.0\.0\.1:9 within 0\.05 s"
+        ):
             ActorSession("127.0.0.1:9", join_within_s=0.05)
 
-    def test_a_graph_that_cannot_be_played_is_an_error(self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve) -> None:
+    def test_a_graph_that_cannot_be_played_is_an_error(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve
+    ) -> None:
         """At once, not at the first action; and nothing stays open."""
         desk = make_desk(make_spec(head="logits"))
         with pytest.raises(Exception, match="logits over a discrete space"):
@@ -189,7 +200,7 @@ class TestWaiting:
 
         def count(timeout_s: float = 0.0) -> None:
             if next(pumps, None) is None:
-                served.inlet.room = 1 << 20
+                served.queue.room = 1 << 20
             pump(timeout_s)
 
         session._link.pump = count  # type: ignore[method-assign]
@@ -198,32 +209,40 @@ class TestWaiting:
         assert session.ledger.waiting.parcels == 0
         assert next(pumps, None) is None
 
-    def test_a_robot_does_not_wait(self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open) -> None:
+    def test_a_robot_does_not_wait(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
+    ) -> None:
         """With a patience of 0 windows pile up instead, in their order."""
         desk = make_desk(make_spec())
         desk.room = 0
         served = serve(desk)
         session = open_session(served.address, patience_s=0.0)
-        until(lambda: session._channel.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
+        until(lambda: session._client.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
         World(session).turn(41)
         assert session.ledger.waiting.parcels == 10
-        served.inlet.room = 1 << 20
-        until(lambda: session._channel.outbox.idle, lambda: session._link.pump(0.01))
+        served.queue.room = 1 << 20
+        until(lambda: session._client.outbox.idle, lambda: session._link.pump(0.01))
         assert [parcel.columns["observations"][0, 2] for parcel in served.take(10)][:3] == [0, 4, 2]
 
-    def test_patience_is_bounded(self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open) -> None:
+    def test_patience_is_bounded(
+        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
+    ) -> None:
         """At each window's end anew."""
         desk = make_desk(make_spec())
         desk.room = 0
         session = open_session(serve(desk).address, patience_s=0.05)
-        until(lambda: session._channel.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
+        until(lambda: session._client.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
         before = time.monotonic()
         World(session).turn(9)
         assert time.monotonic() - before >= 0.1
         assert session.ledger.waiting.parcels == 2
 
     def test_while_the_learner_is_away_the_loop_goes_on(
-        self, served: Any, open_session: Open, make_clock: Callable[..., Any], caplog: pytest.LogCaptureFixture
+        self,
+        served: Any,
+        open_session: Open,
+        make_clock: Callable[..., Any],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         """Windows are kept, and leave when it is back."""
         clock = make_clock()
@@ -236,13 +255,17 @@ class TestWaiting:
         assert session.ledger.waiting.parcels + session.ledger.sent.parcels >= 10
         assert "no word from the learner" in caplog.text
         del session._link._hear
-        until(lambda: session._channel.outbox.idle, lambda: session._link.pump(0.01))
+        until(lambda: session._client.outbox.idle, lambda: session._link.pump(0.01))
         assert sum(parcel.rows for parcel in served.take(11)) == 44
 
-    def test_what_does_not_fit_is_dropped_if_wanted(self, served: Any, open_session: Open, make_clock: Callable[..., Any]) -> None:
+    def test_what_does_not_fit_is_dropped_if_wanted(
+        self, served: Any, open_session: Open, make_clock: Callable[..., Any]
+    ) -> None:
         """The oldest first, and counted."""
         clock = make_clock()
-        session = open_session(served.address, clock=clock, when_full=WhenFull.DROP_OLDEST, waiting_bytes=400)
+        session = open_session(
+            served.address, clock=clock, when_full=WhenFull.DROP_OLDEST, waiting_bytes=400
+        )
         silence(session, clock)
         World(session).turn(41)
         dropped = session.ledger.dropped["outbox full"].parcels
@@ -250,7 +273,9 @@ class TestWaiting:
         assert session.ledger.waiting.parcels == 10 - dropped
         assert session.ledger.balanced
 
-    def test_else_the_loop_waits_for_the_learner(self, served: Any, open_session: Open, make_clock: Callable[..., Any]) -> None:
+    def test_else_the_loop_waits_for_the_learner(
+        self, served: Any, open_session: Open, make_clock: Callable[..., Any]
+    ) -> None:
         """No window is lost."""
         clock = make_clock()
         session = open_session(served.address, clock=clock, waiting_bytes=400)
@@ -275,7 +300,9 @@ class TestWaiting:
 class TestRuns:
     """Learners come and go."""
 
-    def test_the_end_of_a_run_is_known_and_holds_nothing_up(self, served: Any, open_session: Open) -> None:
+    def test_the_end_of_a_run_is_known_and_holds_nothing_up(
+        self, served: Any, open_session: Open
+    ) -> None:
         """Windows go on being played, nobody is waited for, and goodbye is quick."""
         session = open_session(served.address)
         world = World(session)
@@ -288,7 +315,13 @@ class TestRuns:
 
     @pytest.mark.slow
     def test_it_takes_part_in_the_next_run(
-        self, served: Any, open_session: Open, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, caplog: pytest.LogCaptureFixture
+        self,
+        served: Any,
+        open_session: Open,
+        make_spec: MakeSpec,
+        make_desk: MakeDesk,
+        serve: Serve,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         """At the same address, from the next action on that its snapshot is here. An episode that spans both has its whole return."""
         session = open_session(served.address)
@@ -301,13 +334,20 @@ class TestRuns:
         parcels = other.take(3)
         assert [parcel.rows for parcel in parcels] == [3, 3, 3]
         assert all(set(parcel.results.returns.tolist()) <= {6.0} for parcel in parcels)
-        assert set(other.desk.gate.inbox.ledger.refused) <= {"run"}  # what lay in the pipe when the old one had gone
+        assert set(other.desk.receiver.inbox.ledger.refused) <= {
+            "run"
+        }  # what lay in the pipe when the old one had gone
         assert session.ledger.balanced
         assert "another run is at this address" in caplog.text
 
     @pytest.mark.slow
     def test_it_goes_on_in_the_same_run(
-        self, served: Any, open_session: Open, make_desk: MakeDesk, serve: Serve, caplog: pytest.LogCaptureFixture
+        self,
+        served: Any,
+        open_session: Open,
+        make_desk: MakeDesk,
+        serve: Serve,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         """A learner that was started again is sent what it did not acknowledge; the window at hand is not torn."""
         session = open_session(served.address)
@@ -323,15 +363,23 @@ class TestRuns:
 
 def test_defaults_are_an_ordinary_actors(served: Any) -> None:
     """A name that is one, one seat, no evaluation."""
-    with ActorSession(served.address.host + f":{served.address.port}", policy="p", feed_port=served.address.feed_port) as session:
+    with ActorSession(
+        served.address.host + f":{served.address.port}",
+        policy="p",
+        feed_port=served.address.feed_port,
+    ) as session:
         World(session).turn(4)
-    (seen,) = served.desk.gate.seen.values()
+    (seen,) = served.desk.receiver.seen.values()
     assert (seen.seats, seen.evaluates) == (1, False)
     assert session._patience_s == math.inf
 
 
-def test_exploration_is_the_learners(make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open) -> None:
+def test_exploration_is_the_learners(
+    make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
+) -> None:
     """Epsilon 1: any action."""
-    session = open_session(serve(make_desk(make_spec(horizon=100, exploration=Exploration(1.0, 1.0, 1)))).address)
+    session = open_session(
+        serve(make_desk(make_spec(horizon=100, exploration=Exploration(1.0, 1.0, 1)))).address
+    )
     assert {session.act([0, 0, 0]) for _ in range(50)} == {0, 1, 2, 3}
-    assert session._channel.state is State.RUN
+    assert session._client.state is State.RUN

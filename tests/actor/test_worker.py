@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actor.worker import Means, Place, collector, evaluator
-from common.errors import ConfigurationError, Refused
-from common.spec import Evaluation, Exploration, Space, Spec, World
-from common.trajectory import Parcel
-from common.weights import Weights
+from farflung.actor.worker import Means, Place, collector, evaluator
+from farflung.common.data.spec import Evaluation, Exploration, Space, Spec, World
+from farflung.common.data.trajectory import Parcel
+from farflung.common.data.weights import Weights
+from farflung.common.process.errors import ConfigurationError, Refused
 
 MakeSpec = Callable[..., Spec]
 MakeWeights = Callable[..., Weights]
@@ -33,28 +33,40 @@ def played(steps: Generator[None, None, Parcel]) -> Parcel:
             return parcel
 
 
-def collected(spec: Spec, weights: Weights, place: Place, means: Means) -> tuple[list[float], list[int]]:
+def collected(
+    spec: Spec, weights: Weights, place: Place, means: Means
+) -> tuple[list[float], list[int]]:
     """The lives of its environments, and the actions of its first window."""
     made, seats = collector(spec, place, means)
     made.use(weights)
     parcel = played(made.window())
     seats.close()
-    return np.unique(parcel.columns["observations"][:, 0]).tolist(), parcel.columns["actions"].tolist()
+    return np.unique(parcel.columns["observations"][:, 0]).tolist(), parcel.columns[
+        "actions"
+    ].tolist()
 
 
-def test_a_place_is_a_random_stream_of_its_own(make_spec: MakeSpec, make_weights: MakeWeights, means: Means) -> None:
+def test_a_place_is_a_random_stream_of_its_own(
+    make_spec: MakeSpec, make_weights: MakeWeights, means: Means
+) -> None:
     """The same place plays the same environments and explores alike; another index, start or seed plays others."""
     spec = make_spec(horizon=32, exploration=Exploration(1.0, 1.0, 1))
     weights = make_weights(spec)
-    first, again, other, later = (collected(spec, weights, Place(*place), means) for place in ((0, 0), (0, 0), (1, 0), (0, 1)))
+    first, again, other, later = (
+        collected(spec, weights, Place(*place), means) for place in ((0, 0), (0, 0), (1, 0), (0, 1))
+    )
     assert first == again
     assert first[1] != other[1] != later[1]
     assert len({*first[0], *other[0], *later[0]}) == 6
-    seeded = make_spec(horizon=32, exploration=Exploration(1.0, 1.0, 1), world=World("toys/Stamp-v0", seed=1))
+    seeded = make_spec(
+        horizon=32, exploration=Exploration(1.0, 1.0, 1), world=World("toys/Stamp-v0", seed=1)
+    )
     assert collected(seeded, weights, Place(0, 0), means) != first
 
 
-def test_an_evaluator_is_greedy_in_worlds_of_its_own(make_spec: MakeSpec, make_weights: MakeWeights, means: Means) -> None:
+def test_an_evaluator_is_greedy_in_worlds_of_its_own(
+    make_spec: MakeSpec, make_weights: MakeWeights, means: Means
+) -> None:
     """However much collectors explore; no environment of theirs is seen."""
     spec = make_spec(exploration=Exploration(1.0, 1.0, 1), evaluation=Evaluation(1, 4))
     made, seats = evaluator(spec, Place(0, 0), means)
@@ -74,7 +86,9 @@ def test_an_evaluator_is_greedy_in_worlds_of_its_own(make_spec: MakeSpec, make_w
         ({"head": "logits"}, Refused),
     ],
 )
-def test_what_does_not_fit_is_refused(make_spec: MakeSpec, means: Means, changes: dict[str, Any], error: type[Exception]) -> None:
+def test_what_does_not_fit_is_refused(
+    make_spec: MakeSpec, means: Means, changes: dict[str, Any], error: type[Exception]
+) -> None:
     """A world that is not registered here, that differs from the learner's, or a graph that answers otherwise."""
     with pytest.raises(error):
         collector(make_spec(**changes), Place(0, 0), means)

@@ -14,12 +14,20 @@ BENCH = Path(__file__).parents[2] / "bench"
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.system
-@pytest.mark.parametrize("name", ["actor", "data_path", "feed", "relay", "replay", "startup", "update"])
+@pytest.mark.parametrize(
+    "name", ["actor", "data_path", "feed", "relay", "replay", "startup", "update"]
+)
 def test_a_benchmark_prints_one_json_line(name: str, tmp_path: Path):
     """`python bench/NAME.py --quick` ends by itself, and its only output is a JSON object that bears its name."""
     command = [sys.executable, str(BENCH / f"{name}.py"), "--quick"]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import pytest
 import zmq
 
-from broker.link import Link
-from common import sockets
-from common.address import Address
-from common.errors import ConfigurationError
-from common.lifecycle import Stop
+from farflung.broker.relay_loop import Broker
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.lifecycle import Stop
 
 Made = TypeVar("Made")
 
@@ -23,10 +23,19 @@ PATIENCE_S = 10.0
 class Running:
     """A broker at work in a thread. `later` moves its clock."""
 
-    def __init__(self, context: sockets.Context, learners: tuple[Address, ...], address: Address, capacity: int, name: str) -> None:
+    def __init__(
+        self,
+        context: sockets.Context,
+        learners: tuple[Address, ...],
+        address: Address,
+        capacity: int,
+        name: str,
+    ) -> None:
         self.later = 0.0
         self.failure: Exception | None = None
-        self.link = Link(context, address, learners, capacity, name, lambda: time.monotonic() + self.later)
+        self.link = Broker(
+            context, address, learners, capacity, name, lambda: time.monotonic() + self.later
+        )
         self.address = self.link.address
         self._stop = Stop()
         self._thread = threading.Thread(target=self._run)
@@ -147,8 +156,16 @@ def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
     """Starts brokers in front of these addresses, and ends them."""
     started: list[Running] = []
 
-    def start(*learners: Address, address: Address = ANYWHERE, capacity: int = 1 << 20, name: str = "") -> Running:
-        started.append(patiently(lambda: Running(context, learners, address, capacity, name or f"broker-{len(started)}")))
+    def start(
+        *learners: Address, address: Address = ANYWHERE, capacity: int = 1 << 20, name: str = ""
+    ) -> Running:
+        started.append(
+            patiently(
+                lambda: Running(
+                    context, learners, address, capacity, name or f"broker-{len(started)}"
+                )
+            )
+        )
         return started[-1]
 
     yield start
@@ -157,7 +174,9 @@ def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
 
 
 @pytest.fixture
-def served(broker: Callable[..., Running], town: Callable[..., Town]) -> Callable[..., tuple[Any, ...]]:
+def served(
+    broker: Callable[..., Running], town: Callable[..., Town]
+) -> Callable[..., tuple[Any, ...]]:
     """Starts a broker in front of so many learners that have made themselves known, policy p0 at the first one."""
 
     def serve(count: int = 1, **options: Any) -> tuple[Any, ...]:

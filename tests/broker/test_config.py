@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.main import memory
-from common.address import Address
-from common.config import load
-from common.errors import ConfigurationError, UsageError
+from farflung.broker.config import BrokerConfig
+from farflung.broker.main import memory
+from farflung.common.net.address import Address
+from farflung.common.process.config import load
+from farflung.common.process.errors import ConfigurationError, UsageError
 
 
 def loaded(*argv: str) -> BrokerConfig:

@@ -7,22 +7,29 @@ from typing import Any
 
 import pytest
 
-from actor.channel import Channel
-from actor.link import Link
-from common import sockets
-from common.address import Address
-from common.membership import Presence
-from learner.inlet import Inlet
-from learner.link import Link as LearnerLink
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.protocol.roster import Presence
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.transport.network_thread import NetworkThread
 
 
 class School:
     """A learner without training."""
 
     def __init__(self, context: sockets.Context, stand_ins: ModuleType) -> None:
-        self.side, self.inlet = stand_ins.Side(), Inlet()
-        self.inlet.room = 1 << 20
-        self.link = LearnerLink(context, Address("127.0.0.1", 0, 0), self.side.gate, self.side.herald, self.inlet, 1 << 10)
+        self.side, self.queue = stand_ins.Side(), ParcelQueue()
+        self.queue.room = 1 << 20
+        self.link = NetworkThread(
+            context,
+            Address("127.0.0.1", 0, 0),
+            self.side.receiver,
+            self.side.publisher,
+            self.queue,
+            1 << 10,
+        )
         self.link.publish(stand_ins.some_weights(self.side.spec))
         self.link.start()
 
@@ -36,12 +43,15 @@ def school(context: sockets.Context, stand_ins: ModuleType) -> Iterator[School]:
 
 
 @pytest.fixture
-def crowd(context: sockets.Context) -> Iterator[Callable[[Address, int], list[Link]]]:
+def crowd(context: sockets.Context) -> Iterator[Callable[[Address, int], list[Connection]]]:
     """So many actors at an address."""
-    links: list[Link] = []
+    links: list[Connection] = []
 
-    def join(address: Address, count: int) -> list[Link]:
-        links.extend(Link(context, address, Channel("default", f"box-{number}", 1)) for number in range(count))
+    def join(address: Address, count: int) -> list[Connection]:
+        links.extend(
+            Connection(context, address, PolicyClient("default", f"box-{number}", 1))
+            for number in range(count)
+        )
         return links
 
     yield join
@@ -49,7 +59,7 @@ def crowd(context: sockets.Context) -> Iterator[Callable[[Address, int], list[Li
         link.close("the test is over", 0.0)
 
 
-def pump(links: list[Link], condition: Callable[[], Any], within_s: float = 30.0) -> float:
+def pump(links: list[Connection], condition: Callable[[], Any], within_s: float = 30.0) -> float:
     """Look after all links until it is so; gives how long that took."""
     start = time.monotonic()
     while not condition():
@@ -60,17 +70,17 @@ def pump(links: list[Link], condition: Callable[[], Any], within_s: float = 30.0
     return time.monotonic() - start
 
 
-def offer(links: list[Link], stand_ins: ModuleType, count: int) -> None:
+def offer(links: list[Connection], stand_ins: ModuleType, count: int) -> None:
     """So many parcels of each."""
     parcel = stand_ins.a_parcel()
     for link in links:
         for _ in range(count):
-            assert link.channel.outbox.offer(parcel, parcel.rows, parcel.size)
+            assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
 
 
-def settled(links: list[Link]) -> bool:
+def settled(links: list[Connection]) -> bool:
     """Whether everybody's parcels are acknowledged."""
-    return all(link.channel.outbox.idle for link in links)
+    return all(link.client.outbox.idle for link in links)
 
 
 @pytest.mark.slow
@@ -83,26 +93,32 @@ def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
     for _ in range(brokers):
         address = broker(address).address
     links = crowd(address, 64)
-    joined_s = pump(links, lambda: all(link.channel.ready for link in links))
+    joined_s = pump(links, lambda: all(link.client.ready for link in links))
     offer(links, stand_ins, 5)
     answered_s = pump(links, lambda: settled(links))
-    print(f"{brokers} in a chain: 64 joined within {joined_s:.2f} s, 320 parcels were acknowledged within {answered_s:.2f} s")
-    assert {member.index for member in school.side.gate.roster} == set(range(64))
-    assert {member.presence(time.monotonic()) for member in school.side.gate.roster} == {Presence.ACTIVE}
-    ledger = school.side.gate.inbox.ledger
-    assert (ledger.accepted, school.side.gate.inbox.lost) == (320, 0)
-    assert all(link.channel.outbox.ledger.balanced for link in links)
+    print(
+        f"{brokers} in a chain: 64 joined within {joined_s:.2f} s, 320 parcels were acknowledged within {answered_s:.2f} s"
+    )
+    assert {member.index for member in school.side.receiver.roster} == set(range(64))
+    assert {member.presence(time.monotonic()) for member in school.side.receiver.roster} == {
+        Presence.ACTIVE
+    }
+    ledger = school.side.receiver.inbox.ledger
+    assert (ledger.accepted, school.side.receiver.inbox.lost) == (320, 0)
+    assert all(link.client.outbox.ledger.balanced for link in links)
 
 
 @pytest.mark.slow
-def test_a_broker_may_go_and_come_back(school: School, broker: Any, crowd: Any, stand_ins: ModuleType) -> None:
+def test_a_broker_may_go_and_come_back(
+    school: School, broker: Any, crowd: Any, stand_ins: ModuleType
+) -> None:
     """What was in it is lost with it, and sent again: everything is counted once."""
     first = broker(school.link.address)
     links = crowd(first.address, 4)
-    pump(links, lambda: all(link.channel.ready for link in links))
+    pump(links, lambda: all(link.client.ready for link in links))
     for _ in range(3):
         offer(links, stand_ins, 20)
-        pump(links, lambda: school.side.gate.inbox.ledger.received > 0)
+        pump(links, lambda: school.side.receiver.inbox.ledger.received > 0)
         first.ended()
         offer(links, stand_ins, 20)
         for link in links:
@@ -110,6 +126,6 @@ def test_a_broker_may_go_and_come_back(school: School, broker: Any, crowd: Any, 
         first = broker(school.link.address, address=first.address)
         took_s = pump(links, lambda: settled(links))
         print(f"everything was acknowledged {took_s:.2f} s after the broker was back")
-    ledger = school.side.gate.inbox.ledger
-    assert (ledger.accepted, school.side.gate.inbox.lost) == (3 * 4 * 40, 0)
-    assert all(link.channel.outbox.ledger.balanced for link in links)
+    ledger = school.side.receiver.inbox.ledger
+    assert (ledger.accepted, school.side.receiver.inbox.lost) == (3 * 4 * 40, 0)
+    assert all(link.client.outbox.ledger.balanced for link in links)

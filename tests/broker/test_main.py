@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.main import relay
-from common.config import Loaded
-from common.errors import UsageError
+from farflung.broker.config import BrokerConfig
+from farflung.broker.main import relay
+from farflung.common.process.config import Loaded
+from farflung.common.process.errors import UsageError
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -38,5 +38,10 @@ def test_a_broker_of_nobody_is_refused() -> None:
 def test_a_broker_needs_only_the_base() -> None:
     """Nothing of an actor or a learner is loaded, and no numpy."""
     heavy = "{'actor', 'learner', 'numpy', 'torch', 'lz4', 'rich', 'psutil', 'gymnasium', 'onnxruntime'}"
-    words = f"import sys, broker.main, broker.link; print(sorted({heavy} & {{name.partition('.')[0] for name in sys.modules}}))"
-    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "[]\n"
+    words = f"import sys, farflung.broker.main, farflung.broker.relay_loop; print(sorted({heavy} & {{name.partition('.')[0] for name in sys.modules}}))"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", words], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

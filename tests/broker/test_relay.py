@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.relay import OWN, TOPICS, Backlog, Pulse, Routes, Subscriptions
+from farflung.broker.relay import OWN, TOPICS, Backlog, Pulse, Routes, Subscriptions
 
 Z = b"z/default/box-1/0000000000000007/0000000000000001"
 
@@ -95,7 +95,8 @@ def test_fresh_connections_ask_in_byte_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "agreed"), [(b"", False), (b"z/", False), (b"z/default/", False), (Z, True), (b"c/", True), (b"t/", True)]
+    ("topic", "agreed"),
+    [(b"", False), (b"z/", False), (b"z/default/", False), (Z, True), (b"c/", True), (b"t/", True)],
 )
 def test_nobody_hears_everything_or_everybodys_snapshots(topic: bytes, agreed: bool) -> None:
     """The same rule as a learner's; what was not agreed to is not taken back either."""

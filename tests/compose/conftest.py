@@ -20,10 +20,20 @@ LOOK_S = 0.5
 class Engine:
     """What the engine is asked and told."""
 
-    def __call__(self, *words: object, timeout_s: float = 60.0, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: object, timeout_s: float = 60.0, check: bool = True, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
         """A command to its end; what it said is in the error if it fails."""
-        ended = subprocess.run([str(word) for word in words], text=True, capture_output=True, timeout=timeout_s, **options)
-        assert not check or ended.returncode == 0, f"{words}: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        ended = subprocess.run(
+            [str(word) for word in words],
+            text=True,
+            capture_output=True,
+            timeout=timeout_s,
+            **options,
+        )
+        assert not check or ended.returncode == 0, (
+            f"{words}: exit code {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        )
         return ended
 
     def inspect(self, thing: str) -> dict[str, Any]:
@@ -35,11 +45,29 @@ class Engine:
         """What a command says in a running container."""
         return self("docker", "exec", container, *words, check=check).stdout
 
-    def once(self, image: str, *words: object, mount: tuple[str, ...] = (), program: str = "sh", check: bool = True) -> str:
+    def once(
+        self,
+        image: str,
+        *words: object,
+        mount: tuple[str, ...] = (),
+        program: str = "sh",
+        check: bool = True,
+    ) -> str:
         """What a program says in a container of its own, as restricted as our services."""
-        limits = ("--rm", "--read-only", "--network", "none", "--cap-drop", "ALL", "--tmpfs", "/tmp")
+        limits = (
+            "--rm",
+            "--read-only",
+            "--network",
+            "none",
+            "--cap-drop",
+            "ALL",
+            "--tmpfs",
+            "/tmp",
+        )
         mounts = [word for each in mount for word in ("-v", each)]
-        return self("docker", "run", *limits, *mounts, "--entrypoint", program, image, *words, check=check).stdout
+        return self(
+            "docker", "run", *limits, *mounts, "--entrypoint", program, image, *words, check=check
+        ).stdout
 
     def stop_everything_in(self, container: str, signal: str) -> None:
         """Send a signal to every process but the first, as the kernel does where memory runs out; the engine knows nothing of it."""
@@ -49,16 +77,32 @@ class Engine:
 class Services:
     """The services of docker-compose.yml under a project name of their own, with a second file on top."""
 
-    def __init__(self, engine: Engine, clone: Path, name: str, settings: Mapping[str, str], override: Path | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clone: Path,
+        name: str,
+        settings: Mapping[str, str],
+        override: Path | None,
+    ) -> None:
         self.name = name
         self._engine, self._clone, self._settings = engine, clone, dict(settings)
         files = ["docker-compose.yml", *([str(override)] if override else [])]
-        self._words = ["docker-compose", "-p", name, *(word for file in files for word in ("-f", file))]
+        self._words = [
+            "docker-compose",
+            "-p",
+            name,
+            *(word for file in files for word in ("-f", file)),
+        ]
 
-    def __call__(self, *words: object, timeout_s: float = 120.0, check: bool = True, **settings: str) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: object, timeout_s: float = 120.0, check: bool = True, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
         """A command of docker-compose."""
         variables = os.environ | self._settings | settings
-        return self._engine(*self._words, *words, timeout_s=timeout_s, check=check, cwd=self._clone, env=variables)
+        return self._engine(
+            *self._words, *words, timeout_s=timeout_s, check=check, cwd=self._clone, env=variables
+        )
 
     def containers(self, service: str) -> list[str]:
         """The containers of a service, running or not, by id."""
@@ -79,7 +123,9 @@ class Services:
 
     def status(self) -> dict[str, Any]:
         """What the learner tells of itself; nothing while it does not."""
-        said = self._engine.inside(self.container("learner"), "learner", "status", "--keys", "/keys", "--json", check=False)
+        said = self._engine.inside(
+            self.container("learner"), "learner", "status", "--keys", "/keys", "--json", check=False
+        )
         return dict(json.loads(said)) if said.startswith("{") else {}
 
     def exit_codes(self) -> dict[str, int]:
@@ -92,7 +138,9 @@ class Services:
     def runs(self) -> list[str]:
         """The folders of all runs, by name, which has the time in it."""
         image = self._settings["FARFLUNG_ACTOR_IMAGE"]
-        return self._engine.once(image, "/runs", program="ls", mount=(f"{self.name}_runs:/runs:ro",)).split()
+        return self._engine.once(
+            image, "/runs", program="ls", mount=(f"{self.name}_runs:/runs:ro",)
+        ).split()
 
     def remove(self) -> None:
         """Leave nothing: containers, networks and volumes."""
@@ -102,7 +150,9 @@ class Services:
 @pytest.fixture(scope="session")
 def engine() -> Engine:
     """A Docker engine that answers, with docker-compose."""
-    missing = [program for program in ("docker", "docker-compose", "git") if shutil.which(program) is None]
+    missing = [
+        program for program in ("docker", "docker-compose", "git") if shutil.which(program) is None
+    ]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
     engine = Engine()
@@ -134,14 +184,21 @@ def clone(engine: Engine, planted: str, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="session")
 def images(engine: Engine, clone: Path) -> dict[str, str]:
     """Both images, by the variables that name them in docker-compose.yml."""
-    names = {"FARFLUNG_ACTOR_IMAGE": "farflung-test-actor", "FARFLUNG_LEARNER_IMAGE": "farflung-test-learner"}
+    names = {
+        "FARFLUNG_ACTOR_IMAGE": "farflung-test-actor",
+        "FARFLUNG_LEARNER_IMAGE": "farflung-test-learner",
+    }
     engine("docker-compose", "build", timeout_s=900, cwd=clone, env=os.environ | names)
     return names
 
 
 @pytest.fixture
 def services(
-    engine: Engine, clone: Path, images: dict[str, str], request: pytest.FixtureRequest, tmp_path: Path
+    engine: Engine,
+    clone: Path,
+    images: dict[str, str],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> Iterator[Callable[..., Services]]:
     """Makes services from a second file's text and from settings."""
     made: list[Services] = []

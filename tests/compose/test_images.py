@@ -20,7 +20,9 @@ print(sum(wheel.stat().st_size for wheel in folder.glob("*.whl")))"""
 
 def size_mb(engine, image):
     """An image, and what of it is wheels that a stand-in for the base image brings along for pip: no other base has them."""
-    return engine.inspect(image)["Size"] / MB, int(engine.once(image, "-c", WHEELS, program="python")) / MB
+    return engine.inspect(image)["Size"] / MB, int(
+        engine.once(image, "-c", WHEELS, program="python")
+    ) / MB
 
 
 def test_the_actor_s_image_is_small(engine, images, capsys):
@@ -28,7 +30,11 @@ def test_the_actor_s_image_is_small(engine, images, capsys):
     sizes = {image: size_mb(engine, image) for image in images.values()}
     with capsys.disabled():
         for image, (whole, wheels) in sizes.items():
-            print(f"\n{image}: {whole - wheels:.0f} MB" + (f" and {wheels:.0f} MB of wheels in the base" if wheels else ""), end="")
+            print(
+                f"\n{image}: {whole - wheels:.0f} MB"
+                + (f" and {wheels:.0f} MB of wheels in the base" if wheels else ""),
+                end="",
+            )
         print()
     whole, wheels = sizes[images["FARFLUNG_ACTOR_IMAGE"]]
     assert whole - wheels <= MAX_ACTOR_MB
@@ -38,14 +44,23 @@ def test_an_actor_s_image_has_no_torch(engine, images):
     """It plays by the graph that the learner sends; a learner's image has it."""
     for name, there in (("ACTOR", False), ("LEARNER", True)):
         code = "import importlib.util as u; print(u.find_spec('torch') is not None)"
-        assert engine.once(images[f"FARFLUNG_{name}_IMAGE"], "-c", code, program="python").strip() == str(there)
+        assert engine.once(
+            images[f"FARFLUNG_{name}_IMAGE"], "-c", code, program="python"
+        ).strip() == str(there)
 
 
 def test_no_secret_is_in_any_layer(engine, images, planted):
     """What lies about in the folder stays out of both, also of layers that later ones cover."""
     for image in images.values():
-        assert engine.once(image, "-c", "find / -name '*.key' -not -path '/proc/*' 2>/dev/null; ls /keys /runs") == "/keys:\n\n/runs:\n"
-    with subprocess.Popen(["docker", "save", images["FARFLUNG_ACTOR_IMAGE"]], stdout=subprocess.PIPE) as saved:
+        assert (
+            engine.once(
+                image, "-c", "find / -name '*.key' -not -path '/proc/*' 2>/dev/null; ls /keys /runs"
+            )
+            == "/keys:\n\n/runs:\n"
+        )
+    with subprocess.Popen(
+        ["docker", "save", images["FARFLUNG_ACTOR_IMAGE"]], stdout=subprocess.PIPE
+    ) as saved:
         assert saved.stdout is not None
         tail, size, found = b"", 0, False
         while block := saved.stdout.read(1 << 20):
@@ -68,7 +83,7 @@ def test_everything_is_compiled(engine, images):
     """Nobody may write into the image: a module without bytecode would be compiled at each start."""
     code = """
 import importlib.util, pathlib, sys
-import actor.rollout, learner.commands, broker.link, gymnasium, onnxruntime
+import farflung.actor.loop, farflung.learner.cli.commands, farflung.broker.relay_loop, gymnasium, onnxruntime
 missing = [m.__file__ for m in list(sys.modules.values())
            if getattr(m, "__file__", None) and m.__file__.endswith(".py")
            and not pathlib.Path(importlib.util.cache_from_source(m.__file__)).exists()]

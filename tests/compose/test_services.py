@@ -28,7 +28,15 @@ services:
 
 def test_the_files_hold_to_the_compose_specification(engine, clone):
     """Alone and with the second file; docker-compose checks a file without a version against it, `docker compose` every file."""
-    said = engine("docker-compose", "-f", "docker-compose.yml", "-f", "docker-compose.gpu.yml", "config", cwd=clone).stdout
+    said = engine(
+        "docker-compose",
+        "-f",
+        "docker-compose.yml",
+        "-f",
+        "docker-compose.gpu.yml",
+        "config",
+        cwd=clone,
+    ).stdout
     assert "driver: nvidia" in said
     assert "FARFLUNG_DEVICE: cuda" in said
     assert "FARFLUNG_ENV: CartPole-v1" in engine("docker-compose", "config", cwd=clone).stdout
@@ -49,17 +57,28 @@ def test_it_trains_and_ends_by_itself_and_then_again(services):
 
 def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images, eventually):
     """The learner is killed and comes back where it was; an actor is killed, another one cut off for 20 s; the books agree in the end."""
-    compose = services(MISHAPS, FARFLUNG_UNTIL="seconds >= 80", FARFLUNG_STEPS="0", FARFLUNG_CHECKPOINT_EVERY="5")
+    compose = services(
+        MISHAPS, FARFLUNG_UNTIL="seconds >= 80", FARFLUNG_STEPS="0", FARFLUNG_CHECKPOINT_EVERY="5"
+    )
     compose("up", "-d", "--scale", "actor=3")
     learner, actors = compose.container("learner"), compose.containers("actor")
     for container in (learner, *actors):
         how = engine.inspect(container)["HostConfig"]
-        assert (how["IpcMode"], how["ShmSize"], how["ReadonlyRootfs"], how["CapDrop"]) == ("private", 1 << 20, True, ["ALL"])
+        assert (how["IpcMode"], how["ShmSize"], how["ReadonlyRootfs"], how["CapDrop"]) == (
+            "private",
+            1 << 20,
+            True,
+            ["ALL"],
+        )
         assert not how["PortBindings"]
 
-    before = eventually(lambda: (status := compose.status()).get("updates", 0) > 100 and status, "training")
+    before = eventually(
+        lambda: (status := compose.status()).get("updates", 0) > 100 and status, "training"
+    )
     engine.stop_everything_in(learner, "KILL")
-    after = eventually(lambda: (status := compose.status()).get("epoch", 0) == 2 and status, "the learner's return")
+    after = eventually(
+        lambda: (status := compose.status()).get("epoch", 0) == 2 and status, "the learner's return"
+    )
     assert after["run"] == before["run"]
     assert after["steps"] >= before["steps"]
     assert engine.inspect(learner)["RestartCount"] == 1
@@ -76,7 +95,9 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images,
 
     def back():
         found = [actor for actor in compose.status().get("actors", ()) if host in actor["name"]]
-        return any(actor["state"] in ("running", "waiting") and actor["seen_ago"] < 3 for actor in found)
+        return any(
+            actor["state"] in ("running", "waiting") and actor["seen_ago"] < 3 for actor in found
+        )
 
     eventually(back, "the cut-off actor's return")
     codes = eventually(compose.exit_codes, "the end of all", 150)
@@ -95,7 +116,9 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images,
 
 def test_health_means_progress(services, engine, eventually):
     """A learner that stands still is unhealthy, and so is a broker in front of it; both recover. Actors reach it through the broker."""
-    compose = services(QUICK_TO_JUDGE, FARFLUNG_ADDRESS="broker", FARFLUNG_UNTIL="", FARFLUNG_STEPS="0")
+    compose = services(
+        QUICK_TO_JUDGE, FARFLUNG_ADDRESS="broker", FARFLUNG_UNTIL="", FARFLUNG_STEPS="0"
+    )
     compose("--profile", "broker", "up", "-d", "--scale", "actor=1")
     eventually(lambda: compose.status().get("updates", 0) > 0, "training through the broker")
     eventually(lambda: compose.health("broker") == "healthy", "a healthy broker")

@@ -9,18 +9,91 @@ from typing import Any
 
 import msgpack
 
-from common import wire
-from learner.journal import format as form
+from farflung.common.protocol import wire
+from farflung.learner.storage.journal import format as form
 
 SALT = b"salt"
 RAW = 0xFF  # in place of a kind: what follows is taken as it is
 
 NASTY: tuple[Any, ...] = (
-    *(None, True, False, 0, 1, -1, 2, 7, 63, 64, 65, 255, 256, 4096, 1 << 16, 1 << 26, (1 << 31) - 1, 1 << 31, 1 << 32, 1 << 40),
-    *((1 << 63) - 1, 1 << 63, (1 << 64) - 1, -(1 << 63), 0.0, -0.0, 0.5, 2.0, 1e308, -1e308, float("nan"), float("inf"), float("-inf")),
-    *("", "x", "default", "run-1", "box-1", "../x", "a" * 65, "\0", "ü\udc80".encode("utf-8", "surrogatepass").decode("utf-8", "replace")),
-    *("float32", "float64", "uint8", "int64", "bool", "object", "O", "U4", ">f4", "lz4", "box", "discrete", "step", "observation"),
-    *([], {}, [[]], {"": {}}, [0], [0, 0], [1 << 62, 1 << 62], [1] * 33, b"", b"\x80", [None], {"a": 1}),
+    *(
+        None,
+        True,
+        False,
+        0,
+        1,
+        -1,
+        2,
+        7,
+        63,
+        64,
+        65,
+        255,
+        256,
+        4096,
+        1 << 16,
+        1 << 26,
+        (1 << 31) - 1,
+        1 << 31,
+        1 << 32,
+        1 << 40,
+    ),
+    *(
+        (1 << 63) - 1,
+        1 << 63,
+        (1 << 64) - 1,
+        -(1 << 63),
+        0.0,
+        -0.0,
+        0.5,
+        2.0,
+        1e308,
+        -1e308,
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+    ),
+    *(
+        "",
+        "x",
+        "default",
+        "run-1",
+        "box-1",
+        "../x",
+        "a" * 65,
+        "\0",
+        "ü\udc80".encode("utf-8", "surrogatepass").decode("utf-8", "replace"),
+    ),
+    *(
+        "float32",
+        "float64",
+        "uint8",
+        "int64",
+        "bool",
+        "object",
+        "O",
+        "U4",
+        ">f4",
+        "lz4",
+        "box",
+        "discrete",
+        "step",
+        "observation",
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        {"": {}},
+        [0],
+        [0, 0],
+        [1 << 62, 1 << 62],
+        [1] * 33,
+        b"",
+        b"\x80",
+        [None],
+        {"a": 1},
+    ),
 )
 
 
@@ -44,7 +117,9 @@ def _dump_message(value: Any) -> bytes:
 
 def message(kind: int, header: Any, columns: bytes = b"") -> bytes:
     """The input that `frame` makes this message of. The header is last, so that it may grow and shrink."""
-    return bytes([kind]) + len(columns).to_bytes(2, "little") + columns + bytes(msgpack.packb(header))
+    return (
+        bytes([kind]) + len(columns).to_bytes(2, "little") + columns + bytes(msgpack.packb(header))
+    )
 
 
 def unframed(sealed: bytes | bytearray) -> bytes:
@@ -91,12 +166,20 @@ def segment(data: bytes, number: int = 1) -> bytes:
             continue
         head = form.HEAD.pack(SALT, kind[0] if kind else 0, len(payload))
         covered = payload[: form.COVERED] if kind == bytes([form.Kind.MESSAGE]) else payload
-        pieces += [head, form.CHECKSUM.pack(zlib.crc32(covered, zlib.crc32(head))), payload, bytes(-len(payload) % form.ALIGNMENT)]
+        pieces += [
+            head,
+            form.CHECKSUM.pack(zlib.crc32(covered, zlib.crc32(head))),
+            payload,
+            bytes(-len(payload) % form.ALIGNMENT),
+        ]
     return b"".join(pieces) + bytes(64)
 
 
 MESSAGE = Structure(_load_message, _dump_message)
-RECORD = Structure(lambda data: [data[0], msgpack.unpackb(data[1:])], lambda value: bytes([value[0]]) + bytes(msgpack.packb(value[1])))
+RECORD = Structure(
+    lambda data: [data[0], msgpack.unpackb(data[1:])],
+    lambda value: bytes([value[0]]) + bytes(msgpack.packb(value[1])),
+)
 PACKED = Structure(msgpack.unpackb, lambda value: bytes(msgpack.packb(value)))
 JSON = Structure(json.loads, lambda value: json.dumps(value).encode())
 
@@ -109,12 +192,20 @@ def change(structure: Structure, data: bytes, seed: int) -> bytes:
         for _ in range(chance.randint(1, 3)):
             value = _changed(value, chance)
         return structure.dump(value)
-    except Exception:  # the input has lost its structure, or the change cannot be written: other inputs will do
+    except (
+        Exception
+    ):  # the input has lost its structure, or the change cannot be written: other inputs will do
         return data
 
 
 def _changed(value: Any, chance: Random) -> Any:
-    children = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    children = (
+        list(value)
+        if isinstance(value, dict)
+        else list(range(len(value)))
+        if isinstance(value, list)
+        else []
+    )
     if not children or chance.random() < 0.1:
         return _other(value, chance)
     key = chance.choice(children)

@@ -9,19 +9,31 @@ import numpy as np
 from fuzz.inputs import MESSAGE, frame, join, split, unframed
 from fuzz.target import Target, beside
 
-from actor import graph
-from actor.channel import Channel, _parcel_format
-from broker.relay import Subscriptions
-from common import topics, wire
-from common.delivery import Inbox
-from common.errors import Refused
-from common.membership import Roster, Snapshots
-from common.messages import Announcement, Beacon, Bye, Credit, Hello, Line, Problem, Report, State, Telemetry
-from common.packing import ParcelFormat
-from common.spec import Evaluation, Exploration, Graph, Space, Spec, World
-from common.trajectory import Column, Ending, Parcel, Results
-from common.wire import Kind
-from learner.gate import Gate
+from farflung.actor.acting import graph_check
+from farflung.actor.connection.policy_client import PolicyClient, _parcel_format
+from farflung.broker.relay import Subscriptions
+from farflung.common.data.spec import Evaluation, Exploration, Graph, Space, Spec, World
+from farflung.common.data.trajectory import Column, Ending, Parcel, Results
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import (
+    Ack,
+    Announcement,
+    Beacon,
+    Bye,
+    Credit,
+    Hello,
+    Problem,
+    Report,
+    State,
+    Telemetry,
+)
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.common.protocol.wire import Kind
+from farflung.learner.endpoint.receiver import Receiver
 
 stand_ins = beside("stand_ins")
 
@@ -34,7 +46,10 @@ CONTINUOUS = Space("box", "float32", (2,), (), (-1.0, -1.0), (1.0, 1.0))
 def specs() -> tuple[Spec, ...]:
     """One spec of each sort: plain, compressed and stacked frames, several leaves and optional columns, continuous actions."""
     several = {"a": Space("box", "float32", (2,)), "b": Space("discrete", "int32", (), (5,))}
-    extras = (Column("log_probability", "float32", (), "step"), Column("state", "float32", (3,), "trajectory"))
+    extras = (
+        Column("log_probability", "float32", (), "step"),
+        Column("state", "float32", (3,), "trajectory"),
+    )
     return (
         stand_ins.a_spec(),
         stand_ins.a_spec(observation={"": IMAGE}, stack=3, compression={"observations": "lz4"}),
@@ -44,18 +59,23 @@ def specs() -> tuple[Spec, ...]:
 
 
 @cache
-def formats() -> tuple[ParcelFormat, ...]:
+def formats() -> tuple[ParcelCodec, ...]:
     """Of the same specs."""
-    return tuple(map(ParcelFormat, specs()))
+    return tuple(map(ParcelCodec, specs()))
 
 
 def a_parcel(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
     """A parcel of a spec; without lengths it is an evaluation."""
     steps, count = sum(lengths), len(lengths)
-    columns = {c.name: np.ones((c.count(steps, count, spec.stack), *c.shape), c.dtype) for c in spec.columns}
+    columns = {
+        c.name: np.ones((c.count(steps, count, spec.stack), *c.shape), c.dtype)
+        for c in spec.columns
+    }
     results = Results(np.array([1.5]), np.array([9], np.int32))
     endings = np.full(count, Ending.TRUNCATED, np.uint8)
-    return Parcel(1, 1, np.array(lengths, np.int32), endings, columns, results, evaluation=not lengths)
+    return Parcel(
+        1, 1, np.array(lengths, np.int32), endings, columns, results, evaluation=not lengths
+    )
 
 
 def parcel_frames(spec: Spec) -> list[bytes]:
@@ -74,13 +94,19 @@ def test_parcel(data: bytes) -> None:
     form, spec = formats()[data[0] % 4], specs()[data[0] % 4]
     parcel = form.decode(opened, wire.read_envelope(opened))
     assert parcel.size <= 256 * len(data) + 4096
-    assert all(column.nbytes == 0 or np.isfinite(column).all() for column in parcel.columns.values())
+    assert all(
+        column.nbytes == 0 or np.isfinite(column).all() for column in parcel.columns.values()
+    )
     for trajectory in () if parcel.evaluation else parcel.trajectories(spec.columns, spec.stack):
         assert 1 <= trajectory.length <= spec.horizon
 
 
 def parcel_seeds() -> list[bytes]:
-    return [bytes([index]) + unframed(one) for index, spec in enumerate(specs()) for one in parcel_frames(spec)]
+    return [
+        bytes([index]) + unframed(one)
+        for index, spec in enumerate(specs())
+        for one in parcel_frames(spec)
+    ]
 
 
 LIFE = ("run-1", "default", "box-1", 7)
@@ -88,7 +114,14 @@ LIFE = ("run-1", "default", "box-1", 7)
 
 def words() -> list[Any]:
     """What an actor says besides parcels."""
-    report = Report(*LIFE, 1, 1, 2, {"steps": 8.0, "longest_step_s": 0.5}, (Problem(1, "environment", "Traceback\nValueError: x"),))
+    report = Report(
+        *LIFE,
+        1,
+        1,
+        2,
+        {"steps": 8.0, "longest_step_s": 0.5},
+        (Problem(1, "environment", "Traceback\nValueError: x"),),
+    )
     return [Hello(*LIFE, 99, 1, 2, 1, 4, True), report, Bye(*LIFE, 3, "stopped")]
 
 
@@ -102,12 +135,12 @@ def test_words(data: bytes) -> None:
 
 def test_gate(data: bytes) -> None:
     """Several messages into one gate, which must never raise; its books balance, and its lines can be written."""
-    gate = Gate(specs()[0], Inbox(), Roster(), Snapshots())
+    receiver = Receiver(specs()[0], Inbox(), Roster(), Snapshots())
     for count, part in enumerate(split(data)[:16]):
-        accepted = gate.receive(frame(part), count * 0.5)
+        accepted = receiver.receive(frame(part), count * 0.5)
         if accepted is not None:
-            gate.settle(accepted.envelope)
-    inbox = gate.inbox
+            receiver.settle(accepted.envelope)
+    inbox = receiver.inbox
     assert inbox.ledger.balanced
     lines = inbox.lines(8.0, lambda actor, incarnation: Credit(1, 1), everyone=True)
     wire.encode(Beacon("run-1", "default", 1, 1, 1, 0, 0, State.RUN, lines))
@@ -117,7 +150,10 @@ def test_gate(data: bytes) -> None:
 def gate_seeds() -> list[bytes]:
     said = [unframed(wire.encode(word)) for word in words()]
     spec = specs()[0]
-    parcels = [unframed(stand_ins.a_frame(spec, a_parcel(spec), sequence=number, base=base)) for number, base in ((1, 1), (3, 1), (5, 3))]
+    parcels = [
+        unframed(stand_ins.a_frame(spec, a_parcel(spec), sequence=number, base=base))
+        for number, base in ((1, 1), (3, 1), (5, 3))
+    ]
     return [join([said[0], *parcels, said[1], parcels[1], said[2]]), join(parcels), join(said)]
 
 
@@ -127,11 +163,13 @@ def gate_seeds() -> list[bytes]:
 @cache
 def a_graph() -> Graph:
     """A real acting graph, small."""
-    from learner.algorithms.networks import q_network
-    from learner.graph import export, observation_inputs
+    from farflung.learner.algorithms.networks import q_network
+    from farflung.learner.graph.acting_graph import export, observation_inputs
 
     spaces = {"": Space("box", "float32", (2,))}
-    return export(q_network(spaces, 1, 2, (3,), dueling=False), observation_inputs(spaces, 1), ("q",))
+    return export(
+        q_network(spaces, 1, 2, (3,), dueling=False), observation_inputs(spaces, 1), ("q",)
+    )
 
 
 @cache
@@ -140,8 +178,18 @@ def a_rich_spec() -> Spec:
     world = World("Toy-v0", {"size": 3, "names": ["a", {"b": 1.5}]}, (("Frame", {"skip": 4}),), 9)
     space = Space("box", "float32", (2,))
     extras = (Column("mask", "bool", (2,), "step"),)
-    spec = stand_ins.a_spec(world=world, observation={"": space, "key": space}, extras=extras, compression={"observations": "lz4"})
-    return dataclasses.replace(spec, graph=a_graph(), exploration=Exploration(1.0, 0.1, 100, 4), evaluation=Evaluation(1000, 5))
+    spec = stand_ins.a_spec(
+        world=world,
+        observation={"": space, "key": space},
+        extras=extras,
+        compression={"observations": "lz4"},
+    )
+    return dataclasses.replace(
+        spec,
+        graph=a_graph(),
+        exploration=Exploration(1.0, 0.1, 100, 4),
+        evaluation=Evaluation(1000, 5),
+    )
 
 
 def test_announcement(data: bytes) -> None:
@@ -149,7 +197,7 @@ def test_announcement(data: bytes) -> None:
     announcement = wire.read(wire.open_frame(frame(data)))
     if isinstance(announcement, Announcement):
         _parcel_format(announcement.spec)
-        graph.check(announcement.spec.graph)
+        graph_check.check(announcement.spec.graph)
 
 
 def announcement_seeds() -> list[bytes]:
@@ -170,9 +218,12 @@ def test_feed(data: bytes) -> None:
 def said() -> list[Any]:
     """What a learner says to an actor, in order: the snapshot's two parts, and beacons."""
     spec = specs()[0]
-    line = Line("box-1", 7, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
+    line = Ack("box-1", 7, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
     beacon = Beacon("run-1", "default", 5, 1, 2, 100, 10, State.RUN, (line,))
-    frames = [wire.encode(Announcement(spec, 5, 1, 0, 0)), wire.encode_weights(stand_ins.some_weights(spec, number=2))]
+    frames = [
+        wire.encode(Announcement(spec, 5, 1, 0, 0)),
+        wire.encode_weights(stand_ins.some_weights(spec, number=2)),
+    ]
     return [*frames, wire.encode(beacon), wire.encode(Telemetry("run-1", "default", 5, "{}"))]
 
 
@@ -182,19 +233,23 @@ def feed_seeds() -> list[bytes]:
 
 def test_channel(data: bytes) -> None:
     """Several messages to an actor that has something to send: it must never raise, and its books balance."""
-    channel = Channel("default", "box-1", 4)
-    channel.outbox.incarnation = 7
-    channel.ask(0.0)
+    client = PolicyClient("default", "box-1", 4)
+    client.outbox.incarnation = 7
+    client.ask(0.0)
     for count, part in enumerate(split(data)[:16]):
-        topic = channel.private or topics.weights("default") if part[:1] == b"z" else topics.beacon("default")
-        channel.hear(topic, frame(part[1:]), count * 0.5)
-        if channel.ready is not None and channel.ready.spec == specs()[0]:
-            channel.outbox.offer(stand_ins.a_parcel(), 3, 100)
-        channel.due(count * 0.5)
+        topic = (
+            client.private or topics.weights("default")
+            if part[:1] == b"z"
+            else topics.beacon("default")
+        )
+        client.hear(topic, frame(part[1:]), count * 0.5)
+        if client.ready is not None and client.ready.spec == specs()[0]:
+            client.outbox.offer(stand_ins.a_parcel(), 3, 100)
+        client.due(count * 0.5)
         for _ in range(4):
-            if channel.next(count * 0.5) is not None:
-                channel.sent(count * 0.5)
-    assert channel.outbox.ledger.balanced
+            if client.next(count * 0.5) is not None:
+                client.sent(count * 0.5)
+    assert client.outbox.ledger.balanced
 
 
 def channel_seeds() -> list[bytes]:
@@ -206,7 +261,7 @@ def channel_seeds() -> list[bytes]:
 def test_graph(data: bytes) -> None:
     """The model of an acting graph whose tensors the spec names."""
     ours = a_graph()
-    graph.check(Graph(data, ours.inputs, ours.outputs, ours.weights))
+    graph_check.check(Graph(data, ours.inputs, ours.outputs, ours.weights))
 
 
 def test_topics(data: bytes) -> None:
@@ -224,7 +279,11 @@ def test_topics(data: bytes) -> None:
 
 def topic_seeds() -> list[bytes]:
     names = [topics.announcement, topics.weights, topics.beacon, topics.telemetry, topics.broker]
-    return [topics.private("default", "key/box-1", 7, 99), b"", *(name("default") for name in names)]
+    return [
+        topics.private("default", "key/box-1", 7, 99),
+        b"",
+        *(name("default") for name in names),
+    ]
 
 
 TARGETS = (

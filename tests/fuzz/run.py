@@ -26,9 +26,32 @@ LONGEST = 8192  # bytes of an input
 SLOWEST_S = 10
 MEMORY = 512 << 20  # that decoding may take on top of what is loaded
 DECODERS = [
-    *("common.wire", "common.packing", "common.plain", "common.encoding", "common.topics", "common.address", "common.receipts"),
-    *("common.spec", "common.weights", "common.delivery", "common.membership", "actor.channel", "actor.graph", "actor.protobuf"),
-    *("broker.relay", "learner.gate", "learner.journal", "learner.manifest", "learner.audit", "learner.resume", "learner.status"),
+    *(
+        "farflung.common.protocol.wire",
+        "farflung.common.protocol.parcels",
+        "farflung.common.protocol.plain",
+        "farflung.common.protocol.compression",
+        "farflung.common.protocol.topics",
+        "farflung.common.net.address",
+        "farflung.common.protocol.receipts",
+    ),
+    *(
+        "farflung.common.data.spec",
+        "farflung.common.data.weights",
+        "farflung.common.protocol",
+        "farflung.actor.connection.policy_client",
+        "farflung.actor.acting.graph_check",
+        "farflung.actor.acting.protobuf",
+    ),
+    *(
+        "farflung.broker.relay",
+        "farflung.learner.endpoint.receiver",
+        "farflung.learner.storage.journal",
+        "farflung.learner.storage.manifest",
+        "farflung.learner.storage.audit",
+        "farflung.learner.storage.recover",
+        "farflung.learner.observe.status",
+    ),
 ]
 COUNT = re.compile(r"number_of_executed_units:\s*(\d+)")
 
@@ -43,7 +66,13 @@ def work(name: str, seconds: int, seed: int, corpus: str) -> None:
     logging.disable()
     for index, data in enumerate(target.seeds()):
         Path(corpus, f"seed-{index}").write_bytes(data)
-    flags = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", f"-timeout={SLOWEST_S}", "-rss_limit_mb=0", "-print_final_stats=1"]
+    flags = [
+        f"-max_total_time={seconds}",
+        f"-max_len={LONGEST}",
+        f"-timeout={SLOWEST_S}",
+        "-rss_limit_mb=0",
+        "-print_final_stats=1",
+    ]
     flags += [f"-seed={seed}", f"-artifact_prefix={FOUND}/{name}-", "-verbosity=0", corpus]
 
     def mutate(data: bytes, most: int, chance: int) -> bytes:
@@ -51,7 +80,9 @@ def work(name: str, seconds: int, seed: int, corpus: str) -> None:
         return changed[:most] if changed != data else bytes(atheris.Mutate(data, most))
 
     limit_memory()
-    atheris.Setup([name, *flags], target.run, **({"custom_mutator": mutate} if target.structure else {}))
+    atheris.Setup(
+        [name, *flags], target.run, **({"custom_mutator": mutate} if target.structure else {})
+    )
     atheris.Fuzz()
 
 
@@ -66,25 +97,54 @@ def fuzz(name: str, seconds: int, seed: int) -> dict[str, object]:
     """Fuzz one target in a process of its own; gives what came of it."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as corpus:
-        words = [sys.executable, __file__, "--target", name, "--seconds", str(seconds), "--seed", str(seed), "--corpus", corpus]
+        words = [
+            sys.executable,
+            __file__,
+            "--target",
+            name,
+            "--seconds",
+            str(seconds),
+            "--seed",
+            str(seed),
+            "--corpus",
+            corpus,
+        ]
         try:
-            ended = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=2 * seconds + 600, check=False)
+            ended = subprocess.run(
+                words,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=2 * seconds + 600,
+                check=False,
+            )
             code, said = ended.returncode, ended.stderr + ended.stdout
         except subprocess.TimeoutExpired:
             code, said = -1, "it did not end"
     counted = COUNT.search(said)
     executions, took = int(counted[1]) if counted else 0, time.monotonic() - began
-    print(f"{name:16} {executions:>12,} executions in {took:4.0f} s, {'clean' if code == 0 else 'BROKEN'}", flush=True)
+    print(
+        f"{name:16} {executions:>12,} executions in {took:4.0f} s, {'clean' if code == 0 else 'BROKEN'}",
+        flush=True,
+    )
     if code:
         print("\n".join(said.splitlines()[-40:]), flush=True)
-    return {"target": name, "executions": executions, "seconds": round(took), "crashes": int(code != 0)}
+    return {
+        "target": name,
+        "executions": executions,
+        "seconds": round(took),
+        "crashes": int(code != 0),
+    }
 
 
 def publish(command: str, results: list[dict[str, object]]) -> None:
     """Add a run to those that were written down; remove the file before the first one of a release."""
     runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
     runs.append({"command": command, "targets": results})
-    totals = {key: sum(int(target[key]) for run in runs for target in run["targets"]) for key in ("executions", "crashes")}
+    totals = {
+        key: sum(int(target[key]) for run in runs for target in run["targets"])
+        for key in ("executions", "crashes")
+    }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps({**totals, "runs": runs}, indent=1) + "\n")
 
@@ -115,10 +175,15 @@ def main() -> int:
     seconds = max(1, round(arguments.minutes * 60 * 2 / len(names)))
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda name: fuzz(name, seconds, arguments.seed), names))
-    executions, crashes = (sum(int(str(result[key])) for result in results) for key in ("executions", "crashes"))
+    executions, crashes = (
+        sum(int(str(result[key])) for result in results) for key in ("executions", "crashes")
+    )
     print(f"{executions:,} executions of {len(names)} decoders, {crashes} of them broken")
     if arguments.publish:
-        publish(f"python tests/fuzz/run.py {' '.join(word for word in sys.argv[1:] if word != '--publish')}", results)
+        publish(
+            f"python tests/fuzz/run.py {' '.join(word for word in sys.argv[1:] if word != '--publish')}",
+            results,
+        )
     return int(crashes > 0)
 
 

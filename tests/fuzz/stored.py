@@ -11,23 +11,30 @@ from fuzz.inputs import JSON, PACKED, RAW, RECORD, join, segment
 from fuzz.messages import a_parcel, specs
 from fuzz.target import Target, beside
 
-from common import config, receipts, wire
-from common.address import parse_address
-from common.delivery import Inbox
-from common.errors import ConfigurationError, FarflungError
-from common.messages import Credit
-from common.receipts import Receipt
-from learner import audit, checkpoint, manifest, run
-from learner.audit import Findings
-from learner.checkpoint import Checkpoint
-from learner.journal import content
-from learner.journal import format as form
-from learner.journal.archive import needed_from
-from learner.journal.content import Marker, Refusal, Start, Table
-from learner.journal.format import Damage, Kind, Record, Torn
-from learner.resume import _counted
-from learner.screen import line
-from learner.status import ActorStatus, EvaluationStatus, Status, from_document, to_document
+from farflung.common.net.address import parse_address
+from farflung.common.process import config
+from farflung.common.process.errors import ConfigurationError, FarflungError
+from farflung.common.protocol import receipts, wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import Credit
+from farflung.common.protocol.receipts import Receipt
+from farflung.learner.observe.screen import line
+from farflung.learner.observe.status import (
+    ActorStatus,
+    EvaluationStatus,
+    Status,
+    from_document,
+    to_document,
+)
+from farflung.learner.storage import audit, checkpoint, manifest, run_folder
+from farflung.learner.storage.audit import Findings
+from farflung.learner.storage.checkpoint import Checkpoint
+from farflung.learner.storage.journal import format as form
+from farflung.learner.storage.journal import payloads
+from farflung.learner.storage.journal.format import Damage, Kind, Record, Torn
+from farflung.learner.storage.journal.payloads import JournalTotals, Marker, Refusal, Start
+from farflung.learner.storage.recover import _counted
+from farflung.learner.storage.retention import needed_from
 
 stand_ins = beside("stand_ins")
 
@@ -56,7 +63,7 @@ def written(name: str, data: bytes) -> Path:
 def test_segment(data: bytes) -> None:
     """Everything in a segment in order, each byte at most once; and all that can be known of what its records say."""
     sealed, end, table = segment(data), 0, None
-    findings = Findings(Table("run-1"))
+    findings = Findings(JournalTotals("run-1"))
     for found in form.scan(1, memoryview(sealed)):
         assert end <= found.start < found.end <= len(sealed)
         end = found.end
@@ -81,27 +88,31 @@ def test_record(data: bytes) -> None:
     if not data or data[0] not in known:
         return
     record = Record(Kind(data[0]), memoryview(data)[1:], 64, 64 + len(data))
-    audit.take(Findings(Table("run-1")), 1, record)
-    _fold(_fold(None, record) if record.kind is Kind.TABLE else Table("run-1"), record)
+    audit.take(Findings(JournalTotals("run-1")), 1, record)
+    _fold(_fold(None, record) if record.kind is Kind.TABLE else JournalTotals("run-1"), record)
 
 
-def _fold(table: Table | None, record: Record) -> Table | None:
+def _fold(table: JournalTotals | None, record: Record) -> JournalTotals | None:
     """As recovery does it; the counts that it comes to can be written and read again."""
     try:
         table = _counted(table, record, "here")
     except FarflungError:
         return table
-    again = Record(Kind.TABLE, memoryview(content.pack_table(table)), 0, 0)
-    assert content.pack_table(content.read_table(again)) == content.pack_table(table)
-    Inbox.restore(table.inbox.state()).lines(0.0, lambda actor, incarnation: Credit(0, 0), everyone=True)
+    again = Record(Kind.TABLE, memoryview(payloads.pack_table(table)), 0, 0)
+    assert payloads.pack_table(payloads.read_table(again)) == payloads.pack_table(table)
+    Inbox.restore(table.inbox.state()).lines(
+        0.0, lambda actor, incarnation: Credit(0, 0), everyone=True
+    )
     return table
 
 
-def a_table() -> Table:
+def a_table() -> JournalTotals:
     """Counts with something in every part."""
-    table = Table("run-1", marker=Marker(1, 2, 30, 4))
+    table = JournalTotals("run-1", marker=Marker(1, 2, 30, 4))
     for number, base in ((1, 1), (4, 2), (6, 2)):
-        envelope = wire.read_envelope(wire.open_frame(stand_ins.a_frame(specs()[0], sequence=number, base=base)))
+        envelope = wire.read_envelope(
+            wire.open_frame(stand_ins.a_frame(specs()[0], sequence=number, base=base))
+        )
         table.message(envelope, 3, 1)
     table.refusal(Refusal("box-1", 7, 9, 2, "nonfinite"))
     return table
@@ -110,7 +121,13 @@ def a_table() -> Table:
 def records() -> list[bytes]:
     """One record of each kind as it stands in a segment: a byte that is its kind, and what it says."""
     frame = stand_ins.a_frame(specs()[0], a_parcel(specs()[0]))
-    said = [content.pack_table(a_table()), *map(content.pack, (Start("run-1", 2), Refusal("box-2", 8, 1, 1, "shape"), Marker(1, 3, 40, 9)))]
+    said = [
+        payloads.pack_table(a_table()),
+        *map(
+            payloads.pack,
+            (Start("run-1", 2), Refusal("box-2", 8, 1, 1, "shape"), Marker(1, 3, 40, 9)),
+        ),
+    ]
     kinds = [Kind.TABLE, Kind.START, Kind.REFUSAL, Kind.MARKER, Kind.MESSAGE]
     return [bytes([kind]) + payload for kind, payload in zip(kinds, [*said, frame], strict=True)]
 
@@ -118,7 +135,11 @@ def records() -> list[bytes]:
 def segment_seeds() -> list[bytes]:
     noise = bytes([RAW]) + b"salt" + bytes(60)
     table, start, *others = records()
-    return [join([table, start, *others]), join([table, noise, start, others[-1], others[-1]]), join([noise, table])]
+    return [
+        join([table, start, *others]),
+        join([table, noise, start, others[-1], others[-1]]),
+        join([noise, table]),
+    ]
 
 
 def scan_seeds() -> list[bytes]:
@@ -151,15 +172,19 @@ def test_tensors(data: bytes) -> None:
 
 
 def tensor_seeds() -> list[bytes]:
-    tensors = {"policy.weight": torch.zeros(2, 2), "step": torch.tensor(1.0), "count": torch.tensor([3])}
+    tensors = {
+        "policy.weight": torch.zeros(2, 2),
+        "step": torch.tensor(1.0),
+        "count": torch.tensor([3]),
+    }
     folder = checkpoint.save(place(), Checkpoint(tensors, {}))
     return [(folder / manifest.TENSORS).read_bytes(), len(DEEP).to_bytes(8, "little") + DEEP]
 
 
 def test_run(data: bytes) -> None:
     """The file that says whose folder it is."""
-    written(run.FACTS, data)
-    run.open_run(place())
+    written(run_folder.FACTS, data)
+    run_folder.open_run(place())
 
 
 def test_receipts(data: bytes) -> None:
@@ -179,8 +204,8 @@ def test_address(data: bytes) -> None:
 
 def test_config(data: bytes) -> None:
     """A file of settings."""
-    content = config.read_toml(written("settings.toml", data))
-    config._check_keys(place() / "settings.toml", content, KEYS)
+    records = config.read_toml(written("settings.toml", data))
+    config._check_keys(place() / "settings.toml", records, KEYS)
 
 
 def test_status(data: bytes) -> None:
@@ -195,8 +220,22 @@ def a_status() -> Status:
     """A status in which much is known."""
     evaluation = EvaluationStatus(100.0, 20, 3, 120.0, 100.0)
     actors = (ActorStatus("box-1", "running", 4, 100.0, 3, 2, 9, 1, 0.5),)
-    figures = {"steps_target": 100, "return_mean": 5.0, "loss": 0.1, "epsilon": 0.2, "return_history": (1.0, 2.0), "lag_p50": 1.0}
-    return Status("run-1", evaluation=evaluation, actors=actors, refused={"shape": 1}, metrics={"q": 1.5}, **figures)
+    figures = {
+        "steps_target": 100,
+        "return_mean": 5.0,
+        "loss": 0.1,
+        "epsilon": 0.2,
+        "return_history": (1.0, 2.0),
+        "lag_p50": 1.0,
+    }
+    return Status(
+        "run-1",
+        evaluation=evaluation,
+        actors=actors,
+        refused={"shape": 1},
+        metrics={"q": 1.5},
+        **figures,
+    )
 
 
 TARGETS = (
@@ -205,11 +244,34 @@ TARGETS = (
     Target("record", test_record, records, RECORD, never_refuses=True),
     Target("message-record", test_record, lambda: [records()[-1]], never_refuses=True),
     Target("manifest", test_manifest, lambda: [b"000001\n000002\n"]),
-    Target("facts", test_facts, lambda: [msgpack.packb({"steps": 5, "journal_position": [1, 2], "journal_replay_from": 1})], PACKED),
+    Target(
+        "facts",
+        test_facts,
+        lambda: [msgpack.packb({"steps": 5, "journal_position": [1, 2], "journal_replay_from": 1})],
+        PACKED,
+    ),
     Target("tensors", test_tensors, tensor_seeds),
-    Target("run", test_run, lambda: [b'{"run": "run-1", "environment": "CartPole-v1"}', DEEP], JSON),
-    Target("receipts", test_receipts, lambda: [receipts.encode(Receipt("run-1", "default", "key/box-1", 7, 3, 0xDEADBEEF)) * 2]),
+    Target(
+        "run", test_run, lambda: [b'{"run": "run-1", "environment": "CartPole-v1"}', DEEP], JSON
+    ),
+    Target(
+        "receipts",
+        test_receipts,
+        lambda: [receipts.encode(Receipt("run-1", "default", "key/box-1", 7, 3, 0xDEADBEEF)) * 2],
+    ),
     Target("address", test_address, lambda: [b"box", b":5555", b"[::1]:5555", b"gpu-box:7"]),
-    Target("config", test_config, lambda: [b'replay-ratio = 8.0\ndevice = "cpu"\n[dqn]\nhidden = [64, 64]\n', b"device = " + DEEP]),
-    Target("status", test_status, lambda: [to_document(a_status()).encode(), to_document(Status("run-1")).encode(), DEEP], JSON),
+    Target(
+        "config",
+        test_config,
+        lambda: [
+            b'replay-ratio = 8.0\ndevice = "cpu"\n[dqn]\nhidden = [64, 64]\n',
+            b"device = " + DEEP,
+        ],
+    ),
+    Target(
+        "status",
+        test_status,
+        lambda: [to_document(a_status()).encode(), to_document(Status("run-1")).encode(), DEEP],
+        JSON,
+    ),
 )

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from fuzz.inputs import Structure, change
 
-from common.errors import FarflungError
+from farflung.common.process.errors import FarflungError
 
 TESTS = Path(__file__).parents[1]
 
@@ -35,7 +35,11 @@ class Target:
 
     def changed(self, data: bytes, seed: int) -> bytes:
         """The input with its structure kept."""
-        return data if self.structure is None else data[: self.skip] + change(self.structure, data[self.skip :], seed)
+        return (
+            data
+            if self.structure is None
+            else data[: self.skip] + change(self.structure, data[self.skip :], seed)
+        )
 
 
 def beside(name: str) -> ModuleType:

@@ -16,7 +16,12 @@ def test_a_decoder_takes_any_input(name: str) -> None:
     for data in target.seeds():
         for _ in range(ENOUGH):
             position = chance.randrange(len(data) + 1)
-            changes = (bytes([chance.randrange(256)]) + data[position + 1 :], data[position + 1 :], b"", data[position:] + data[position:])
+            changes = (
+                bytes([chance.randrange(256)]) + data[position + 1 :],
+                data[position + 1 :],
+                b"",
+                data[position:] + data[position:],
+            )
             target.run(data[:position] + chance.choice(changes))
             target.run(target.changed(data, chance.getrandbits(32)))
 

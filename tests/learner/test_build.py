@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from common.errors import ConfigurationError
-from common.spec import Evaluation, Exploration, Space
-from learner import build, checkpoint, talk
-from learner.algorithms.dqn import DQN
-from learner.algorithms.settings import DQNSettings
-from learner.checkpoint import Checkpoint, copies
+from farflung.common.data.spec import Evaluation, Exploration, Space
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner import build, talk
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.storage import checkpoint
+from farflung.learner.storage.checkpoint import Checkpoint, copies
 
 
 @pytest.fixture
@@ -27,10 +28,24 @@ def own(monkeypatch):
 def test_the_spec_says_what_was_asked_for(quick: ModuleType, tmp_path):
     """World, spaces, horizon, exploration and evaluation, under the run's id."""
     config = quick.a_config(
-        stack=2, seed=3, exploration_steps=50, exploration_ladder=4, evaluate_every=100, evaluate_episodes=7, policy="left", mode="async"
+        stack=2,
+        seed=3,
+        exploration_steps=50,
+        exploration_ladder=4,
+        evaluate_every=100,
+        evaluate_episodes=7,
+        policy="left",
+        mode="async",
     )
     spec = talk.describe(config, quick.somewhere(tmp_path), head="q")
-    assert (spec.run, spec.policy, spec.mode, spec.head, spec.horizon, spec.stack) == ("one-1", "left", "async", "q", 8, 2)
+    assert (spec.run, spec.policy, spec.mode, spec.head, spec.horizon, spec.stack) == (
+        "one-1",
+        "left",
+        "async",
+        "q",
+        8,
+        2,
+    )
     assert (spec.world.environment, spec.world.seed) == ("CartPole-v1", 3)
     assert spec.observation == {"": Space("box", "float32", (4,))}
     assert spec.action == Space("discrete", "int64", (), (2,))
@@ -43,7 +58,12 @@ def test_images_are_compressed_and_nothing_else(quick: ModuleType, tmp_path, wor
     config = quick.a_config(environment="toys/Parts-v0")
     run = quick.somewhere(tmp_path)
     assert talk.describe(config, run, "q").compression == {"observations.picture": "lz4"}
-    assert talk.describe(quick.a_config(environment="toys/Parts-v0", compress=False), run, "q").compression == {}
+    assert (
+        talk.describe(
+            quick.a_config(environment="toys/Parts-v0", compress=False), run, "q"
+        ).compression
+        == {}
+    )
 
 
 def test_a_learner_is_all_of_one_spec(quick: ModuleType, tmp_path):
@@ -54,7 +74,7 @@ def test_a_learner_is_all_of_one_spec(quick: ModuleType, tmp_path):
     assert (tmp_path / "one" / "policy" / "graph.onnx").read_bytes() == spec.graph.model != b""
     assert [tensor.name for tensor in spec.graph.outputs] == ["q"]
     assert learner.training.replay.capacity == 500
-    assert learner.training.version == learner.herald.newest == (1, 0)
+    assert learner.training.version == learner.publisher.newest == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +107,14 @@ def test_weights_come_from_another_run(quick: ModuleType, tmp_path):
     assert other.fingerprint != first.fingerprint
     first.algorithm.apply(first.algorithm.gradients(a_batch()))
     checkpoint.save(tmp_path / "first", Checkpoint(copies(first.algorithm.state())))
-    begun = quick.a_learner(quick.a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun").training
+    begun = quick.a_learner(
+        quick.a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun"
+    ).training
     assert begun.fingerprint == first.fingerprint
 
 
 def a_batch():
-    from learner.replay.protocol import Batch
+    from farflung.learner.replay.protocol import Batch
 
     frames, ones = {"": np.ones((8, 4), np.float32)}, np.ones(8, np.float32)
     return Batch(frames, np.zeros(8, np.int64), ones, ones, frames, {}, np.arange(8))
@@ -107,7 +129,9 @@ def test_weights_that_do_not_fit_are_refused(quick: ModuleType, tmp_path):
 
 def test_continuous_actions_are_refused_in_a_sentence(quick: ModuleType, tmp_path):
     """DQN chooses one of several actions."""
-    with pytest.raises(ConfigurationError, match="dqn chooses one of several actions; the actions here are box"):
+    with pytest.raises(
+        ConfigurationError, match="dqn chooses one of several actions; the actions here are box"
+    ):
         quick.a_learner(quick.a_config(environment="MountainCarContinuous-v0"), tmp_path)
 
 
@@ -125,7 +149,10 @@ def test_an_algorithm_of_ones_own(quick: ModuleType, tmp_path, own):
 def test_an_algorithm_without_a_head_is_refused(quick: ModuleType, tmp_path, own):
     """It must say what its policy answers with."""
     own.Odd = type("Odd", (), {"head": "answer"})
-    with pytest.raises(ConfigurationError, match="must say what its policy answers with: head = one of q, logits, gaussian"):
+    with pytest.raises(
+        ConfigurationError,
+        match="must say what its policy answers with: head = one of q, logits, gaussian",
+    ):
         quick.a_learner(quick.a_config(algorithm="own:Odd"), tmp_path)
 
 
@@ -133,7 +160,10 @@ def test_an_algorithm_without_a_head_is_refused(quick: ModuleType, tmp_path, own
 def test_a_network_with_another_number_of_answers_is_refused(quick: ModuleType, tmp_path, own):
     """Every actor would refuse it: so the learner does, before anybody joins."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
-    with pytest.raises(ConfigurationError, match=r"the policy cannot act: q over a discrete space wants q \(2,\), the graph has q \(3,\)"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"the policy cannot act: q over a discrete space wants q \(2,\), the graph has q \(3,\)",
+    ):
         quick.a_learner(quick.a_config(model="own:network"), tmp_path)
 
 
@@ -144,7 +174,10 @@ def test_a_network_that_cannot_be_made_is_named(quick: ModuleType, tmp_path, own
         raise KeyError("widths")
 
     own.network = network
-    with pytest.raises(ConfigurationError, match=r"--model own:network cannot be made for CartPole-v1: KeyError\('widths'\)"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"--model own:network cannot be made for CartPole-v1: KeyError\('widths'\)",
+    ):
         quick.a_learner(quick.a_config(model="own:network"), tmp_path)
     assert "Traceback" in caplog.text
 

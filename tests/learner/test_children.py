@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.address import parse_address
-from common.config import load
-from common.roles import KEYS
-from learner.children import NOT_INHERITED, Child, Children, actor_command, last_line
+from farflung.common.net.address import parse_address
+from farflung.common.process.config import load
+from farflung.common.process.roles import KEYS
+from farflung.learner.children import NOT_INHERITED, Child, Children, actor_command, last_line
 
 UNTIL_CLOSED = "import sys; print('ready', flush=True); sys.stdin.read()"
 STUBBORN = """
@@ -49,7 +49,9 @@ def says(folder: Path, child: Child) -> str:
     return last_line(folder / "logs" / f"{child.name}.log")
 
 
-def test_a_child_writes_to_its_log_and_ends_when_its_input_closes(children: Children, tmp_path: Path) -> None:
+def test_a_child_writes_to_its_log_and_ends_when_its_input_closes(
+    children: Children, tmp_path: Path
+) -> None:
     """What it writes is in its own log; stopping is polite first, and nobody has to be killed."""
     child = children.add("local-0", python(UNTIL_CLOSED), now=0.0)
     assert says(tmp_path, child) == "ready"
@@ -62,10 +64,15 @@ def test_a_child_writes_to_its_log_and_ends_when_its_input_closes(children: Chil
 
 def test_a_child_that_dies_is_replaced_later_each_time(children: Children) -> None:
     """Its exit code and last line are told; the delay doubles, and is short again for one that lived long."""
-    child = children.add("local-0", python("print('no such environment'); raise SystemExit(3)"), now=0.0)
+    child = children.add(
+        "local-0", python("print('no such environment'); raise SystemExit(3)"), now=0.0
+    )
     child.process.wait(5)
     [sentence] = children.tick(1.0)
-    assert sentence == "local-0 ended with exit code 3; another starts in 0.5 s (its last line: no such environment)"
+    assert (
+        sentence
+        == "local-0 ended with exit code 3; another starts in 0.5 s (its last line: no such environment)"
+    )
     assert children.tick(1.4) == []
     assert (child.pid, child.starts) == (None, 1)
     children.tick(1.5)
@@ -103,7 +110,9 @@ def test_a_killed_child_is_told_by_its_signal(children: Children, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_stubborn_child_is_killed_with_what_it_started(children: Children, tmp_path: Path) -> None:
+def test_a_stubborn_child_is_killed_with_what_it_started(
+    children: Children, tmp_path: Path
+) -> None:
     """One that ignores its closed input and SIGTERM is named and killed at the end of the time, and leaves no orphan."""
     child = children.add("local-0", [sys.executable, "-c", STUBBORN], now=0.0)
     inner = psutil.Process(int(says(tmp_path, child)))
@@ -119,7 +128,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     parent = f"""
 import sys, threading
 from pathlib import Path
-from learner.children import Children
+from farflung.learner.children import Children
 children = Children(Path({str(tmp_path)!r}))
 for name in "ab":
     children.add(name, [sys.executable, "-c", {UNTIL_CLOSED!r}], 0.0)
@@ -130,10 +139,16 @@ threading.Event().wait(60)
         assert process.stdout is not None
         pids = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
         process.kill()
-    until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in pids))
+    until(
+        lambda: (
+            not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in pids)
+        )
+    )
 
 
-def test_a_child_inherits_what_is_meant_for_actors(children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_inherits_what_is_meant_for_actors(
+    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """FARFLUNG_STEP_TIMEOUT reaches a learner's own actors. The learner's file does not: an actor would refuse its keys."""
     kept = ("FARFLUNG_STEP_TIMEOUT", "SOMETHING_ELSE", "OMP_NUM_THREADS")
     for name in (*kept[:2], "FARFLUNG_CONFIG", "FARFLUNG_EVALUATE", "FARFLUNG_ONCE"):
@@ -145,7 +160,9 @@ def test_a_child_inherits_what_is_meant_for_actors(children: Children, tmp_path:
 
 def test_a_learners_own_actor_takes_nothing_that_was_meant_for_the_learner() -> None:
     """What both know by one name is a flag of its command, or not inherited; a common log level and imports are right for both."""
-    command = actor_command(parse_address("127.0.0.1:7000", 80), "local-0", environments=4, policy="p")
+    command = actor_command(
+        parse_address("127.0.0.1:7000", 80), "local-0", environments=4, policy="p"
+    )
     flags = {word.removeprefix("--") for word in command if word.startswith("--")}
     left_out = {name.removeprefix("FARFLUNG_").lower() for name in NOT_INHERITED}
     assert KEYS["actor"] & KEYS["learner"] <= flags | left_out | {"log-level", "import"}
@@ -153,12 +170,28 @@ def test_a_learners_own_actor_takes_nothing_that_was_meant_for_the_learner() -> 
 
 def test_the_command_of_an_actor_is_understood_by_an_actor() -> None:
     """Every flag that a learner passes on is one that an actor has."""
-    from actor.config import ActorConfig
+    from farflung.actor.config import ActorConfig
 
-    command = actor_command(parse_address("[::1]:7000", 80), "local-0", environments=4, policy="p", imports=["a", "b"], evaluate=True)
-    config = load("actor", ActorConfig, command[command.index("actor.main") + 1 :]).config
+    command = actor_command(
+        parse_address("[::1]:7000", 80),
+        "local-0",
+        environments=4,
+        policy="p",
+        imports=["a", "b"],
+        evaluate=True,
+    )
+    config = load("actor", ActorConfig, command[command.index("farflung.actor.main") + 1 :]).config
     expected = ActorConfig(
-        "[::1]:7000", feed_port=80, policy="p", name="local-0", environments=4, imports=("a", "b"), evaluate=True, until_stdin_closes=True
+        "[::1]:7000",
+        feed_port=80,
+        policy="p",
+        name="local-0",
+        environments=4,
+        imports=("a", "b"),
+        evaluate=True,
+        until_stdin_closes=True,
     )
     assert config == expected
-    assert "--evaluate" not in actor_command(parse_address("h"), "local-0", environments=1, policy="p")
+    assert "--evaluate" not in actor_command(
+        parse_address("h"), "local-0", environments=1, policy="p"
+    )

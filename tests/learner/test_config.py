@@ -6,22 +6,39 @@ from typing import Any
 
 import pytest
 
-from common.config import resolved_toml
-from common.errors import ConfigurationError, UsageError
-from learner.algorithms.settings import DQNSettings
-from learner.config import LearnerConfig, load
+from farflung.common.process.config import resolved_toml
+from farflung.common.process.errors import ConfigurationError, UsageError
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.config import LearnerConfig, load
 
 
 def test_nothing_said_is_the_dataclass_with_its_defaults() -> None:
     """`learner` alone trains DQN on CartPole for whoever joins on loopback."""
     config = load([]).config
-    assert (config.environment, config.actors, config.bind, config.port, config.algorithm) == ("CartPole-v1", 0, "127.0.0.1", 5555, "dqn")
+    assert (config.environment, config.actors, config.bind, config.port, config.algorithm) == (
+        "CartPole-v1",
+        0,
+        "127.0.0.1",
+        5555,
+        "dqn",
+    )
     assert config.settings == DQNSettings()
 
 
 def test_the_section_of_dqn() -> None:
     """An algorithm's settings have its name before them."""
-    config = load(["--dqn.learning-rate", "0.5", "--dqn.hidden", "64", "32", "--dqn.no-double", "--actors", "auto"]).config
+    config = load(
+        [
+            "--dqn.learning-rate",
+            "0.5",
+            "--dqn.hidden",
+            "64",
+            "32",
+            "--dqn.no-double",
+            "--actors",
+            "auto",
+        ]
+    ).config
     assert config.settings == DQNSettings(learning_rate=0.5, hidden=(64, 32), double=False)
     assert config.actors == "auto"
 
@@ -29,10 +46,25 @@ def test_the_section_of_dqn() -> None:
 def test_arguments_and_wrappers_of_the_environment() -> None:
     """Values are JSON where they are JSON, text otherwise; a JSON object is taken as it is; the later one wins."""
     config = LearnerConfig(
-        environment_arguments=("map_name=8x8", "is_slippery=false", '{"size": [1, 2], "goal": "a=b"}', "goal = x=y"),
-        wrapper=("TimeLimit:max_episode_steps=50", "RescaleAction:min_action=-1,max_action=1", 'Crop:{"box": [1, 2]}', "Flatten"),
+        environment_arguments=(
+            "map_name=8x8",
+            "is_slippery=false",
+            '{"size": [1, 2], "goal": "a=b"}',
+            "goal = x=y",
+        ),
+        wrapper=(
+            "TimeLimit:max_episode_steps=50",
+            "RescaleAction:min_action=-1,max_action=1",
+            'Crop:{"box": [1, 2]}',
+            "Flatten",
+        ),
     )
-    assert config.arguments == {"map_name": "8x8", "is_slippery": False, "size": [1, 2], "goal": " x=y"}
+    assert config.arguments == {
+        "map_name": "8x8",
+        "is_slippery": False,
+        "size": [1, 2],
+        "goal": " x=y",
+    }
     assert config.wrappers == (
         ("TimeLimit", {"max_episode_steps": 50}),
         ("RescaleAction", {"min_action": -1, "max_action": 1}),
@@ -44,8 +76,14 @@ def test_arguments_and_wrappers_of_the_environment() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"horizon": 2, "settings": DQNSettings(n_step=3)}, "--horizon 2 is shorter than the 3 steps of a return"),
-        ({"batch_size": 200, "capacity": 100, "warmup": 50}, "--batch-size 200 is more than the --capacity of 100"),
+        (
+            {"horizon": 2, "settings": DQNSettings(n_step=3)},
+            "--horizon 2 is shorter than the 3 steps of a return",
+        ),
+        (
+            {"batch_size": 200, "capacity": 100, "warmup": 50},
+            "--batch-size 200 is more than the --capacity of 100",
+        ),
         ({"warmup": 200, "capacity": 150}, "training would never begin"),
         ({"until": "evaluation > 3"}, "add --evaluate-every"),
         ({"until": "steps >> 3"}, "not a comparison"),
@@ -95,7 +133,15 @@ def test_impossible_settings_of_dqn_are_refused(changes: dict[str, Any]) -> None
 def test_edges_that_work() -> None:
     """A horizon of one with n = 1, a replay ratio without a bound, any free port, a batch as large as the replay."""
     one_step = {"horizon": 1, "settings": DQNSettings(n_step=1)}
-    replace(LearnerConfig(), replay_ratio=float("inf"), port=0, batch_size=1000, capacity=1000, warmup=1000, **one_step)
+    replace(
+        LearnerConfig(),
+        replay_ratio=float("inf"),
+        port=0,
+        batch_size=1000,
+        capacity=1000,
+        warmup=1000,
+        **one_step,
+    )
 
 
 MINE = """
@@ -121,7 +167,9 @@ def my_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     sys.modules.pop("warm", None)
 
 
-def test_a_user_s_algorithm_has_its_own_section(my_algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_s_algorithm_has_its_own_section(
+    my_algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its name is the section's name, in flags, variables and files; the file that is written loads again."""
     loaded = load(["--algorithm", my_algorithm, "--mine.temperature", "3"])
     assert loaded.config.settings.temperature == 3.0
@@ -129,7 +177,9 @@ def test_a_user_s_algorithm_has_its_own_section(my_algorithm: str, tmp_path: Pat
     text = resolved_toml(loaded.config, loaded.origins)
     assert "[mine]\ntemperature = 3.0  # flag\n" in text
     (tmp_path / "config.toml").write_text(text)
-    assert load(["--config", str(tmp_path / "config.toml")]).config.settings == loaded.config.settings
+    assert (
+        load(["--config", str(tmp_path / "config.toml")]).config.settings == loaded.config.settings
+    )
     monkeypatch.setenv("FARFLUNG_ALGORITHM", my_algorithm)
     monkeypatch.setenv("FARFLUNG_MINE_TEMPERATURE", "4")
     assert load([]).config.settings.temperature == 4.0
@@ -145,7 +195,9 @@ def test_a_user_s_algorithm_has_its_own_section(my_algorithm: str, tmp_path: Pat
         ("nowhere:Mine", ConfigurationError, "cannot import nowhere"),
     ],
 )
-def test_an_unknown_algorithm_is_refused_in_a_sentence(algorithm: str, error: type[Exception], says: str) -> None:
+def test_an_unknown_algorithm_is_refused_in_a_sentence(
+    algorithm: str, error: type[Exception], says: str
+) -> None:
     """A misspelt name, a class that is none, a module that is not there."""
     with pytest.raises(error, match=says):
         load([f"--algorithm={algorithm}"])
@@ -154,7 +206,19 @@ def test_an_unknown_algorithm_is_refused_in_a_sentence(algorithm: str, error: ty
 def test_every_value_survives_the_run_folder(tmp_path: Path) -> None:
     """What `config.toml` in a run folder says gives the same configuration."""
     config = load(
-        ["--feed-port", "7000", "--replay-ratio", "inf", "--wrapper", "A", "--wrapper", "B:k=1", "--no-compress", "--tolerance", "9"]
+        [
+            "--feed-port",
+            "7000",
+            "--replay-ratio",
+            "inf",
+            "--wrapper",
+            "A",
+            "--wrapper",
+            "B:k=1",
+            "--no-compress",
+            "--tolerance",
+            "9",
+        ]
     )
     (tmp_path / "config.toml").write_text(resolved_toml(config.config, config.origins))
     again = load(["--config", str(tmp_path / "config.toml")])
@@ -162,11 +226,13 @@ def test_every_value_survives_the_run_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["learner.config", "actor.config"])
+@pytest.mark.parametrize("module", ["farflung.learner.config", "farflung.actor.config"])
 def test_help_needs_nothing_heavy(module: str) -> None:
     """A configuration is read without torch, numpy, gymnasium, onnxruntime or ZeroMQ."""
     program = f"import sys, {module}; print([m for m in ('torch', 'numpy', 'gymnasium', 'onnxruntime', 'zmq', 'rich') if m in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
     assert ended.stdout.strip() == "[]"
 
 

@@ -6,10 +6,10 @@ from types import ModuleType
 import pytest
 import torch
 
-from actor.channel import Channel
-from actor.worker import Means
-from learner.algorithms.settings import DQNSettings
-from learner.sequential import LocalCollector, train
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.worker import Means
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.schedule.sequential import LocalCollector, train
 
 UPDATES = 1000
 GAMMA = 0.8
@@ -31,8 +31,12 @@ class Updates:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrapper", [(), ("TimeLimit:max_episode_steps=3",)], ids=["termination", "time-limit"])
-def test_the_values_of_a_corridor_are_the_analytic_ones(quick: ModuleType, worlds: ModuleType, tmp_path, wrapper):
+@pytest.mark.parametrize(
+    "wrapper", [(), ("TimeLimit:max_episode_steps=3",)], ids=["termination", "time-limit"]
+)
+def test_the_values_of_a_corridor_are_the_analytic_ones(
+    quick: ModuleType, worlds: ModuleType, tmp_path, wrapper
+):
     """Five cells, the last of which leads out: the end of the world is worth nothing, and a limit of three steps changes no value."""
     config = quick.a_config(
         environment="toys/Corridor-v0",
@@ -44,12 +48,18 @@ def test_the_values_of_a_corridor_are_the_analytic_ones(quick: ModuleType, world
         batch_size=64,
         warmup=256,
         capacity=3001,
-        settings=DQNSettings(hidden=(), gamma=GAMMA, n_step=1, learning_rate=0.02, loss="mse", target_every=20),
+        settings=DQNSettings(
+            hidden=(), gamma=GAMMA, n_step=1, learning_rate=0.02, loss="mse", target_every=20
+        ),
     )
     learner = quick.a_learner(config, tmp_path)
-    channel = Channel("default", "local-0", config.environments)
-    player = LocalCollector(channel, Means(config.environments, channel.problem, lambda seconds: None, time.monotonic))
-    train(learner.training, Updates(learner.training), learner.gate, learner.herald, [player])
+    client = PolicyClient("default", "local-0", config.environments)
+    player = LocalCollector(
+        client, Means(config.environments, client.problem, lambda seconds: None, time.monotonic)
+    )
+    train(
+        learner.training, Updates(learner.training), learner.receiver, learner.publisher, [player]
+    )
     with torch.no_grad():
         values = learner.training.algorithm.policy()(torch.eye(5))
     torch.testing.assert_close(values, torch.tensor([AWAY, HOMEWARD]).T, rtol=0, atol=0.03)

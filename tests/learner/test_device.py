@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from common.errors import ConfigurationError
-from learner import device
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner import device
 
 
 @pytest.fixture
@@ -38,7 +38,10 @@ def test_what_is_asked_for_is_taken(cuda):
     assert device.choose("cpu") == (torch.device("cpu"), "as asked")
 
 
-@pytest.mark.parametrize(("wanted", "count", "words"), [("cuda", 0, "sees no CUDA device"), ("cuda:2", 2, "there are 2 CUDA devices")])
+@pytest.mark.parametrize(
+    ("wanted", "count", "words"),
+    [("cuda", 0, "sees no CUDA device"), ("cuda:2", 2, "there are 2 CUDA devices")],
+)
 def test_a_card_that_is_not_there_is_refused(cuda, wanted, count, words):
     """In a sentence, before anything is built."""
     cuda(count)

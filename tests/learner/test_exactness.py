@@ -11,10 +11,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from actor import environment
-from actor.collect import Collector
-from common.spec import Space, World
-from learner.replay.uniform import UniformReplay
+from farflung.actor.collect import Collector
+from farflung.actor.worlds import gymnasium
+from farflung.common.data.spec import Space, World
+from farflung.learner.replay.uniform import UniformReplay
 
 LONGEST = 9
 GAMMA = 0.9
@@ -172,7 +172,11 @@ def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
     known: dict[str, Stored] = {}
 
     def play(case: Case) -> Stored:
-        world = World("toys/Stamp-v0", {"longest": LONGEST, "ending": case.ending, "in_place": case.in_place}, seed=11)
+        world = World(
+            "toys/Stamp-v0",
+            {"longest": LONGEST, "ending": case.ending, "in_place": case.in_place},
+            seed=11,
+        )
         spec = stand_ins.a_spec(
             world=world,
             observation={"": Space("box", "float32", (3,))},
@@ -180,29 +184,43 @@ def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
             horizon=case.horizon,
             stack=case.stack,
         )
-        replay = UniformReplay(spec, capacity=case.capacity, n_step=case.n, gamma=GAMMA, batch_size=1, seed=0)
-        gate = stand_ins.Side(spec).gate
+        replay = UniformReplay(
+            spec, capacity=case.capacity, n_step=case.n, gamma=GAMMA, batch_size=1, seed=0
+        )
+        receiver = stand_ins.Side(spec).receiver
         rows: list[Row] = []
 
         def seats(start):
             key = ("actor", 0, start)
-            return environment.seats(
-                world, case.seats, key=key, on_problem=lambda kind, text: None, wait=lambda seconds: None, clock=lambda: 0.0
+            return gymnasium.seats(
+                world,
+                case.seats,
+                key=key,
+                on_problem=lambda kind, text: None,
+                wait=lambda seconds: None,
+                clock=lambda: 0.0,
             )
 
         for start in range(STARTS):
             lives = [int(stamp[0]) for stamp in seats(start).reset().observations["observations"]]
             rows += expected(case, lives)
-            parcels = collected(case, seats(start), spec, case.windows, stand_ins.some_weights(spec), extra=case.horizon // 2)
+            parcels = collected(
+                case,
+                seats(start),
+                spec,
+                case.windows,
+                stand_ins.some_weights(spec),
+                extra=case.horizon // 2,
+            )
             for sequence, parcel in enumerate(parcels, 1):
                 frame = stand_ins.a_frame(spec, parcel, incarnation=start, sequence=sequence)
                 for _ in range(2):  # sent again, as after a lost acknowledgement
-                    accepted = gate.receive(bytearray(frame), 0.0)
+                    accepted = receiver.receive(bytearray(frame), 0.0)
                     if accepted is not None:
                         replay.add(accepted.parcel)
-                        gate.settle(accepted.envelope)
+                        receiver.settle(accepted.envelope)
         replay._draws = Each(replay)
-        return Stored(replay.sample(0), rows[-replay.size :], len(rows), gate.inbox.ledger)
+        return Stored(replay.sample(0), rows[-replay.size :], len(rows), receiver.inbox.ledger)
 
     def stored(name: str) -> Stored:
         if name not in known:
@@ -226,33 +244,49 @@ def stamps(observations: np.ndarray) -> np.ndarray:
 def test_every_row_is_where_it_belongs(stored):
     """Observations with their stacks, and the action that was taken there, in the order in which they were collected."""
     frames = stored.batch.observations[""]
-    np.testing.assert_array_equal(frames.reshape(len(frames), -1, 3), np.array([row.frames for row in stored.rows], np.float32))
+    np.testing.assert_array_equal(
+        frames.reshape(len(frames), -1, 3),
+        np.array([row.frames for row in stored.rows], np.float32),
+    )
     np.testing.assert_array_equal(stored.batch.actions, [row.action for row in stored.rows])
 
 
 def test_no_row_crosses_an_episode(stored):
     """Life and episode of the bootstrap observation, and of every frame in both stacks, are those of the observation."""
     before, after = stored.batch.observations[""], stored.batch.next_observations[""]
-    places = np.concatenate([frames.reshape(len(frames), -1, 3)[..., :2] for frames in (before, after)], axis=1)
+    places = np.concatenate(
+        [frames.reshape(len(frames), -1, 3)[..., :2] for frames in (before, after)], axis=1
+    )
     assert (places == places[:, :1]).all()
 
 
 def test_bootstrap_observations_are_right_at_every_ending(stored):
     """n steps ahead, or the last one of the episode or the window, never the first of the next episode."""
     frames = stored.batch.next_observations[""]
-    np.testing.assert_array_equal(frames.reshape(len(frames), -1, 3), np.array([row.bootstrap for row in stored.rows], np.float32))
+    np.testing.assert_array_equal(
+        frames.reshape(len(frames), -1, 3),
+        np.array([row.bootstrap for row in stored.rows], np.float32),
+    )
 
 
 def test_n_step_returns_are_right_at_every_ending(stored):
     """The discounted sum of the rewards until the bootstrap observation, and its discount."""
-    np.testing.assert_allclose(stored.batch.returns, [row.returned for row in stored.rows], rtol=1e-5)
-    np.testing.assert_allclose(stored.batch.discounts, [row.discount for row in stored.rows], rtol=1e-6)
+    np.testing.assert_allclose(
+        stored.batch.returns, [row.returned for row in stored.rows], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        stored.batch.discounts, [row.discount for row in stored.rows], rtol=1e-6
+    )
 
 
 def test_every_terminal_step_is_there_and_bootstraps_nothing(stored):
     """The step that ended the world is among the rows, with discount 0."""
     steps = stamps(stored.batch.observations[""])
-    lasts = {tuple(stamp) for stamp, terminal in zip(steps.tolist(), stored.terminal, strict=True) if terminal}
+    lasts = {
+        tuple(stamp)
+        for stamp, terminal in zip(steps.tolist(), stored.terminal, strict=True)
+        if terminal
+    }
     assert len(lasts) == stored.terminal.sum()
     assert (stored.batch.discounts[stored.terminal] == 0).all()
 
@@ -261,7 +295,10 @@ def test_truncation_bootstraps(stored):
     """Whoever was cut off has a value ahead: that of the episode's last observation, one step away."""
     rows = stored.truncated
     np.testing.assert_allclose(stored.batch.discounts[rows], GAMMA, rtol=1e-6)
-    ahead = stamps(stored.batch.next_observations[""])[rows] - stamps(stored.batch.observations[""])[rows]
+    ahead = (
+        stamps(stored.batch.next_observations[""])[rows]
+        - stamps(stored.batch.observations[""])[rows]
+    )
     assert (ahead == [0, 0, 1]).all()
 
 
@@ -275,7 +312,11 @@ def test_resent_parcels_count_once(stored):
 def test_nothing_is_missing(store, name):
     """Where there is room for all, all are there: seats x windows x horizon in each of three lives."""
     case = CASES[name]
-    assert len(store(name).rows) == store(name).collected == STARTS * case.seats * case.windows * case.horizon
+    assert (
+        len(store(name).rows)
+        == store(name).collected
+        == STARTS * case.seats * case.windows * case.horizon
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "prime" in name])

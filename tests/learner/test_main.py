@@ -6,17 +6,17 @@ from types import ModuleType
 
 import pytest
 
-from common.errors import ConfigurationError, UsageError
-from learner import main
+from farflung.common.process.errors import ConfigurationError, UsageError
+from farflung.learner import main
 
 
 @pytest.fixture
 def trained(monkeypatch):
     """What training was asked for."""
     asked = []
-    module = ModuleType("learner.start")
+    module = ModuleType("farflung.learner.start")
     module.start = lambda loaded: asked.append(loaded) or 3
-    monkeypatch.setitem(sys.modules, "learner.start", module)
+    monkeypatch.setitem(sys.modules, "farflung.learner.start", module)
     return asked
 
 
@@ -45,5 +45,8 @@ def test_the_exit_code_of_an_error_is_its_own(trained, monkeypatch, capsys):
 
 def test_what_is_no_run_cannot_be_gone_on_with(tmp_path: Path) -> None:
     """The sentence names the flag, not a file that nobody asked for."""
-    with pytest.raises(ConfigurationError, match=r"--resume .*/nowhere: that is not the folder of a run, there is no config.toml in it"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"--resume .*/nowhere: that is not the folder of a run, there is no config.toml in it",
+    ):
         main.command(["--resume", str(tmp_path / "nowhere")])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from learner.processors import actors_for, usable_processors
+from farflung.learner.processors import actors_for, usable_processors
 
 
 @pytest.fixture

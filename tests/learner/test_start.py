@@ -5,14 +5,16 @@ import sys
 
 import pytest
 
-from common import sockets, topics, wire
-from common.address import Address
-from common.config import Loaded
-from common.errors import ConfigurationError
-from common.messages import State
-from learner import resume, start
-from learner.journal.content import Table
-from learner.journal.writer import Journal
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.config import Loaded
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import State
+from farflung.learner import start
+from farflung.learner.storage import recover
+from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage.journal.writer import Journal
 
 
 @pytest.fixture
@@ -35,10 +37,15 @@ def test_a_taken_port_is_said_before_there_is_a_folder(quick, tmp_path, taken):
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
-    [({"device": "cuda"}, "--device cuda: this torch"), ({"init": "nowhere"}, "--init nowhere: that folder is not there")],
+    [
+        ({"device": "cuda"}, "--device cuda: this torch"),
+        ({"init": "nowhere"}, "--init nowhere: that folder is not there"),
+    ],
     ids=["device", "init"],
 )
-def test_what_is_not_there_is_refused_and_leaves_no_folder(quick, tmp_path, monkeypatch, changes, sentence):
+def test_what_is_not_there_is_refused_and_leaves_no_folder(
+    quick, tmp_path, monkeypatch, changes, sentence
+):
     """A card, the run to begin with: nothing was promised yet, and the name stays free."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigurationError, match=sentence):
@@ -58,10 +65,10 @@ def test_a_signal_while_torch_is_loaded_leaves_no_folder(quick, tmp_path, monkey
 
     class Ended:
         def find_spec(self, name, path=None, target=None):
-            if name == "learner.train":
+            if name == "farflung.learner.train":
                 raise SystemExit(0)
 
-    monkeypatch.delitem(sys.modules, "learner.train", raising=False)
+    monkeypatch.delitem(sys.modules, "farflung.learner.train", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Ended(), *sys.meta_path])
     config = quick.a_config(mode="async", port=0, run_dir=str(tmp_path), name="one")
     with pytest.raises(SystemExit):
@@ -74,8 +81,8 @@ def test_a_run_that_goes_on_is_heard_to_be_restoring(quick, tmp_path):
     config = quick.a_config(mode="async", port=0)
     quick.a_learner(config, tmp_path)
     run = start.open_run(tmp_path / "one")
-    Journal(run.folder, Table(run.identity), 1, lambda parcels: None, durable=False).close()
-    doors = start.early(config, run, resume.recover(run, durable=False))
+    Journal(run.folder, JournalTotals(run.identity), 1, lambda parcels: None, durable=False).close()
+    doors = start.early(config, run, recover.recover(run, durable=False))
     assert doors is not None
     with (
         doors,
@@ -85,10 +92,10 @@ def test_a_run_that_goes_on_is_heard_to_be_restoring(quick, tmp_path):
         assert feed.poll(5000)
         beacon = wire.read(wire.open_frame(feed.recv_multipart()[-1]))
     assert (beacon.state, beacon.epoch, beacon.run) == (State.RESTORING, 2, run.identity)
-    assert resume.recover(run, durable=False).inbox.epoch == 3
+    assert recover.recover(run, durable=False).inbox.epoch == 3
 
 
 def test_what_comes_first_needs_no_torch():
     """Its import takes more than a second: a run that goes on is heard before."""
-    words = "import sys, learner.start; assert not {'torch', 'onnx', 'tensorboard'} & set(sys.modules), 'loaded'"
+    words = "import sys, farflung.learner.start; assert not {'torch', 'onnx', 'tensorboard'} & set(sys.modules), 'loaded'"
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

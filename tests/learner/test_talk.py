@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from common.errors import ConfigurationError
-from learner import build, graph, talk
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner import build, talk
+from farflung.learner.graph import acting_graph
 
 
 @pytest.fixture
@@ -33,7 +34,10 @@ def test_a_graph_that_sees_something_else_is_not_taken(made, quick, tmp_path):
     assert talk.kept(config, quick.a_run(tmp_path, "other")) is None
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:100] + b"?" + data[101:], lambda data: b""])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-1], lambda data: data[:100] + b"?" + data[101:], lambda data: b""],
+)
 def test_a_kept_graph_that_is_damaged_is_written_anew(made, caplog, damage):
     """A kill in the middle of writing it, and it is said."""
     config, run, _ = made
@@ -47,12 +51,12 @@ def test_a_life_that_goes_on_writes_no_graph(made, monkeypatch):
     """It proves the one that is there, and acts behind the talk that has begun."""
     config, run, first = made
     proved = []
-    monkeypatch.setattr(graph, "export", None)
-    monkeypatch.setattr(graph, "prove", lambda module, acting: proved.append(acting))
+    monkeypatch.setattr(acting_graph, "export", None)
+    monkeypatch.setattr(acting_graph, "prove", lambda module, acting: proved.append(acting))
     spec = talk.kept(config, run)
     known = talk.talk(spec)
     again = build.learner(config, run, torch.device("cpu"), None, known)
-    assert (again.gate, again.herald) == (known.gate, known.herald)
+    assert (again.receiver, again.publisher) == (known.receiver, known.publisher)
     assert proved == [first.training.spec.graph]
 
 
@@ -61,8 +65,13 @@ def test_another_network_than_the_run_began_with_is_refused(made, monkeypatch):
     config, run, _ = made
 
     def differs(module, acting):
-        raise ConfigurationError("The acting graph and the policy module differ in q: no single tensor explains it.")
+        raise ConfigurationError(
+            "The acting graph and the policy module differ in q: no single tensor explains it."
+        )
 
-    monkeypatch.setattr(graph, "prove", differs)
-    with pytest.raises(ConfigurationError, match=r"differ in q.*This run began with another network: --resume .*, --init"):
+    monkeypatch.setattr(acting_graph, "prove", differs)
+    with pytest.raises(
+        ConfigurationError,
+        match=r"differ in q.*This run began with another network: --resume .*, --init",
+    ):
         build.learner(config, run, torch.device("cpu"), None, talk.talk(talk.kept(config, run)))

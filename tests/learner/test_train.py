@@ -9,32 +9,37 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from actor.channel import Channel
-from actor.link import Link as ActorLink
-from actor.rollout import Rollout
-from actor.worker import Means
-from common import sockets
-from common.address import Address
-from common.config import Loaded
-from common.errors import ConfigurationError, OutOfMemory
-from common.lifecycle import Stop, Watchdog
-from common.log import Who
-from learner import checkpoint, start, train
-from learner.algorithms.dqn import DQN
-from learner.outlet import Outlet
-from learner.status import from_document
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection as ActorLink
+from farflung.actor.loop import ActorLoop
+from farflung.actor.worker import Means
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.config import Loaded
+from farflung.common.process.errors import ConfigurationError, OutOfMemory
+from farflung.common.process.lifecycle import Stop, Watchdog
+from farflung.common.process.log import Who
+from farflung.learner import start, train
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.observe.status import from_document
+from farflung.learner.storage import checkpoint
 
 
 @pytest.fixture
 def run(quick: ModuleType, tmp_path, monkeypatch, capsys):
     """Runs a small configuration to its end; gives exit code, what it printed, and its folder."""
-    monkeypatch.setattr(train, "metrics", lambda folder: Outlet("metrics", lambda status: None, 1.0))
+    monkeypatch.setattr(
+        train, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
+    )
 
     def run(**changes):
         config = quick.a_config(**{"run_dir": str(tmp_path), "name": "one", **changes})
         code = start.start(Loaded(config, {}))
         printed = capsys.readouterr()
-        return SimpleNamespace(code=code, out=printed.out, err=printed.err, folder=tmp_path / config.name)
+        return SimpleNamespace(
+            code=code, out=printed.out, err=printed.err, folder=tmp_path / config.name
+        )
 
     return run
 
@@ -71,29 +76,43 @@ def test_the_last_words_say_how_to_go_on(run):
     found = run(steps=40, ui="lines")
     assert "40 steps, 3 updates, " in found.out
     assert f"checkpoint: {found.folder}/checkpoints/000001" in found.out
-    assert f"learner --config {found.folder}/config.toml --name NEW --init {found.folder}" in found.out
+    assert (
+        f"learner --config {found.folder}/config.toml --name NEW --init {found.folder}" in found.out
+    )
     assert f"tensorboard --logdir {found.folder.parent}" in found.out
 
 
 def test_two_runs_with_one_seed_end_alike(run):
     """The printed hash is the same for the same seed and another for another."""
-    found = [parameters(run(steps=40, seed=seed, name=name)) for seed, name in ((0, "a"), (0, "b"), (1, "c"))]
+    found = [
+        parameters(run(steps=40, seed=seed, name=name))
+        for seed, name in ((0, "a"), (0, "b"), (1, "c"))
+    ]
     assert found[0] == found[1] != found[2]
 
 
 def test_statuses_come_as_json(run):
     """The last line of the screen is the state in which the run ended."""
     lines = run(steps=40).out.splitlines()
-    assert all(line.startswith("{") for line in lines)  # nothing else comes between a machine and its JSON
+    assert all(
+        line.startswith("{") for line in lines
+    )  # nothing else comes between a machine and its JSON
     status = from_document(lines[-1])
-    assert (status.state, status.steps, [actor.name for actor in status.actors]) == ("stop", 40, ["local-0"])
+    assert (status.state, status.steps, [actor.name for actor in status.actors]) == (
+        "stop",
+        40,
+        ["local-0"],
+    )
 
 
 def test_the_log_is_kept_in_the_folder(run):
     """Which run, on which device and why, and what it takes of memory."""
     log = (run(steps=40).folder / "logs" / "learner.log").read_text()
     assert "training on cpu" in log
-    assert re.search(r"memory: 500 transitions x .* GiB; parcels on their way into it: 64 MiB for each actor, 1.00 GiB at most;", log)
+    assert re.search(
+        r"memory: 500 transitions x .* GiB; parcels on their way into it: 64 MiB for each actor, 1.00 GiB at most;",
+        log,
+    )
     assert "checkpoint: " in log
 
 
@@ -116,7 +135,7 @@ def connection(monkeypatch):
     """What a run with sockets did: the stand-in for its loop gets session and link, and returns at once."""
     seen = SimpleNamespace()
 
-    def loop(training, session, link, inlet, publish_every):
+    def loop(training, session, link, queue, publish_every):
         seen.address, seen.publish_every = link.address, publish_every
         link.publish(training.publish())
         seen.gone_on = session.goes_on(link.view)
@@ -132,7 +151,10 @@ def test_port_0_listens_anywhere(run, connection, tmp_path):
     assert connection.gone_on
     assert connection.publish_every == 7
     assert connection.address.feed_port == connection.address.port + 1
-    assert f"listening: actor 127.0.0.1:{connection.address.port} (feed on port {connection.address.feed_port})" in found.err
+    assert (
+        f"listening: actor 127.0.0.1:{connection.address.port} (feed on port {connection.address.feed_port})"
+        in found.err
+    )
     document = json.loads(next(line for line in found.out.splitlines() if line.startswith("{")))
     assert document["join"] == f"actor 127.0.0.1:{connection.address.port}"
 
@@ -154,12 +176,14 @@ def acting(monkeypatch):
     stop, threads = Stop(), []
 
     def act(address):
-        channel = Channel("default", "near", 2)
-        means = Means(2, channel.problem, stop.wait, time.monotonic)
+        client = PolicyClient("default", "near", 2)
+        means = Means(2, client.problem, stop.wait, time.monotonic)
         watchdog = Watchdog(0.0)
         with sockets.context() as context:
-            link = ActorLink(context, address, channel)
-            Rollout(link, means, stop, watchdog, Who("actor", "near"), (), once=True).run(evaluates=False)
+            link = ActorLink(context, address, client)
+            ActorLoop(link, means, stop, watchdog, Who("actor", "near"), (), once=True).run(
+                evaluates=False
+            )
             link.close("over", 1.0)
 
     def start(config, address, children):

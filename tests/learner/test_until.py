@@ -1,7 +1,7 @@
 import pytest
 
-from common.errors import UsageError
-from learner.until import parse
+from farflung.common.process.errors import UsageError
+from farflung.learner.until import parse
 
 
 @pytest.mark.parametrize(
@@ -18,20 +18,33 @@ from learner.until import parse
         ("seconds <= 2.", {"seconds": 2.0}, True),
         ("evaluation >= 475 and steps > 10", {"evaluation": 500, "steps": 10}, False),
         ("evaluation >= 475 and steps > 10", {"evaluation": 500, "steps": 11}, True),
-        ("steps > 10 and updates > 5 or episodes > 2", {"steps": 11, "updates": 0, "episodes": 3}, True),
-        ("episodes > 2 or steps > 10 and updates > 5", {"steps": 11, "updates": 0, "episodes": 0}, False),
+        (
+            "steps > 10 and updates > 5 or episodes > 2",
+            {"steps": 11, "updates": 0, "episodes": 3},
+            True,
+        ),
+        (
+            "episodes > 2 or steps > 10 and updates > 5",
+            {"steps": 11, "updates": 0, "episodes": 0},
+            False,
+        ),
         ("", {"steps": 1e9}, False),
         ("  ", {"steps": 1e9}, False),
     ],
 )
-def test_a_condition_against_figures(text: str, figures: dict[str, float | None], met: bool) -> None:
+def test_a_condition_against_figures(
+    text: str, figures: dict[str, float | None], met: bool
+) -> None:
     """`and` binds tighter than `or`; a figure that is not known yet meets nothing; no condition is never met."""
     assert parse(text).met(figures) is met
 
 
 def test_a_condition_names_its_figures() -> None:
     """So that an evaluation can be asked for where it is needed."""
-    assert parse("evaluation >= 475 and steps > 10 or steps > 100").figures == {"evaluation", "steps"}
+    assert parse("evaluation >= 475 and steps > 10 or steps > 100").figures == {
+        "evaluation",
+        "steps",
+    }
 
 
 @pytest.mark.parametrize(

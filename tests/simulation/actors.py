@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.oracle import Item, Message
 
-from common.messages import Announcement, Beacon, Bye, Hello, Report
-from common.weights import Version
+from farflung.common.data.weights import Version
+from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report
 
 if TYPE_CHECKING:
     from simulation.simulator import Simulation
@@ -25,9 +25,12 @@ class SimulatedActor:
         self.process = world.draw()
         self._incarnations = [world.draw()]
         self.outbox = world.protocol.Outbox(
-            self._encode, incarnation=self._incarnations[0], capacity=800, when_full=world.chance.choice(modes)
+            self._encode,
+            incarnation=self._incarnations[0],
+            capacity=800,
+            when_full=world.chance.choice(modes),
         )
-        self.membership = world.protocol.Membership(world.draw)
+        self.tracker = world.protocol.LearnerTracker(world.draw)
         self._bag: Item | None = None  # what the outbox had no room for
         self._reported_at = 0.0
         self._formed: dict[bytes, Message] = {}
@@ -48,38 +51,60 @@ class SimulatedActor:
             self.outbox.resend_all()
 
     def _encode(self, item: Item, incarnation: int, sequence: int, base: int) -> bytes:
-        words = (self.membership.run, self.name, incarnation, sequence, base, item.identity, "x" * item.size)
+        words = (
+            self.tracker.run,
+            self.name,
+            incarnation,
+            sequence,
+            base,
+            item.identity,
+            "x" * item.size,
+        )
         frame = "|".join(map(str, words)).encode()
-        self._formed[frame] = Message(frame, self.membership.run, self.name, incarnation, sequence, base, item)
+        self._formed[frame] = Message(
+            frame, self.tracker.run, self.name, incarnation, sequence, base, item
+        )
         return frame
 
     def _send(self, message: Any) -> None:
         self.world.up(self.name, message)
 
     def _connect(self) -> None:
-        self.membership.connected(self.world.now)
+        self.tracker.connected(self.world.now)
         self.world.oracle.fell_silent(self.name)
         self._ask()
 
     def _ask(self) -> None:
         if self.subscribed:
             self._send(("unsubscribe", self.subscribed))
-        nonce = self.membership.ask(self.world.now)
+        nonce = self.tracker.ask(self.world.now)
         self.subscribed = f"z/default/{self.name}/{self.outbox.incarnation}/{nonce}"
         self._send(("subscribe", self.subscribed))
         self._hello()
 
     def _hello(self) -> None:
-        if self.membership.run:
-            m = self.membership
+        if self.tracker.run:
+            m = self.tracker
             version = m.held or Version(0, 0)
-            self._send(Hello(m.run, "default", self.name, self.outbox.incarnation, m.confirmed, *version, self.outbox.base))
+            self._send(
+                Hello(
+                    m.run,
+                    "default",
+                    self.name,
+                    self.outbox.incarnation,
+                    m.confirmed,
+                    *version,
+                    self.outbox.base,
+                )
+            )
 
     def _tick(self) -> None:
         if not self.alive:
             return
         now, world = self.world.now, self.world
-        world.schedule.at(max(self.paused_until, now + world.chance.uniform(0.05, 0.15)), self._tick)
+        world.schedule.at(
+            max(self.paused_until, now + world.chance.uniform(0.05, 0.15)), self._tick
+        )
         if now < self.paused_until:
             return
         for _ in range(min(len(self.feed), 20)):
@@ -87,35 +112,55 @@ class SimulatedActor:
         self._look_after_connection()
         self._collect()
         self._flush()
-        if now - self._reported_at >= 2 and self.membership.run:
+        if now - self._reported_at >= 2 and self.tracker.run:
             self._reported_at = now
-            version = self.membership.held or Version(0, 0)
-            self._send(Report(self.membership.run, "default", self.name, self.outbox.incarnation, self.outbox.base, *version))
+            version = self.tracker.held or Version(0, 0)
+            self._send(
+                Report(
+                    self.tracker.run,
+                    "default",
+                    self.name,
+                    self.outbox.incarnation,
+                    self.outbox.base,
+                    *version,
+                )
+            )
         world.oracle.require(self.outbox.ledger.balanced, "an actor's ledger balances")
 
     def _read(self, message: Any) -> None:
-        now, membership = self.world.now, self.membership
+        now, tracker = self.world.now, self.tracker
         match message:
             case Beacon():
                 self.world.oracle.hears(self.name, message.run, message.epoch, now)
-                if self._judged(membership.beacon(message, now), message.run):
+                if self._judged(tracker.beacon(message, now), message.run):
                     for line in message.lines:
                         self._take_line(message.run, line)
             case (nonce, Announcement() as announcement):
-                if self._judged(membership.announcement(announcement, now), announcement.spec.run) and nonce == membership.nonce:
+                if (
+                    self._judged(tracker.announcement(announcement, now), announcement.spec.run)
+                    and nonce == tracker.nonce
+                ):
                     self._snapshot = announcement
                     place = announcement.index, announcement.start
-                    self.world.oracle.placed(announcement.spec.run, self.name, self.outbox.incarnation, *place)
+                    self.world.oracle.placed(
+                        announcement.spec.run, self.name, self.outbox.incarnation, *place
+                    )
             case (nonce, str() as run, Version() as version):
-                if membership.take(run, version):
+                if tracker.take(run, version):
                     self.world.oracle.obeys(self.name, self.process, run, version)
-                if nonce and run == membership.run and self._snapshot and self._snapshot.spec.run == run and membership.arrived(nonce):
+                if (
+                    nonce
+                    and run == tracker.run
+                    and self._snapshot
+                    and self._snapshot.spec.run == run
+                    and tracker.arrived(nonce)
+                ):
                     self._send(("unsubscribe", self.subscribed))
                     self.subscribed, self._snapshot = "", None
                     self._hello()
 
     def _judged(self, verdict: Any, run: str) -> bool:
-        second = verdict.value == "rival" and run == self.membership.run
+        second = verdict.value == "rival" and run == self.tracker.run
         self.world.oracle.seen["second life" if second else verdict.value] += 1
         if verdict.value == "newer epoch":
             self.outbox.resend_all()
@@ -125,19 +170,21 @@ class SimulatedActor:
             self.outbox.end_run(self._incarnations[-1])
             self._bag = None
         if verdict.obeyed:
-            self.world.oracle.follows(self.name, self.process, self.membership.run, self.membership.epoch)
+            self.world.oracle.follows(self.name, self.process, self.tracker.run, self.tracker.epoch)
         return verdict.obeyed  # type: ignore[no-any-return]
 
     def _take_line(self, run: str, line: Any) -> None:
         if (line.actor, line.incarnation) != (self.name, self.outbox.incarnation):
             return
-        self.membership.line(self.world.now)
+        self.tracker.line(self.world.now)
         self.world.oracle.told(run, self.name, line, self.world.now)
         self.outbox.acknowledge(line, self.world.now)
         self.world.oracle.taken(self.name, self._incarnations, self.outbox)
 
     def _look_after_connection(self) -> None:
-        action = self.membership.due(self.world.now, drained=not self.feed, unanswered_since=self.outbox.unanswered_since)
+        action = self.tracker.due(
+            self.world.now, drained=not self.feed, unanswered_since=self.outbox.unanswered_since
+        )
         if action.value == "rebuild":
             self.world.oracle.seen["rebuilds"] += 1
             self.world.remake(self.name)
@@ -147,21 +194,30 @@ class SimulatedActor:
             self._ask()
 
     def _collect(self) -> None:
-        if self._bag is None and self.membership.held and self.world.produces():
-            self._bag = self.world.item(self.membership.run)
+        if self._bag is None and self.tracker.held and self.world.produces():
+            self._bag = self.world.item(self.tracker.run)
         if self._bag is not None and self.outbox.offer(self._bag, self._bag.rows, self._bag.size):
             self._bag = None
 
     def _flush(self) -> None:
         now = self.world.now
         for _ in range(8):
-            frame = self.outbox.next(now) if self.membership.sends(now) else None
+            frame = self.outbox.next(now) if self.tracker.sends(now) else None
             if frame is None or self.world.chance.random() < 0.05:  # the socket may have no room
                 return
-            self.world.oracle.leaves(self._formed[frame], self.membership.run, now)
+            self.world.oracle.leaves(self._formed[frame], self.tracker.run, now)
             self.outbox.sent(now)
             self._send(self._formed[frame])
 
     def say_goodbye(self) -> None:
         """Leave on purpose."""
-        self._send(Bye(self.membership.run, "default", self.name, self.outbox.incarnation, self.outbox.base, "stopped"))
+        self._send(
+            Bye(
+                self.tracker.run,
+                "default",
+                self.name,
+                self.outbox.incarnation,
+                self.outbox.base,
+                "stopped",
+            )
+        )

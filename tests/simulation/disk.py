@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-from learner.journal.disk import Disk
+from farflung.learner.storage.journal.disk import Disk
 
 
 class Death(BaseException):
@@ -69,11 +69,17 @@ class SimulatedDisk(Disk):
         about = os.fstat(descriptor)
         if stat.S_ISDIR(about.st_mode):
             self._fail_if_broken()
-            self._names[about.st_ino] = {entry.name: entry.inode() for entry in os.scandir(descriptor)}
+            self._names[about.st_ino] = {
+                entry.name: entry.inode() for entry in os.scandir(descriptor)
+            }
             return
         now = os.pread(descriptor, about.st_size, 0)
         if self.broken and descriptor in self._descriptors:
-            os.pwrite(descriptor, self._torn(self._contents.get(about.st_ino, b"").ljust(len(now), b"\0"), now), 0)
+            os.pwrite(
+                descriptor,
+                self._torn(self._contents.get(about.st_ino, b"").ljust(len(now), b"\0"), now),
+                0,
+            )
         self._fail_if_broken()
         self._contents[about.st_ino] = now
 
@@ -105,19 +111,32 @@ class SimulatedDisk(Disk):
         """What is written now: files and folders by inode."""
         files, folders = {}, {}
         for above, _, names in os.walk(self.folder):
-            folders[Path(above).stat().st_ino] = {entry.name: entry.inode() for entry in os.scandir(above)}
-            files |= {path.stat().st_ino: path.read_bytes() for path in (Path(above, name) for name in names)}
+            folders[Path(above).stat().st_ino] = {
+                entry.name: entry.inode() for entry in os.scandir(above)
+            }
+            files |= {
+                path.stat().st_ino: path.read_bytes()
+                for path in (Path(above, name) for name in names)
+            }
         return files, folders
 
-    def _rebuild(self, place: Path, inode: int, files: dict[int, bytes], folders: dict[int, dict[str, int]]) -> None:
+    def _rebuild(
+        self, place: Path, inode: int, files: dict[int, bytes], folders: dict[int, dict[str, int]]
+    ) -> None:
         place.mkdir()
         now, sure = folders.get(inode, {}), self._names.get(inode, {})
         for name in sorted({*now, *sure}):
-            chosen = now.get(name) if now.get(name) == sure.get(name) else self.chance.choice((now.get(name), sure.get(name)))
+            chosen = (
+                now.get(name)
+                if now.get(name) == sure.get(name)
+                else self.chance.choice((now.get(name), sure.get(name)))
+            )
             if chosen in folders or chosen in self._names:
                 self._rebuild(place / name, chosen, files, folders)
             elif chosen is not None:
-                (place / name).write_bytes(self._torn(self._contents.get(chosen, b""), files.get(chosen)))
+                (place / name).write_bytes(
+                    self._torn(self._contents.get(chosen, b""), files.get(chosen))
+                )
 
     def _torn(self, sure: bytes, now: bytes | None) -> bytes:
         """Blocks of what is sure, and of what was only written."""
@@ -129,9 +148,14 @@ class SimulatedDisk(Disk):
         length = max(len(sure), len(now))
         both = sure.ljust(length, b"\0"), now.ljust(length, b"\0")
         differ = [index for index in range(length) if both[0][index] != both[1][index]] or [0]
-        cuts = sorted(self.chance.randint(differ[0], differ[-1]) for _ in range(self.chance.randint(1, 4)))
+        cuts = sorted(
+            self.chance.randint(differ[0], differ[-1]) for _ in range(self.chance.randint(1, 4))
+        )
         which = self.chance.randint(0, 1)
-        pieces = [both[(which + index) % 2][start:end] for index, (start, end) in enumerate(pairwise((0, *cuts, length)))]
+        pieces = [
+            both[(which + index) % 2][start:end]
+            for index, (start, end) in enumerate(pairwise((0, *cuts, length)))
+        ]
         return b"".join(pieces)[: self.chance.choice((len(now), length))]
 
     def _step(self, *, needs_room: bool = False) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.oracle import Message
 
-from common.messages import Announcement, Beacon, Bye, Hello, Report, State
-from common.spec import Graph, Space, Spec, World
-from common.weights import Version
+from farflung.common.data.spec import Graph, Space, Spec, World
+from farflung.common.data.weights import Version
+from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, State
 
 if TYPE_CHECKING:
     from simulation.simulator import Simulation
@@ -29,7 +29,18 @@ class Disk:
 def spec(run: str) -> Spec:
     """As little of a spec as there can be."""
     space = Space("box", "float32", (1,))
-    return Spec(run, "default", "async", World("Nothing-v0"), {"": space}, space, "q", 1, 1, Graph(b"", (), (), ()))
+    return Spec(
+        run,
+        "default",
+        "async",
+        World("Nothing-v0"),
+        {"": space},
+        space,
+        "q",
+        1,
+        1,
+        Graph(b"", (), (), ()),
+    )
 
 
 class SimulatedLearner:
@@ -42,7 +53,9 @@ class SimulatedLearner:
         self.received: deque[Any] = deque()
         protocol = world.protocol
         self.inbox = protocol.Inbox.restore(disk.inbox) if disk.inbox else protocol.Inbox()
-        self.roster = protocol.Roster.restore(disk.roster, world.now) if disk.roster else protocol.Roster()
+        self.roster = (
+            protocol.Roster.restore(disk.roster, world.now) if disk.roster else protocol.Roster()
+        )
         self.snapshots = protocol.Snapshots()
         self.version = disk.version
         self.spec = spec(disk.run)
@@ -70,12 +83,18 @@ class SimulatedLearner:
 
     def _replay(self) -> None:
         for message in self.disk.journal:
-            self.world.oracle.require(self._admit(message), "a checkpoint holds nothing that comes after it")
+            self.world.oracle.require(
+                self._admit(message), "a checkpoint holds nothing that comes after it"
+            )
             self.inbox.commit(message.actor, message.incarnation, message.sequence)
 
     def _save(self) -> None:
         if not self.fenced:
-            self.disk.inbox, self.disk.roster, self.disk.version = self.inbox.state(), self.roster.state(), self.version
+            self.disk.inbox, self.disk.roster, self.disk.version = (
+                self.inbox.state(),
+                self.roster.state(),
+                self.version,
+            )
             self.disk.journal = []
 
     def _tick(self) -> None:
@@ -110,7 +129,9 @@ class SimulatedLearner:
                 self.inbox.rebase(message.actor, message.incarnation, message.base, now)
                 self.roster.hear(message.actor, message.incarnation, now)
                 if isinstance(message, Hello):
-                    self.snapshots.confirm(f"z/default/{message.actor}/{message.incarnation}/{message.nonce}")
+                    self.snapshots.confirm(
+                        f"z/default/{message.actor}/{message.incarnation}/{message.nonce}"
+                    )
 
     def _admit(self, message: Message) -> bool:
         number = message.actor, message.incarnation, message.sequence
@@ -129,7 +150,9 @@ class SimulatedLearner:
         for message in batch:
             self.disk.journal.append(message)
             self.world.oracle.writes(message)
-            if self.world.faulty and self.world.chance.random() < 0.002:  # durable, but nobody was told
+            if (
+                self.world.faulty and self.world.chance.random() < 0.002
+            ):  # durable, but nobody was told
                 self._unwritten = []
                 self.world.kill_learner(self)
                 return
@@ -145,10 +168,14 @@ class SimulatedLearner:
         if topic:
             self._answer(topic)
         everyone = now - self._told_at >= 1
-        lines = self.inbox.lines(now, lambda actor, incarnation: self.world.credit, everyone=everyone)
+        lines = self.inbox.lines(
+            now, lambda actor, incarnation: self.world.credit, everyone=everyone
+        )
         if lines or everyone:
             self._told_at = now if everyone else self._told_at
-            beacon = Beacon(self.disk.run, "default", self.life, *self.newest, 0, 0, State.RUN, lines)
+            beacon = Beacon(
+                self.disk.run, "default", self.life, *self.newest, 0, 0, State.RUN, lines
+            )
             self.world.down(self, beacon)
 
     def _publish(self) -> None:
@@ -161,6 +188,8 @@ class SimulatedLearner:
         if self.fenced:
             return  # a place that is not durable must not be told
         self.disk.roster = self.roster.state()
-        announcement = Announcement(self.spec, self.life, self.inbox.epoch, member.index, member.start)
+        announcement = Announcement(
+            self.spec, self.life, self.inbox.epoch, member.index, member.start
+        )
         self.world.down(self, (int(nonce), announcement), actor)
         self.world.down(self, (int(nonce), self.disk.run, self.newest), actor)

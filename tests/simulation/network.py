@@ -34,7 +34,9 @@ class Schedule:
 class Channel:
     """One direction of one connection."""
 
-    def __init__(self, schedule: Schedule, chance: Random, receive: Callable[[Any], None], loss: float) -> None:
+    def __init__(
+        self, schedule: Schedule, chance: Random, receive: Callable[[Any], None], loss: float
+    ) -> None:
         self.open = True
         self.blocked_until = 0.0
         self._schedule, self._chance, self._receive = schedule, chance, receive

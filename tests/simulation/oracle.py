@@ -5,11 +5,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.messages import Credit, Line
-from common.weights import Version
+from farflung.common.data.weights import Version
+from farflung.common.protocol.messages import Ack, Credit
 
 PROMPT_S = 20.0
-TURNS, TURN_S, MEMORY_S = 5, 1.0, 8.0  # so often in turns, so far apart and so lately: two lives of a run that both go on
+TURNS, TURN_S, MEMORY_S = (
+    5,
+    1.0,
+    8.0,
+)  # so often in turns, so far apart and so lately: two lives of a run that both go on
 
 
 class Violation(AssertionError):
@@ -48,7 +52,9 @@ class Numbers:
     credit: Credit = field(default_factory=lambda: Credit(1, 1))
     held: dict[int, Item] = field(default_factory=dict)
     frames: dict[int, bytes] = field(default_factory=dict)
-    missed: dict[int, float] = field(default_factory=dict)  # since when a line names it and it was not sent again
+    missed: dict[int, float] = field(
+        default_factory=dict
+    )  # since when a line names it and it was not sent again
     acknowledged: int = 0
     refused: int = 0
 
@@ -57,7 +63,9 @@ class Oracle:
     """Sees every frame, line and write."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str, int, int], int] = {}  # run, actor, incarnation, sequence -> identity: what is durable
+        self.kept: dict[
+            tuple[str, str, int, int], int
+        ] = {}  # run, actor, incarnation, sequence -> identity: what is durable
         self.promised: set[tuple[str, str, int, int]] = set()
         self.seen: Counter[str] = Counter()
         self.unanswered = 0
@@ -69,7 +77,9 @@ class Oracle:
         self._obeyed: dict[tuple[str, int, str], Version] = {}  # actor, process, run
         self._followed: dict[tuple[str, int, str], int] = {}
         self._places: dict[tuple[str, int, int], tuple[str, int]] = {}
-        self._turns: dict[tuple[str, str], list[tuple[float, int]]] = {}  # actor and run: when another epoch spoke, and which
+        self._turns: dict[
+            tuple[str, str], list[tuple[float, int]]
+        ] = {}  # actor and run: when another epoch spoke, and which
 
     def require(self, truth: bool, promise: str) -> None:
         """Stop at a broken promise."""
@@ -78,12 +88,20 @@ class Oracle:
 
     def summary(self) -> Counter[str]:
         """What happened, by name."""
-        totals = Counter(kept=len(self.kept), refused=len(self._refused), acknowledged=len(self.promised), unanswered=self.unanswered)
+        totals = Counter(
+            kept=len(self.kept),
+            refused=len(self._refused),
+            acknowledged=len(self.promised),
+            unanswered=self.unanswered,
+        )
         return self.seen + totals
 
     def leaves(self, message: Message, run: str, now: float) -> None:
         """An actor sent a parcel, at a time when it obeyed a run."""
-        self.require(not self.contested(message.actor, run, now), "while two lives of a run go on, nothing is sent")
+        self.require(
+            not self.contested(message.actor, run, now),
+            "while two lives of a run go on, nothing is sent",
+        )
         life = self._lives.setdefault((message.actor, message.incarnation), Numbers())
         self.require(message.item.run == message.run == run, "collected for the run it is sent to")
         number = message.sequence
@@ -92,23 +110,36 @@ class Oracle:
             self.seen["resends"] += 1
             self.require(life.frames[number] == message.frame, "a resend has the same bytes")
             return
-        self.require(all(other.identity != message.item.identity for other in life.held.values()), "an item has one number")
-        self.require(message.base <= min(life.held, default=number), "base is never above a number that is held")
+        self.require(
+            all(other.identity != message.item.identity for other in life.held.values()),
+            "an item has one number",
+        )
+        self.require(
+            message.base <= min(life.held, default=number),
+            "base is never above a number that is held",
+        )
         life.frames[number] = message.frame
         life.held[number] = message.item
         size = sum(len(life.frames[held]) for held in life.held)
-        within = len(life.held) <= life.credit.messages and (size <= life.credit.size or len(life.held) == 1)
+        within = len(life.held) <= life.credit.messages and (
+            size <= life.credit.size or len(life.held) == 1
+        )
         self.require(within and life.credit.size > 0, "a new number stays within the credit")
 
-    def told(self, run: str, actor: str, line: Line, now: float) -> None:
+    def told(self, run: str, actor: str, line: Ack, now: float) -> None:
         """A line is about to be taken by its actor: everything it acknowledges must be durable."""
         life = self._lives.setdefault((actor, line.incarnation), Numbers())
         refused = dict(line.refused)
         for number in [number for number in life.held if number in refused]:
-            self.require((run, actor, line.incarnation, number) in self._refused, "a refusal that is told is durable")
+            self.require(
+                (run, actor, line.incarnation, number) in self._refused,
+                "a refusal that is told is durable",
+            )
             life.refused += 1
             del life.held[number]
-        for number in [number for number in life.held if number <= line.highest and number not in line.missing]:
+        for number in [
+            number for number in life.held if number <= line.highest and number not in line.missing
+        ]:
             key = (run, actor, line.incarnation, number)
             self.require(key in self.kept, "what is acknowledged is kept")
             self.promised.add(key)
@@ -116,7 +147,10 @@ class Oracle:
             del life.held[number]
         for number in life.held.keys() & set(line.missing):
             waits_s = now - life.missed.setdefault(number, now)
-            self.require(waits_s < PROMPT_S or now - self.quiet_at < PROMPT_S, "what is missing is sent again before long")
+            self.require(
+                waits_s < PROMPT_S or now - self.quiet_at < PROMPT_S,
+                "what is missing is sent again before long",
+            )
         life.credit = line.credit
 
     def hears(self, actor: str, run: str, epoch: int, now: float) -> None:
@@ -137,14 +171,22 @@ class Oracle:
 
     def taken(self, actor: str, incarnations: list[int], outbox: Any) -> None:
         """The books of an actor's process, whose incarnations are given, must say the same."""
-        lives = [self._lives.setdefault((actor, incarnation), Numbers()) for incarnation in incarnations]
+        lives = [
+            self._lives.setdefault((actor, incarnation), Numbers()) for incarnation in incarnations
+        ]
         while outbox.given_up:
             sequence, reason = outbox.given_up.popleft()
             if reason == "unanswered":
                 self.unanswered += 1
                 del lives[-1].held[sequence]
-        self.require(outbox.unacknowledged == len(lives[-1].held), "an outbox holds what is not answered, and nothing else")
-        counted = outbox.ledger.acknowledged.parcels, sum(tally.parcels for tally in outbox.ledger.refused.values())
+        self.require(
+            outbox.unacknowledged == len(lives[-1].held),
+            "an outbox holds what is not answered, and nothing else",
+        )
+        counted = (
+            outbox.ledger.acknowledged.parcels,
+            sum(tally.parcels for tally in outbox.ledger.refused.values()),
+        )
         told = sum(life.acknowledged for life in lives), sum(life.refused for life in lives)
         self.require(counted == told, "a ledger counts what was told")
 
@@ -161,7 +203,10 @@ class Oracle:
 
     def publishes(self, run: str, version: Version, content: int) -> None:
         """A learner published weights."""
-        self.require(self._contents.setdefault((run, version), content) == content, "one version has one content")
+        self.require(
+            self._contents.setdefault((run, version), content) == content,
+            "one version has one content",
+        )
 
     def follows(self, actor: str, process: int, run: str, epoch: int) -> None:
         """An actor's process obeyed something of an epoch."""
@@ -173,7 +218,10 @@ class Oracle:
         """An actor's process swapped weights in."""
         before = self._obeyed.get((actor, process, run))
         self.require(before is None or before <= version, "versions never go back within a run")
-        self.require(version.epoch >= self._followed.get((actor, process, run), 0), "weights of an epoch that is over are not obeyed")
+        self.require(
+            version.epoch >= self._followed.get((actor, process, run), 0),
+            "weights of an epoch that is over are not obeyed",
+        )
         self._obeyed[actor, process, run] = version
 
     def placed(self, run: str, actor: str, incarnation: int, index: int, start: int) -> None:

@@ -61,11 +61,26 @@ def main() -> int:
             if violation:
                 broken += 1
                 print(f"seed {seed}: broken: {violation}")
-        unnoticed = [mutation.name for mutation, seen in zip(MUTATIONS, pool.map(noticed, MUTATIONS), strict=True) if not seen]
+        unnoticed = [
+            mutation.name
+            for mutation, seen in zip(MUTATIONS, pool.map(noticed, MUTATIONS), strict=True)
+            if not seen
+        ]
         seen_on_disk = pool.map(noticed_on_disk, STORAGE_MUTATIONS)
-        unnoticed += [mutation.name for mutation, seen in zip(STORAGE_MUTATIONS, seen_on_disk, strict=True) if not seen]
-    print(f"{arguments.seeds} seeds, {broken} broken; " + ", ".join(f"{name} {count}" for name, count in sorted(total.items())))
-    print(f"{len(MUTATIONS) + len(STORAGE_MUTATIONS)} planted faults, {len(unnoticed)} not noticed", *unnoticed, sep="; ")
+        unnoticed += [
+            mutation.name
+            for mutation, seen in zip(STORAGE_MUTATIONS, seen_on_disk, strict=True)
+            if not seen
+        ]
+    print(
+        f"{arguments.seeds} seeds, {broken} broken; "
+        + ", ".join(f"{name} {count}" for name, count in sorted(total.items()))
+    )
+    print(
+        f"{len(MUTATIONS) + len(STORAGE_MUTATIONS)} planted faults, {len(unnoticed)} not noticed",
+        *unnoticed,
+        sep="; ",
+    )
     return int(broken > 0 or unnoticed != [])
 
 

@@ -11,8 +11,8 @@ from simulation.learners import Disk, SimulatedLearner
 from simulation.network import Channel, Schedule
 from simulation.oracle import Item, Message, Oracle
 
-from common import delivery, membership
-from common.messages import Credit
+from farflung.common.protocol import inbox, learner_tracker, outbox, roster, snapshots
+from farflung.common.protocol.messages import Credit
 
 ACTORS = ("one", "two", "three")
 FAULTS_S = 30.0
@@ -21,7 +21,17 @@ PATIENT_DRAIN_S = 2000.0  # where numbers must be given up
 SETTLE_S = 15.0  # late words of learners that are gone have come, and were got over
 PLENTY = Credit(64, 10_000)
 
-PROTOCOL = SimpleNamespace(**{name: getattr(module, name) for module in (delivery, membership) for name in module.__all__})
+PROTOCOL = SimpleNamespace(
+    Action=learner_tracker.Action,
+    Admission=inbox.Admission,
+    Inbox=inbox.Inbox,
+    LearnerTracker=learner_tracker.LearnerTracker,
+    Outbox=outbox.Outbox,
+    Roster=roster.Roster,
+    Snapshots=snapshots.Snapshots,
+    Verdict=learner_tracker.Verdict,
+    WhenFull=outbox.WhenFull,
+)
 
 
 class Simulation:
@@ -53,7 +63,10 @@ class Simulation:
             self._start_new_run: 1,
             self._start_rival: 1,
         }
-        starters = [self._start_learner, *(lambda name=name: self._start_actor(name) for name in ACTORS)]
+        starters = [
+            self._start_learner,
+            *(lambda name=name: self._start_actor(name) for name in ACTORS),
+        ]
         for start in starters:
             self.schedule.after(self.chance.uniform(0, 3), start)
         self.schedule.after(2.0, self._fault)
@@ -93,7 +106,14 @@ class Simulation:
         """Something collected."""
         self._items += 1
         draw = self.chance.random
-        return Item(self._items, run, self.chance.randint(1, 5), self.chance.randint(1, 120), draw() > 0.1, draw() >= self._poison)
+        return Item(
+            self._items,
+            run,
+            self.chance.randint(1, 5),
+            self.chance.randint(1, 120),
+            draw() > 0.1,
+            draw() >= self._poison,
+        )
 
     def up(self, actor: str, message: Any) -> None:
         """What an actor says."""
@@ -113,8 +133,12 @@ class Simulation:
             if old and (channels is self._downs or self.chance.random() < 0.5):
                 old.cut()
         loss = 0.02 if self.faulty else 0.0
-        self._ups[actor] = Channel(self.schedule, self.chance, self._arrive, self._loss if self.faulty else 0.0)
-        self._downs[actor] = Channel(self.schedule, self.chance, lambda message: self._actors[actor].receive(message), loss)
+        self._ups[actor] = Channel(
+            self.schedule, self.chance, self._arrive, self._loss if self.faulty else 0.0
+        )
+        self._downs[actor] = Channel(
+            self.schedule, self.chance, lambda message: self._actors[actor].receive(message), loss
+        )
 
     def kill_learner(self, learner: SimulatedLearner) -> None:
         """A learner is gone, or believed to be; after a while another life of it starts."""
@@ -152,8 +176,8 @@ class Simulation:
     def _break(self, name: str) -> None:
         actor = self._actors[name]
         self.remake(name)
-        for channel in (self._ups[name], self._downs[name]):
-            channel.blocked_until = self.now + self.chance.uniform(0.05, 1.0)
+        for client in (self._ups[name], self._downs[name]):
+            client.blocked_until = self.now + self.chance.uniform(0.05, 1.0)
         actor.reconnected(noticed=self.chance.random() < 0.5)
 
     def _fault(self) -> None:
@@ -214,7 +238,9 @@ class Simulation:
 
     def _change_credit(self) -> None:
         self.oracle.seen["credits"] += 1
-        self.credit = self.chance.choice([Credit(0, 0), Credit(0, 0), Credit(1, 1), Credit(3, 10_000), Credit(50, 300), PLENTY])
+        self.credit = self.chance.choice(
+            [Credit(0, 0), Credit(0, 0), Credit(1, 1), Credit(3, 10_000), Credit(50, 300), PLENTY]
+        )
 
     def _start_new_run(self) -> None:
         for learner in list(self._learners):
@@ -234,8 +260,8 @@ class Simulation:
         for learner in list(self._learners):
             if learner.disk is not self._disk or learner.fenced:
                 self._end(learner)
-        for channel in (*self._ups.values(), *self._downs.values()):
-            channel.calm()
+        for client in (*self._ups.values(), *self._downs.values()):
+            client.calm()
         for actor in self._actors.values():
             actor.paused_until = 0.0
         if not self._learners:
@@ -246,7 +272,10 @@ class Simulation:
             return False
         newest, run = self._learners[0].newest, self._disk.run
         return all(
-            actor.alive and actor.outbox.idle and actor.membership.run == run and actor.membership.held == newest
+            actor.alive
+            and actor.outbox.idle
+            and actor.tracker.run == run
+            and actor.tracker.held == newest
             for actor in self._actors.values()
         )
 
@@ -258,16 +287,28 @@ class Simulation:
     def _judge(self) -> None:
         """The last reports have arrived: what both sides kept only for each other is forgotten."""
         learner = self._learners[0]
-        lives = {(life["actor"], life["incarnation"]): life for life in learner.inbox.state()["lives"]}
+        lives = {
+            (life["actor"], life["incarnation"]): life for life in learner.inbox.state()["lives"]
+        }
         for actor in self._actors.values():
             life = lives.get((actor.name, actor.outbox.incarnation))
-            kept = life["kept"] if life else 0  # nothing is remembered of a life that sent nothing yet
+            kept = (
+                life["kept"] if life else 0
+            )  # nothing is remembered of a life that sent nothing yet
             forgotten = life is None or not (life["refused"] or life["beyond"])
-            self.oracle.require(forgotten and kept == actor.outbox.base - 1, "a drained life is a single number")
+            self.oracle.require(
+                forgotten and kept == actor.outbox.base - 1, "a drained life is a single number"
+            )
             ledger = actor.outbox.ledger
-            self.oracle.require(ledger.sent.parcels == ledger.waiting.parcels == 0, "nothing is on the way")
-        self.oracle.require(learner.inbox.lost <= self.oracle.unanswered, "nothing is lost but what was given up")
-        self.oracle.require(self.oracle.promised <= self.oracle.kept.keys(), "what was acknowledged is still kept")
+            self.oracle.require(
+                ledger.sent.parcels == ledger.waiting.parcels == 0, "nothing is on the way"
+            )
+        self.oracle.require(
+            learner.inbox.lost <= self.oracle.unanswered, "nothing is lost but what was given up"
+        )
+        self.oracle.require(
+            self.oracle.promised <= self.oracle.kept.keys(), "what was acknowledged is still kept"
+        )
 
 
 def simulate(seed: int, protocol: Any = PROTOCOL) -> Oracle:

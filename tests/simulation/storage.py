@@ -17,22 +17,22 @@ from unittest.mock import patch
 
 from simulation.disk import Death, SimulatedDisk, installed
 from simulation.oracle import Violation
-from simulation.storage_lives import REPLAY, Idle, Life, Number, Sender, number_of
+from simulation.storage_lives import REPLAY, Idle, Incarnation, Number, Sender, number_of
 
-from common import wire
-from common.delivery import Inbox
-from common.errors import ConfigurationError
-from common.messages import Credit
-from common.packing import ParcelFormat
-from learner import audit, checkpoint, manifest
-from learner.audit import Findings
-from learner.journal import content, folder, writer
-from learner.journal import format as form
-from learner.journal.content import Table
-from learner.journal.folder import Position
-from learner.journal.format import Kind, Record
-from learner.manifest import POSITION, REPLAY_FROM
-from learner.run import Run
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import Credit
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.learner.storage import audit, checkpoint, manifest
+from farflung.learner.storage.audit import Findings
+from farflung.learner.storage.journal import folder, payloads, writer
+from farflung.learner.storage.journal import format as form
+from farflung.learner.storage.journal.folder import Position
+from farflung.learner.storage.journal.format import Kind, Record
+from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
+from farflung.learner.storage.run_folder import Run
 
 STEPS = 60
 MEMORY = Path("/dev/shm")
@@ -46,7 +46,7 @@ class Storage:
         self.chance = Random(seed)
         self.durable, self.keep = seed % 3 != 0, seed % 2 == 0
         self.spec = stand_ins.a_spec()
-        self.format = ParcelFormat(self.spec)
+        self.format = ParcelCodec(self.spec)
         self.run = Run("one", self.spec.run, place)
         self.disk = SimulatedDisk(place, self.chance)
         self.disk.settle()
@@ -57,7 +57,7 @@ class Storage:
         self.saved: dict[str, list[Number]] = {}
         self._parcel = stand_ins.a_parcel
         self._senders = [Sender(self, name) for name in ("one", "two")]
-        self._life: Life | None = None
+        self._life: Incarnation | None = None
         self._faulty = True
 
     def require(self, truth: bool, promise: str) -> None:
@@ -75,7 +75,10 @@ class Storage:
             self._step(faulty=False)
             if all(sender.outbox.idle for sender in self._senders):
                 break
-        self.require(all(sender.outbox.idle for sender in self._senders), "everything drains once faults stop")
+        self.require(
+            all(sender.outbox.idle for sender in self._senders),
+            "everything drains once faults stop",
+        )
         self._fall(power=False)
         self._live(lambda: None)
         self.require(self._life is not None, "a learner goes on after the last fault")
@@ -95,7 +98,7 @@ class Storage:
             if isinstance(found, Record) and found.kind is Kind.MESSAGE:
                 opened = wire.open_frame(found.payload)
                 envelope = wire.read_envelope(opened)
-                yield number, envelope, content.counts_of(opened)[0], found
+                yield number, envelope, payloads.counts_of(opened)[0], found
 
     def newest(self) -> list[tuple[Number, int]]:
         """What the replay holds, the newest last; a parcel of which a part is left among it."""
@@ -110,22 +113,35 @@ class Storage:
         lives = {(life["actor"], life["incarnation"]): life for life in inbox.state()["lives"]}
         for actor, incarnation, sequence in self.promised:
             life = lives.get((actor, incarnation))
-            self.require(life is not None and (sequence <= life["kept"] or sequence in life["beyond"]), "what was acknowledged is known")
+            self.require(
+                life is not None and (sequence <= life["kept"] or sequence in life["beyond"]),
+                "what was acknowledged is known",
+            )
         there = [
             (Position(segment, record.end), number_of(envelope), wire.checksum(record.payload))
             for segment, envelope, _, record in self.messages()
         ]
-        self.require(len({number for _, number, _ in there}) == len(there), "nothing is there twice")
+        self.require(
+            len({number for _, number, _ in there}) == len(there), "nothing is there twice"
+        )
         if self.keep:
             checksums = {number: checksum for _, number, checksum in there}
-            self.require(all(checksums.get(number) == told for number, told in self.promised.items()), "what was acknowledged is there")
+            self.require(
+                all(checksums.get(number) == told for number, told in self.promised.items()),
+                "what was acknowledged is there",
+            )
         self._check_checkpoints([(position, number) for position, number, _ in there])
-        findings = Findings(Table(""))
+        findings = Findings(JournalTotals(""))
         for number, record in audit.read(self.run.folder / folder.NAME, findings):
             audit.take(findings, number, record)
         audit.check_books(findings)
-        self.require(not findings.notes or not any("torn" in note for note in findings.notes), "a torn tail is cut")
-        damage = [problem for problem in findings.problems if "damaged" in problem]  # the last group, which nobody was told of
+        self.require(
+            not findings.notes or not any("torn" in note for note in findings.notes),
+            "a torn tail is cut",
+        )
+        damage = [
+            problem for problem in findings.problems if "damaged" in problem
+        ]  # the last group, which nobody was told of
         self.seen["damage"] += len(damage)
         odd = [problem for problem in findings.problems if problem not in damage]
         self.require(not odd, f"an audit finds nothing: {odd[:1]}")
@@ -137,8 +153,14 @@ class Storage:
             except ConfigurationError as error:
                 raise Violation("a checkpoint that is named is whole") from error
             first, end = Position(facts[REPLAY_FROM], 0), Position(*facts[POSITION])
-            covered, wanted = [number for position, number in there if first <= position <= end], self.saved.get(name, [])
-            self.require(covered[len(covered) - len(wanted) :] == wanted, "what a kept checkpoint needs is there")
+            covered, wanted = (
+                [number for position, number in there if first <= position <= end],
+                self.saved.get(name, []),
+            )
+            self.require(
+                covered[len(covered) - len(wanted) :] == wanted,
+                "what a kept checkpoint needs is there",
+            )
 
     # ---- what happens
 
@@ -155,14 +177,16 @@ class Storage:
         if faulty and chance() < 0.01 and self.durable:
             self.disk.broken = True
         if faulty and chance() < 0.02:
-            self._senders[self.chance.randrange(2)] = Sender(self, self.chance.choice(("one", "two")))
+            self._senders[self.chance.randrange(2)] = Sender(
+                self, self.chance.choice(("one", "two"))
+            )
         self._live(self._exchange)
 
     def _live(self, action: Callable[[], None]) -> None:
         """Do something in this life of the learner, or in another one. Nothing but death and the disk's errors may end it."""
         try:
             if self._life is None:
-                self._life = Life(self)
+                self._life = Incarnation(self)
             action()
         except Death:
             self.seen["deaths"] += 1
@@ -192,20 +216,25 @@ class Storage:
                     life.receive(bytes(frame))
         if self.chance.random() < 0.6:
             self._commit(life)
-        for line in life.inbox.lines(self.now, lambda actor, incarnation: Credit(9, 10**6), everyone=True):
+        for line in life.inbox.lines(
+            self.now, lambda actor, incarnation: Credit(9, 10**6), everyone=True
+        ):
             for sender in self._senders:
-                if (sender.name, sender.outbox.incarnation) == (line.actor, line.incarnation) and self.chance.random() < 0.8:
+                if (sender.name, sender.outbox.incarnation) == (
+                    line.actor,
+                    line.incarnation,
+                ) and self.chance.random() < 0.8:
                     sender.outbox.acknowledge(line, self.now)
         if self.chance.random() < 0.15:
             self._save(life)
 
-    def _commit(self, life: Life) -> None:
+    def _commit(self, life: Incarnation) -> None:
         full, before = self.disk.full, len(life.journal._entries)
         life.turn()
         if full and before and life.journal.problem:
             self.seen["waited for room"] += 1
 
-    def _save(self, life: Life) -> None:
+    def _save(self, life: Incarnation) -> None:
         life.save()
         self.seen["checkpoints"] += 1
 
@@ -224,7 +253,9 @@ class Storage:
 def simulate_storage(seed: int) -> Counter[str]:
     """Run one seed; gives what happened. Raises Violation, naming the promise, if one is broken."""
     with ExitStack() as stack:
-        above = stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None))
+        above = stack.enter_context(
+            tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+        )
         place = Path(above) / "run"
         place.mkdir()
         world = Storage(seed, place)

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from common import wire
-from common.delivery import Inbox, Outbox
-from common.trajectory import Parcel
-from learner import checkpoint, manifest, resume
-from learner.checkpoint import Checkpoint
-from learner.gate import Accepted
-from learner.journal import folder, writer
-from learner.journal import format as form
-from learner.journal.archive import Archive
-from learner.journal.content import Table
-from learner.journal.coverage import Coverage
-from learner.journal.folder import Position
-from learner.manifest import POSITION, REPLAY_FROM
+from farflung.common.data.trajectory import Parcel
+from farflung.common.protocol import wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.outbox import Outbox
+from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.storage import checkpoint, manifest, recover
+from farflung.learner.storage.checkpoint import Checkpoint
+from farflung.learner.storage.journal import folder, writer
+from farflung.learner.storage.journal import format as form
+from farflung.learner.storage.journal.folder import Position
+from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
+from farflung.learner.storage.replay_extent import ReplayExtent
+from farflung.learner.storage.retention import Retention
 
 if TYPE_CHECKING:
     from simulation.storage import Storage
@@ -52,39 +53,54 @@ class Sender:
     def __init__(self, world: "Storage", name: str) -> None:
         self.name = name
         self._world = world
-        self.outbox: Outbox[Parcel] = Outbox(self._encode, incarnation=world.chance.getrandbits(60), capacity=10**6)
+        self.outbox: Outbox[Parcel] = Outbox(
+            self._encode, incarnation=world.chance.getrandbits(60), capacity=10**6
+        )
         self.outbox.before_release = self._released
 
     def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
         spec = self._world.spec
         return self._world.format.encode(
-            wire.Envelope(spec.run, spec.policy, self.name, incarnation, sequence, base, 1, 1, spec.schema), parcel
+            wire.Envelope(
+                spec.run, spec.policy, self.name, incarnation, sequence, base, 1, 1, spec.schema
+            ),
+            parcel,
         )
 
     def _released(self, sequence: int, frame: Any) -> None:
         self._world.promised[self.name, self.outbox.incarnation, sequence] = wire.checksum(frame)
 
 
-class Life:
+class Incarnation:
     """One life of the learner."""
 
     def __init__(self, world: "Storage") -> None:
         self.world = world
         run = world.run
-        past = resume.recover(run, durable=world.durable) if folder.numbers(run.folder / folder.NAME) else None
+        past = (
+            recover.recover(run, durable=world.durable)
+            if folder.numbers(run.folder / folder.NAME)
+            else None
+        )
         self.inbox = Inbox() if past is None else past.inbox
-        self.coverage = Coverage()
+        self.coverage = ReplayExtent()
         self._numbers: dict[int, Number] = {}  # of the parcels that the journal has
-        table = Table(run.identity) if past is None else past.table
+        table = JournalTotals(run.identity) if past is None else past.table
         if past is not None:
             world.check(self.inbox)
             self._rebuild()
         self.journal = writer.Journal(
-            run.folder, table, self.inbox.epoch, self._deliver, durable=world.durable, disk=world.disk, segment_bytes=SEGMENT_BYTES
+            run.folder,
+            table,
+            self.inbox.epoch,
+            self._deliver,
+            durable=world.durable,
+            disk=world.disk,
+            segment_bytes=SEGMENT_BYTES,
         )
         world.require(self.inbox.epoch > world.epoch, "an epoch is told once")
         world.epoch = self.inbox.epoch
-        self.archive = Archive(run.folder, self.journal, self.coverage, keep=world.keep)
+        self.archive = Retention(run.folder, self.journal, self.coverage, keep=world.keep)
 
     def receive(self, frame: Any) -> None:
         """A parcel, as the gate takes it."""
@@ -114,7 +130,9 @@ class Life:
         size = min(REPLAY, sum(rows for _, rows in self.world.inserted))
         facts = {"steps": 1, **self.archive.place(size)}
         self.archive.secure(facts[POSITION][0])
-        name = checkpoint.save(self.world.run.folder, Checkpoint({"weight": torch.zeros(2)}, facts)).name
+        name = checkpoint.save(
+            self.world.run.folder, Checkpoint({"weight": torch.zeros(2)}, facts)
+        ).name
         self.world.saved[name] = [number for number, _ in self.world.newest()]
         self.archive.prune()
 

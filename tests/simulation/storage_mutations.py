@@ -27,19 +27,44 @@ STORAGE_MUTATIONS = (
         "        self._chain.newest.sync()\n        self._say_room()\n",
         "        with suppress(OSError):\n            self._chain.newest.sync()\n        self._say_room()\n",
     ),
-    Mutation("go on after an error of the disk", "journal.writer", "            if error.errno not in FULL:\n                raise\n", ""),
-    Mutation("inbox table forgotten at recovery", "resume", "Inbox.restore(table.inbox.state()), ", "Inbox(table.inbox.epoch + 1), "),
-    Mutation("epoch not raised at recovery", "journal.chain", "segment.append([(Kind.START, content.pack(start))])", "pass"),
+    Mutation(
+        "go on after an error of the disk",
+        "journal.writer",
+        "            if error.errno not in FULL:\n                raise\n",
+        "",
+    ),
+    Mutation(
+        "inbox table forgotten at recovery",
+        "recover",
+        "Inbox.restore(table.inbox.state()),",
+        "Inbox(table.inbox.epoch + 1),",
+    ),
+    Mutation(
+        "epoch not raised at recovery",
+        "journal.segments",
+        "segment.append([(Kind.START, payloads.pack(start))])",
+        "pass",
+    ),
     Mutation(
         "segments dropped by the newest checkpoint",
-        "journal.archive",
+        "retention",
         "in manifest.kept(run_folder)]",
         "in manifest.kept(run_folder)[-1:]]",
     ),
-    Mutation("segments dropped before they are replayed", "journal.archive", ", int(facts[REPLAY_FROM]))", ", int(facts[POSITION][0]))"),
-    Mutation("found, acknowledged, not synced", "resume", "    if durable:\n", "    if not durable:\n"),
     Mutation(
-        "folder not synced at a new segment", "journal.segment", "        if durable:\n            disk.sync_folder(folder)", "        pass"
+        "segments dropped before they are replayed",
+        "retention",
+        ", int(facts[REPLAY_FROM]))",
+        ", int(facts[POSITION][0]))",
+    ),
+    Mutation(
+        "found, acknowledged, not synced", "recover", "    if durable:\n", "    if not durable:\n"
+    ),
+    Mutation(
+        "folder not synced at a new segment",
+        "journal.segment",
+        "        if durable:\n            disk.sync_folder(folder)",
+        "        pass",
     ),
     Mutation(
         "segment not synced",
@@ -47,10 +72,12 @@ STORAGE_MUTATIONS = (
         "        if self._durable:\n            self._disk.sync(",
         "        if False:\n            self._disk.sync(",
     ),
-    Mutation("torn tail not cut", "journal.folder", "_cut(path_of(folder, number), found.start)", "pass"),
+    Mutation(
+        "torn tail not cut", "journal.folder", "_cut(path_of(folder, number), found.start)", "pass"
+    ),
     Mutation(
         "segments dropped in any order",
-        "journal.chain",
+        "journal.segments",
         "            if self._durable:\n                self._disk.sync_folder(self.folder)\n",
         "",
     ),
@@ -60,19 +87,24 @@ STORAGE_MUTATIONS = (
         "in (folder / TENSORS, folder / FACTS, folder, folder.parent):",
         "in ():",
     ),
-    Mutation("MANIFEST not synced before it counts", "durable", "    sync(draft)\n", ""),
+    Mutation("MANIFEST not synced before it counts", "fsync", "    sync(draft)\n", ""),
 )
 
 
 @contextmanager
 def planted(mutation: Mutation) -> Iterator[None]:
     """The learner with this fault: the functions that it changes run other code meanwhile."""
-    module = importlib.import_module(f"learner.{mutation.module}")
+    module = importlib.import_module(f"farflung.learner.storage.{mutation.module}")
     source = inspect.getsource(module)
     if source.count(mutation.right) != 1:
-        raise LookupError(f"{mutation.name}: {mutation.right!r} must stand in {module.__name__} exactly once")
+        raise LookupError(
+            f"{mutation.name}: {mutation.right!r} must stand in {module.__name__} exactly once"
+        )
     faulty = ModuleType(module.__name__)
-    exec(compile(source.replace(mutation.right, mutation.wrong), f"<{mutation.name}>", "exec"), faulty.__dict__)
+    exec(
+        compile(source.replace(mutation.right, mutation.wrong), f"<{mutation.name}>", "exec"),
+        faulty.__dict__,
+    )
     wrong, right = _functions(faulty), _functions(module)
     before = {name: function.__code__ for name, function in right.items()}
     try:
@@ -86,7 +118,18 @@ def planted(mutation: Mutation) -> Iterator[None]:
 
 def _functions(module: ModuleType) -> dict[str, FunctionType]:
     """The functions and methods that a module defines, by name."""
-    own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-    methods = {f"{name}.{key}": value for name, kind in own.items() if isinstance(kind, type) for key, value in vars(kind).items()}
-    found = {name: value for name, value in (own | methods).items() if isinstance(value, FunctionType)}
+    own = {
+        name: value
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+    }
+    methods = {
+        f"{name}.{key}": value
+        for name, kind in own.items()
+        if isinstance(kind, type)
+        for key, value in vars(kind).items()
+    }
+    found = {
+        name: value for name, value in (own | methods).items() if isinstance(value, FunctionType)
+    }
     return {name: function for name, function in found.items() if not function.__code__.co_freevars}

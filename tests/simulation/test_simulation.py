@@ -5,8 +5,29 @@ from simulation.mutations import MUTATIONS, Mutation, load
 from simulation.oracle import Violation
 from simulation.simulator import simulate, simulate_many
 
-FAULTS = ("actors killed", "learners killed", "zombies", "partitions", "resets", "pauses", "credits", "runs", "rivals")
-HAPPENED = ("resends", "duplicate", "refused", "rebuilds", "new run", "newer epoch", "stale", "rival", "second life", "unanswered")
+FAULTS = (
+    "actors killed",
+    "learners killed",
+    "zombies",
+    "partitions",
+    "resets",
+    "pauses",
+    "credits",
+    "runs",
+    "rivals",
+)
+HAPPENED = (
+    "resends",
+    "duplicate",
+    "refused",
+    "rebuilds",
+    "new run",
+    "newer epoch",
+    "stale",
+    "rival",
+    "second life",
+    "unanswered",
+)
 
 
 @pytest.mark.slow

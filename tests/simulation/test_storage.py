@@ -10,9 +10,17 @@ from simulation.oracle import Violation
 from simulation.storage import simulate_storage, simulate_storages
 from simulation.storage_mutations import STORAGE_MUTATIONS, planted
 
-from learner.run import new_run, open_run
+from farflung.learner.storage.run_folder import new_run, open_run
 
-FAULTS = ("kills", "power cuts", "deaths", "full", "waited for room", "checkpoints", "ended by Input/output error")
+FAULTS = (
+    "kills",
+    "power cuts",
+    "deaths",
+    "full",
+    "waited for room",
+    "checkpoints",
+    "ended by Input/output error",
+)
 
 
 @pytest.mark.slow

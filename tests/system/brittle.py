@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import torch
 
-from learner.algorithms.dqn import DQN
-from learner.algorithms.protocol import Gradients
-from learner.replay.protocol import Batch
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.algorithms.protocol import Gradients
+from farflung.learner.replay.protocol import Batch
 
 
 class Brittle(DQN):
@@ -23,4 +23,7 @@ class Brittle(DQN):
             return found
         left = int(order.read_text())
         order.write_text(str(left - 1)) if left > 1 else order.unlink()
-        return Gradients({name: torch.full_like(tensor, torch.nan) for name, tensor in found.tensors.items()}, found.metrics)
+        return Gradients(
+            {name: torch.full_like(tensor, torch.nan) for name, tensor in found.tensors.items()},
+            found.metrics,
+        )

@@ -17,13 +17,14 @@ import psutil
 import pytest
 import zmq
 
-from common import sockets, wire
-from common.address import Address, parse_address
-from common.errors import Refused
-from common.keys import ClientKeys
-from common.topics import telemetry
-from learner.status import Status
-from learner.watch import decode
+from farflung.common.net import sockets
+from farflung.common.net.address import Address, parse_address
+from farflung.common.net.keys import ClientKeys
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import wire
+from farflung.common.protocol.topics import telemetry
+from farflung.learner.observe.status import Status
+from farflung.learner.observe.watch import decode
 
 PATIENCE_S = 40.0  # for whatever a machine with other things to do may take; nothing waits so long where all is well
 LOOK_S = 0.02
@@ -35,10 +36,17 @@ MEASURED_S, MEASUREMENTS, IDLE_PERCENT = 3.0, 5, 2.0
 class Program:
     """One process of ours. What it says is in a file; whatever it started itself is known, so that none of it can stay behind."""
 
-    def __init__(self, words: tuple[str, ...], folder: Path, number: int, variables: dict[str, str]) -> None:
+    def __init__(
+        self, words: tuple[str, ...], folder: Path, number: int, variables: dict[str, str]
+    ) -> None:
         self.log = folder / f"{number:02}-{Path(words[0]).name}.log"
-        command = [str(Path(sys.executable).parent / words[0]), *words[1:]]  # beside our Python, unless it is a whole path
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")}
+        command = [
+            str(Path(sys.executable).parent / words[0]),
+            *words[1:],
+        ]  # beside our Python, unless it is a whole path
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
+        }
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
@@ -76,7 +84,12 @@ class Program:
 
     def says(self, pattern: str, within_s: float = PATIENCE_S) -> re.Match[str]:
         """Wait until what it said matches."""
-        return wait(lambda: re.search(pattern, self.said), f"{self.log.name} to say {pattern!r}", within_s, self)
+        return wait(
+            lambda: re.search(pattern, self.said),
+            f"{self.log.name} to say {pattern!r}",
+            within_s,
+            self,
+        )
 
     def send(self, *signals: signal.Signals) -> None:
         """Send signals, one right after the other."""
@@ -88,7 +101,9 @@ class Program:
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.log.name} has not ended within {within_s:g} s; it said:\n{self.said}") from None
+            raise AssertionError(
+                f"{self.log.name} has not ended within {within_s:g} s; it said:\n{self.said}"
+            ) from None
 
     def names(self, sentence: str, code: int | None = None) -> None:
         """Wait until it names a mistake, as soon as is promised: with its last words, and this exit code, or while it goes on."""
@@ -101,7 +116,9 @@ class Program:
             assert sentence in self.said.splitlines()[-1], self.said
             assert "Traceback" not in self.said
             taken_s = self.log.stat().st_mtime - self._started_at
-        assert taken_s < NAMED_WITHIN_S + (BUSY_S if os.getloadavg()[0] > 1 else 0), f"{sentence!r} was named after {taken_s:.1f} s"
+        assert taken_s < NAMED_WITHIN_S + (BUSY_S if os.getloadavg()[0] > 1 else 0), (
+            f"{sentence!r} was named after {taken_s:.1f} s"
+        )
 
     def cpu_s(self) -> float:
         """Processor time that it has used."""
@@ -115,7 +132,9 @@ class Program:
     def goes_on(self, for_s: float) -> None:
         """Let it go on so long. It must not end meanwhile."""
         with suppress(subprocess.TimeoutExpired):
-            raise AssertionError(f"{self.log.name} ended with exit code {self.process.wait(for_s)}; it said:\n{self.said}")
+            raise AssertionError(
+                f"{self.log.name} ended with exit code {self.process.wait(for_s)}; it said:\n{self.said}"
+            )
 
     def kill(self) -> None:
         """End it and whatever it started, as brutally as can be."""
@@ -145,24 +164,34 @@ class Learner(Program):
         """Wait until it tells a status of which this is true; gives that."""
         latest: Status | None = None
         end = time.monotonic() + within_s
-        with sockets.feed_subscriber(self.context, self.address, [telemetry()], keys=self.keys) as feed:
+        with sockets.feed_subscriber(
+            self.context, self.address, [telemetry()], keys=self.keys
+        ) as feed:
             while time.monotonic() < end and self.running:
                 if feed.poll(200):
                     try:
                         latest = decode(feed.recv_multipart()[-1])
                     except Refused as refusal:
-                        raise AssertionError(f"a status that cannot be read: {refusal}") from refusal
+                        raise AssertionError(
+                            f"a status that cannot be read: {refusal}"
+                        ) from refusal
                     if condition(latest):
                         return latest
-        raise AssertionError(f"not within {within_s:g} s; the last status was {latest}, and it said:\n{self.said[-6000:]}")
+        raise AssertionError(
+            f"not within {within_s:g} s; the last status was {latest}, and it said:\n{self.said[-6000:]}"
+        )
 
     def learns_on(self, within_s: float = PATIENCE_S) -> Status:
         """Wait until there were more steps and more updates than now."""
         before = self.shows(lambda status: True)
-        return self.shows(lambda status: status.steps > before.steps and status.updates > before.updates, within_s)
+        return self.shows(
+            lambda status: status.steps > before.steps and status.updates > before.updates, within_s
+        )
 
 
-Words = Callable[..., tuple[object, ...]]  # of a program and its arguments: what starts it where it is to run
+Words = Callable[
+    ..., tuple[object, ...]
+]  # of a program and its arguments: what starts it where it is to run
 
 
 def here(program: str, *words: object) -> tuple[object, ...]:
@@ -191,9 +220,13 @@ class Shell:
         made.context = self.context
         return made
 
-    def actor(self, address: Address, *flags: object, on: Words = here, **variables: str) -> Program:
+    def actor(
+        self, address: Address, *flags: object, on: Words = here, **variables: str
+    ) -> Program:
         """An actor that dials this address."""
-        made: Program = self.start(*on("actor", address, "--feed-port", address.feed_port, *flags), **variables)
+        made: Program = self.start(
+            *on("actor", address, "--feed-port", address.feed_port, *flags), **variables
+        )
         return made
 
     def close(self) -> None:
@@ -206,10 +239,18 @@ class Tap:
     """Stands between actors and a learner's experience port, passes everything on, and reads along."""
 
     def __init__(self, context: sockets.Context, learner: Address) -> None:
-        self.messages: list[tuple[float, Any]] = []  # when, and a Hello, Report, Bye, or the Envelope of a parcel
-        self.frames: dict[tuple[int, int], set[int]] = {}  # checksums by incarnation and sequence: each number has one
+        self.messages: list[
+            tuple[float, Any]
+        ] = []  # when, and a Hello, Report, Bye, or the Envelope of a parcel
+        self.frames: dict[
+            tuple[int, int], set[int]
+        ] = {}  # checksums by incarnation and sequence: each number has one
         self._in, self._out = context.socket(zmq.PULL), context.socket(zmq.PUSH)
-        self.address = Address(learner.host, self._in.bind_to_random_port("tcp://127.0.0.1", 10_000, 32_000), learner.feed_port)
+        self.address = Address(
+            learner.host,
+            self._in.bind_to_random_port("tcp://127.0.0.1", 10_000, 32_000),
+            learner.feed_port,
+        )
         self._out.connect(learner.experience)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tap")
@@ -217,7 +258,14 @@ class Tap:
 
     def newest(self, kind: type, actor: str) -> Any:
         """The last message of a kind from an actor, or None."""
-        return next((word for _, word in reversed(self.messages) if isinstance(word, kind) and word.actor == actor), None)
+        return next(
+            (
+                word
+                for _, word in reversed(self.messages)
+                if isinstance(word, kind) and word.actor == actor
+            ),
+            None,
+        )
 
     def close(self) -> None:
         """Pass on no more."""
@@ -231,7 +279,9 @@ class Tap:
             if self._in.poll(50):
                 frame = self._in.recv()
                 self._read(frame)
-                with suppress(zmq.Again):  # a learner that is away for long: what is lost here is sent again
+                with suppress(
+                    zmq.Again
+                ):  # a learner that is away for long: what is lost here is sent again
                     self._out.send(frame, zmq.NOBLOCK)
 
     def _read(self, frame: bytes) -> None:
@@ -250,7 +300,12 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
-def wait(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S, program: Program | None = None) -> Any:
+def wait(
+    condition: Callable[[], Any],
+    what: str,
+    within_s: float = PATIENCE_S,
+    program: Program | None = None,
+) -> Any:
     """Look until it is true; gives what it gave. A program that ends meanwhile, or too long a time, is a failure."""
     end, pause = time.monotonic() + within_s, threading.Event()
     while True:
@@ -259,7 +314,11 @@ def wait(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S, 
             return found
         if over or time.monotonic() > end:
             said = program.said[-6000:] if program else ""
-            why = f"exit code {program.process.returncode}" if over and program else f"{within_s:g} s are over"
+            why = (
+                f"exit code {program.process.returncode}"
+                if over and program
+                else f"{within_s:g} s are over"
+            )
             raise AssertionError(f"waited for {what}: {why}\n{said}")
         pause.wait(LOOK_S)
 
@@ -312,12 +371,18 @@ def idle(capsys: pytest.CaptureFixture[str]) -> Callable[..., bool]:
         for _ in range(MEASUREMENTS):
             before = [program.cpu_s() for program in programs]
             time.sleep(MEASURED_S)  # the measurement itself
-            shares = [100 * (program.cpu_s() - used) / MEASURED_S for program, used in zip(programs, before, strict=True)]
+            shares = [
+                100 * (program.cpu_s() - used) / MEASURED_S
+                for program, used in zip(programs, before, strict=True)
+            ]
             least = [min(pair) for pair in zip(least, shares, strict=True)]
             if max(least) < IDLE_PERCENT:
                 break
         with capsys.disabled():
-            names = ", ".join(f"{program.log.name} {share:.1f} %" for program, share in zip(programs, least, strict=True))
+            names = ", ".join(
+                f"{program.log.name} {share:.1f} %"
+                for program, share in zip(programs, least, strict=True)
+            )
             print(f"\nprocessor used by idle programs: {names}", end="")
         return max(least) < IDLE_PERCENT
 
@@ -341,7 +406,11 @@ def tap(context: sockets.Context) -> Iterator[Callable[[Address], Tap]]:
 @pytest.fixture(scope="session")
 def habitats() -> dict[str, str]:
     """Variables with which `--import habitats` works."""
-    return {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    return {
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        )
+    }
 
 
 @pytest.fixture(scope="module")

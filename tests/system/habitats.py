@@ -69,4 +69,6 @@ class Wide(CartPoleEnv):
 
 gymnasium.register("habitats/Slow-v0", Slow, max_episode_steps=500)
 gymnasium.register("habitats/Wide-v0", Wide, max_episode_steps=500)
-gymnasium.register("habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500)
+gymnasium.register(
+    "habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500
+)

@@ -14,7 +14,9 @@ SHARED_MEMORY = Path("/dev/shm")
 
 def collects(status, *names):
     """Whether these take part."""
-    return {actor.name for actor in status.actors if actor.state in ("running", "waiting")} >= set(names)
+    return {actor.name for actor in status.actors if actor.state in ("running", "waiting")} >= set(
+        names
+    )
 
 
 def named(processes, name):
@@ -25,7 +27,9 @@ def named(processes, name):
 @pytest.fixture(scope="module")
 def doomed(house):
     """Two learners with a child each, which will not end well."""
-    lake = house.learner("--env", "FrozenLake-v1", "--evaluate-every", 100, "--evaluate-episodes", 3, "--warmup", 200)
+    lake = house.learner(
+        "--env", "FrozenLake-v1", "--evaluate-every", 100, "--evaluate-episodes", 3, "--warmup", 200
+    )
     acrobat = house.learner("--env", "Acrobot-v1", "--actors", 1, "--warmup", 200)
     return lake.listens(), acrobat.listens()
 
@@ -38,14 +42,22 @@ def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats, eventually):
     learner.shows(lambda status: collects(status, "local-0", "local-1"))
     victim = named(learner.children(), "local-0")
     victim.kill()
-    learner.shows(lambda status: any("local-0 was ended by SIGKILL" in problem for problem in status.problems))
-    eventually(lambda: (found := named(learner.children(), "local-0")) and found.pid != victim.pid, "another local-0", program=learner)
+    learner.shows(
+        lambda status: any("local-0 was ended by SIGKILL" in problem for problem in status.problems)
+    )
+    eventually(
+        lambda: (found := named(learner.children(), "local-0")) and found.pid != victim.pid,
+        "another local-0",
+        program=learner,
+    )
     learner.says("(?s)local-0 joined.*local-0 joined")
     assert collects(learner.learns_on(), "local-0", "local-1")
 
     family = [psutil.Process(learner.pid), *learner.children()]
     assert len(family) == 3
-    assert not any("/dev/shm" in mapped.path for process in family for mapped in process.memory_maps())
+    assert not any(
+        "/dev/shm" in mapped.path for process in family for mapped in process.memory_maps()
+    )
     os.killpg(learner.pid, signal.SIGINT)  # as a terminal does it
     assert learner.ended() == 130
     assert not learner.children()
@@ -60,9 +72,16 @@ def test_an_evaluator_never_feeds_the_replay(doomed, shell):
     assert status.evaluation.episodes == 3
     assert [(actor.name, actor.state) for actor in status.actors] == [("evaluator", "evaluating")]
     assert status.received > 0
-    assert (status.steps, status.replay_size, status.episodes, status.return_mean) == (0, 0, 0, None)
+    assert (status.steps, status.replay_size, status.episodes, status.return_mean) == (
+        0,
+        0,
+        0,
+        None,
+    )
     shell.actor(lake.address)
-    lake.shows(lambda later: later.updates > 0 and later.evaluation.version > status.evaluation.version)
+    lake.shows(
+        lambda later: later.updates > 0 and later.evaluation.version > status.evaluation.version
+    )
 
 
 def test_children_end_when_their_learner_is_killed(doomed, eventually):

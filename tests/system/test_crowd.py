@@ -7,18 +7,23 @@ import time
 import pytest
 import zmq
 
-from actor.channel import Channel
-from actor.link import Link
-from common import sockets, topics, wire
-from common.address import Address, parse_address
-from learner.inlet import Inlet
-from learner.link import Link as LearnerLink
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.sockets import Connection
+from farflung.common.net import sockets
+from farflung.common.net.address import Address, parse_address
+from farflung.common.protocol import topics, wire
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.transport.network_thread import NetworkThread
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
 ACTORS = 64
 MEBIBYTE = 1 << 20
-FRAME = bytes(wire.assemble(wire.Kind.PARCEL, {"run": "run-1", "policy": "default", "actor": "box"}, [bytes(60_000)]))
+FRAME = bytes(
+    wire.assemble(
+        wire.Kind.PARCEL, {"run": "run-1", "policy": "default", "actor": "box"}, [bytes(60_000)]
+    )
+)
 SLACK_MB = 30.0  # of the allocator, and of buffers that live for a moment
 PATIENCE_S = 30.0
 WITHIN_S = 10.0  # 2 s are promised where nobody else is at work
@@ -45,9 +50,11 @@ def pump(links, condition):
 @pytest.fixture
 def school(context, stand_ins):
     """A learner without training."""
-    side, inlet = stand_ins.Side(), Inlet()
-    inlet.room = 1 << 20
-    link = LearnerLink(context, Address("127.0.0.1", 0, 0), side.gate, side.herald, inlet, 1 << 10)
+    side, queue = stand_ins.Side(), ParcelQueue()
+    queue.room = 1 << 20
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 1 << 10
+    )
     link.publish(stand_ins.some_weights(side.spec))
     link.start()
     yield side, link.address
@@ -59,30 +66,43 @@ def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school,
     side, learner = school
     broker, address = started(shell, learner)
     before = broker.resident_mb()
-    links = [Link(context, address, Channel("default", f"box-{number}", 1)) for number in range(ACTORS)]
+    links = [
+        Connection(context, address, PolicyClient("default", f"box-{number}", 1))
+        for number in range(ACTORS)
+    ]
     try:
-        joined_s = pump(links, lambda: all(link.channel.ready for link in links))
+        joined_s = pump(links, lambda: all(link.client.ready for link in links))
         parcel = stand_ins.a_parcel()
         for link in links:
             for _ in range(10):
-                assert link.channel.outbox.offer(parcel, parcel.rows, parcel.size)
-        answered_s = pump(links, lambda: all(link.channel.outbox.idle for link in links))
+                assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
+        answered_s = pump(links, lambda: all(link.client.outbox.idle for link in links))
     finally:
         for link in links:
             link.close("the test is over", 0.0)
     grown = broker.resident_mb() - before
     with capsys.disabled():
-        print(f"\n{ACTORS} at once: weights after {joined_s:.2f} s, 640 acknowledged after {answered_s:.2f} s; +{grown:.0f} MB", end="")
+        print(
+            f"\n{ACTORS} at once: weights after {joined_s:.2f} s, 640 acknowledged after {answered_s:.2f} s; +{grown:.0f} MB",
+            end="",
+        )
     assert joined_s < WITHIN_S
-    assert (side.gate.inbox.ledger.accepted, side.gate.inbox.lost) == (10 * ACTORS, 0)
+    assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.lost) == (10 * ACTORS, 0)
     assert grown < SLACK_MB
 
 
-def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memory(shell, context, eventually, capsys):
+def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memory(
+    shell, context, eventually, capsys
+):
     """400 MB come from 64 connections; what it may hold by its formula is a third of that, and it says what it dropped."""
     learner, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1, messages=1)
     broker, address = started(shell, learner, "--queue", 4 * MEBIBYTE)
-    queue, messages = map(int, re.search(r"memory: 1 × (\d+) MiB queued, (\d+) messages in the socket of each actor", broker.said).groups())
+    queue, messages = map(
+        int,
+        re.search(
+            r"memory: 1 × (\d+) MiB queued, (\d+) messages in the socket of each actor", broker.said
+        ).groups(),
+    )
     bound = queue + (ACTORS + 1) * messages * len(FRAME) / MEBIBYTE
     senders = [sockets.experience_sender(context, address, 8) for _ in range(ACTORS)]
     with sockets.feed_subscriber(context, address, [topics.broker()]) as books:
@@ -93,7 +113,11 @@ def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memor
                     word = feed.recv()
                     feed.set(zmq.SUBSCRIBE if word[:1] == b"\x01" else zmq.UNSUBSCRIBE, word[1:])
                 feed.send_multipart((topics.beacon("default"), b""))
-                document = json.loads(wire.read(wire.open_frame(books.recv_multipart()[-1])).document) if books.poll(50) else {}
+                document = (
+                    json.loads(wire.read(wire.open_frame(books.recv_multipart()[-1])).document)
+                    if books.poll(50)
+                    else {}
+                )
                 return document if document.get("upstreams", [{}])[0].get("policies") else {}
 
             eventually(served, "the broker to know whom the policy belongs to", program=broker)
@@ -102,14 +126,21 @@ def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memor
                 for sender in senders:
                     sender.send(FRAME)
                 most = max(most, broker.resident_mb())
-            said = eventually(lambda: (found := served()).get("received") == 100 * ACTORS and found, "all to come", program=broker)
+            said = eventually(
+                lambda: (found := served()).get("received") == 100 * ACTORS and found,
+                "all to come",
+                program=broker,
+            )
             most = max(most, broker.resident_mb()) - before
         finally:
             for socket in (*senders, pull, feed):
                 socket.close(linger=0)
     (upstream,) = said["upstreams"]
     with capsys.disabled():
-        print(f"\na flood of {100 * ACTORS * len(FRAME) / MEBIBYTE:.0f} MB: +{most:.0f} MB of {bound:.0f}, {upstream['dropped']}", end="")
+        print(
+            f"\na flood of {100 * ACTORS * len(FRAME) / MEBIBYTE:.0f} MB: +{most:.0f} MB of {bound:.0f}, {upstream['dropped']}",
+            end="",
+        )
     assert upstream["queued_bytes"] <= queue * MEBIBYTE
     assert upstream["dropped"]["queue full"] > 90 * ACTORS
     assert most < bound + SLACK_MB < 100 * ACTORS * len(FRAME) / MEBIBYTE

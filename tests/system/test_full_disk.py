@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from common import receipts
-from learner.audit import audit
+from farflung.common.protocol import receipts
+from farflung.learner.storage.audit import audit
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -24,7 +24,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own in memory, with room for one segment."""
     disk = tmp_path / "runs"
     disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", disk], check=False).returncode != 0:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", disk], check=False
+        ).returncode
+        != 0
+    ):
         pytest.skip("a disk of its own needs root")
     yield disk
     subprocess.run(["umount", "--lazy", disk], check=True)
@@ -58,13 +64,28 @@ def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, 
     Meanwhile the actor sends what its credit allows, and the learner keeps to the memory that it named at the start.
     """
     told = small_disk.parent / "receipts"
-    world = ("--env", "habitats/Wide-v0", "--import", "habitats", "--capacity", 1000, "--dqn.hidden", 8, "--replay-ratio", 0.1)
+    world = (
+        "--env",
+        "habitats/Wide-v0",
+        "--import",
+        "habitats",
+        "--capacity",
+        1000,
+        "--dqn.hidden",
+        8,
+        "--replay-ratio",
+        0.1,
+    )
     flags = ("--name", "full", "--keep-journal", "--evaluate-every", 0, *world)
     learner = shell.learner(*flags, **habitats).listens()
-    (replay, parcels) = learner.says(r"memory: .* = ([\d.]+) GiB; parcels on their way into it: (\d+) MiB for each actor").groups()
+    (replay, parcels) = learner.says(
+        r"memory: .* = ([\d.]+) GiB; parcels on their way into it: (\d+) MiB for each actor"
+    ).groups()
     confine(learner.pid, int(float(replay) * 2**30) + int(parcels) * 2**20 + MARGIN)
     actor = shell.actor(learner.address, "--import", "habitats", "--acknowledged", told, **habitats)
-    found = learner.says(rf"no room for the journal in {small_disk}/full/journal.*: ([\d,]+) bytes are free and ([\d,]+) are needed")
+    found = learner.says(
+        rf"no room for the journal in {small_disk}/full/journal.*: ([\d,]+) bytes are free and ([\d,]+) are needed"
+    )
     free, needed = (int(figure.replace(",", "")) for figure in found.groups())
     assert free < needed
     full = learner.shows(lambda status: any(actor.state == "waiting" for actor in status.actors))

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from common import sockets, topics, wire
-from learner import checkpoint, manifest
+from farflung.common.net import sockets
+from farflung.common.protocol import topics, wire
+from farflung.learner.storage import checkpoint, manifest
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -28,25 +29,52 @@ def published(feed):
         yield wire.open_frame(b"".join(feed.recv_multipart()[1:]))
 
 
-def test_gradients_that_are_not_finite_never_reach_the_weights(shell, habitats, eventually, order, tmp_path):
+def test_gradients_that_are_not_finite_never_reach_the_weights(
+    shell, habitats, eventually, order, tmp_path
+):
     """Three are skipped; ten take the last checkpoint back, once; ten more end it with exit code 65. Nothing odd is published or saved."""
-    flags = ("--algorithm", "brittle:Brittle", "--actors", 1, "--warmup", 200, "--replay-ratio", 4, "--checkpoint-every", 0.5)
-    learner = shell.learner(*flags, "--name", "brittle", BRITTLE=str(tmp_path / "order"), **habitats).listens()
+    flags = (
+        "--algorithm",
+        "brittle:Brittle",
+        "--actors",
+        1,
+        "--warmup",
+        200,
+        "--replay-ratio",
+        4,
+        "--checkpoint-every",
+        0.5,
+    )
+    learner = shell.learner(
+        *flags, "--name", "brittle", BRITTLE=str(tmp_path / "order"), **habitats
+    ).listens()
     folder = shell.folder / "runs" / "brittle"
-    with sockets.feed_subscriber(shell.context, learner.address, [topics.weights("default")]) as feed:
+    with sockets.feed_subscriber(
+        shell.context, learner.address, [topics.weights("default")]
+    ) as feed:
         order(3)
-        assert learner.shows(lambda status: status.skipped == 3 and status.updates > 3).problems == ()
+        assert (
+            learner.shows(lambda status: status.skipped == 3 and status.updates > 3).problems == ()
+        )
         eventually(lambda: manifest.kept(folder), "a checkpoint", program=learner)
         order(10)
         status = learner.shows(lambda status: status.problems)
         assert status.skipped == 13
-        assert status.problems[0].endswith("were not finite: the last good checkpoint was taken up again")
+        assert status.problems[0].endswith(
+            "were not finite: the last good checkpoint was taken up again"
+        )
         order(10)
         assert learner.ended() == 65
         versions = list(published(feed))
-    assert "again after the last good checkpoint was taken up: lower the learning rate" in learner.said.splitlines()[-1]
+    assert (
+        "again after the last good checkpoint was taken up: lower the learning rate"
+        in learner.said.splitlines()[-1]
+    )
     assert "Traceback" not in learner.said
     assert len(versions) > 3
     assert all(np.isfinite(np.frombuffer(opened.data, np.float32)).all() for opened in versions)
     for name in manifest.kept(folder):
-        assert all(torch.isfinite(tensor).all() for tensor in checkpoint._read(folder, name).tensors.values())
+        assert all(
+            torch.isfinite(tensor).all()
+            for tensor in checkpoint._read(folder, name).tensors.values()
+        )

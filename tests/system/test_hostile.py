@@ -8,10 +8,11 @@ import struct
 import numpy as np
 import pytest
 
-from common import sockets, topics, wire
-from common.packing import ParcelFormat
-from common.trajectory import Parcel
-from common.wire import Envelope, Kind
+from farflung.common.data.trajectory import Parcel
+from farflung.common.net import sockets
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.wire import Envelope, Kind
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -42,9 +43,25 @@ def honest(spec, number, life=1, **changes):
         "actions": np.zeros(STEPS, np.int64),
         "rewards": np.ones(STEPS, np.float32),
     }
-    parcel = Parcel(1, 1, np.array([STEPS], np.int32), np.array([0], np.uint8), columns | changes.pop("columns", {}))
-    fields = {"run": spec.run, "policy": spec.policy, "actor": "mallory", "schema": spec.schema} | changes
-    return bytes(ParcelFormat(spec).encode(Envelope(**fields, incarnation=life, sequence=number, base=1, epoch=1, version=1), parcel))
+    parcel = Parcel(
+        1,
+        1,
+        np.array([STEPS], np.int32),
+        np.array([0], np.uint8),
+        columns | changes.pop("columns", {}),
+    )
+    fields = {
+        "run": spec.run,
+        "policy": spec.policy,
+        "actor": "mallory",
+        "schema": spec.schema,
+    } | changes
+    return bytes(
+        ParcelCodec(spec).encode(
+            Envelope(**fields, incarnation=life, sequence=number, base=1, epoch=1, version=1),
+            parcel,
+        )
+    )
 
 
 def rewritten(frame, change):
@@ -74,7 +91,9 @@ def nested(depth):
     """A header of so many lists in each other."""
     header = b"\x81\xa3run" + b"\x91" * depth + b"\xc0"
     frame = bytearray(wire.assemble(Kind.PARCEL, {}, ()))[: wire.HEAD] + header
-    wire.PREAMBLE.pack_into(frame, 0, wire.MAGIC, wire.VERSION, Kind.PARCEL, len(header), len(frame))
+    wire.PREAMBLE.pack_into(
+        frame, 0, wire.MAGIC, wire.VERSION, Kind.PARCEL, len(header), len(frame)
+    )
     wire.CHECKSUM.pack_into(frame, wire.PREAMBLE.size, wire._checksum(memoryview(frame)))
     return bytes(frame)
 
@@ -89,7 +108,10 @@ def attacks(spec, number):
     yield "magic", patched(good, 0, b"\xfa\x5e")
     yield "protocol", patched(good, 2, b"\x02")
     yield "kind", patched(good, 3, b"\x63")
-    yield "kind", bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000}, ()))  # a header that only a feed may have
+    yield (
+        "kind",
+        bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000}, ())),
+    )  # a header that only a feed may have
     yield "header size", patched(good, 4, struct.pack("<I", 1 << 30))
     yield "header depth", nested(60_000)
     yield "header", bytes(wire.assemble(Kind.PARCEL, {}, ()))
@@ -101,12 +123,21 @@ def attacks(spec, number):
     yield "schema", honest(spec, number, life=2, schema="0" * 16)
     yield "dtype", rewritten(honest(spec, number, life=4), described("observations", 1, "float64"))
     yield "dtype", rewritten(honest(spec, number, life=5), described("actions", 1, "object"))
-    yield "shape", rewritten(honest(spec, number, life=6), described("observations", 2, [STEPS + 1, 5]))
-    yield "shape", rewritten(honest(spec, number, life=7), described("observations", 2, [1 << 40, 4]))
+    yield (
+        "shape",
+        rewritten(honest(spec, number, life=6), described("observations", 2, [STEPS + 1, 5])),
+    )
+    yield (
+        "shape",
+        rewritten(honest(spec, number, life=7), described("observations", 2, [1 << 40, 4])),
+    )
     yield "columns", rewritten(honest(spec, number, life=8), described("rewards", 3, 1 << 30))
     yield "columns", rewritten(honest(spec, number, life=9), described("rewards", 0, "reward"))
     yield "nonfinite", honest(spec, number, life=10, columns={"observations": nan})
-    yield "nonfinite", honest(spec, number, life=11, columns={"rewards": np.full(STEPS, np.inf, np.float32)})
+    yield (
+        "nonfinite",
+        honest(spec, number, life=11, columns={"rewards": np.full(STEPS, np.inf, np.float32)}),
+    )
     yield "range", honest(spec, number, life=3, columns={"actions": np.full(STEPS, 2)})
     yield "malformed", bytes(wire.assemble(Kind.HELLO, {"run": spec.run}, ()))
 
@@ -129,7 +160,12 @@ def all_refused(learner, count):
 def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, shell, spec, attacker):
     """While an honest actor goes on, and the learner takes no more memory after a thousand messages than before."""
     actor = shell.actor(shared.address, "--name", "honest")
-    before = shared.shows(lambda status: any(a.name == "honest" and a.state == "running" for a in status.actors) and status.updates)
+    before = shared.shows(
+        lambda status: (
+            any(a.name == "honest" and a.state == "running" for a in status.actors)
+            and status.updates
+        )
+    )
     expected = dict(before.refused)
 
     memory = []
@@ -148,21 +184,37 @@ def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, shell):
     """Random bytes on both ports, connections that say nothing, endless topics: the learner takes new actors as ever."""
     silent = []
     for port in (shared.address.port, shared.address.feed_port):
-        for words in (b"", os.urandom(1 << 16), b"GET / HTTP/1.1\r\n\r\n", b"\xff" + b"\x00" * 8 + b"\x01\x7f" + os.urandom(100)):
+        for words in (
+            b"",
+            os.urandom(1 << 16),
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\xff" + b"\x00" * 8 + b"\x01\x7f" + os.urandom(100),
+        ):
             connection = socket.create_connection(("127.0.0.1", port))
             silent.append(connection)
             connection.sendall(words)
-    prying = [sockets.feed_subscriber(context, shared.address, [topic]) for topic in (b"", b"z", b"z/default", b"z/" + b"x" * 9000)]
+    prying = [
+        sockets.feed_subscriber(context, shared.address, [topic])
+        for topic in (b"", b"z", b"z/default", b"z/" + b"x" * 9000)
+    ]
     pusher = sockets.experience_sender(context, shared.address)
     before = shared.shows(lambda status: True)
     pusher.send_multipart([b"one", b"two"])
     pusher.send(b"x" * (65 << 20))  # more than a message may have: the connection is cut
-    shared.shows(lambda status: status.refused.get("truncated", 0) > before.refused.get("truncated", 0))
+    shared.shows(
+        lambda status: status.refused.get("truncated", 0) > before.refused.get("truncated", 0)
+    )
 
     actor = shell.actor(shared.address, "--name", "late")
-    shared.shows(lambda status: any(a.name == "late" and a.state == "running" for a in status.actors), within_s=10)
+    shared.shows(
+        lambda status: any(a.name == "late" and a.state == "running" for a in status.actors),
+        within_s=10,
+    )
     shared.learns_on()
-    assert not any(subscriber.poll(0) and subscriber.recv_multipart()[0].startswith(b"z/") for subscriber in prying)
+    assert not any(
+        subscriber.poll(0) and subscriber.recv_multipart()[0].startswith(b"z/")
+        for subscriber in prying
+    )
     assert not [line for line in shared.said.splitlines() if "Traceback" in line]
     actor.send(signal.SIGTERM)
     assert actor.ended() == 0

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from learner.audit import audit
-from learner.journal import folder
-from learner.journal.format import Kind, Record
+from farflung.learner.storage.audit import audit
+from farflung.learner.storage.journal import folder
+from farflung.learner.storage.journal.format import Kind, Record
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -28,14 +28,21 @@ ROOT = Path(__file__).parents[2]
 def program(tmp_path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts our programs in a folder of their own, and ends them by pid."""
     started: list[subprocess.Popen[bytes]] = []
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")}
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
+    }
 
     def start(module: str, *words: Any) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", module, *map(str, words)]
         with (tmp_path / f"{len(started)}.log").open("wb") as log:
             variables["PYTHONPATH"] = str(ROOT)
             process = subprocess.Popen(
-                command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables | {"OMP_NUM_THREADS": "1"}
+                command,
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=variables | {"OMP_NUM_THREADS": "1"},
             )
         started.append(process)
         return process
@@ -72,15 +79,31 @@ def test_killed_nothing_is_lost_or_doubled_and_the_run_goes_on(program, port, tm
     """Every receipt of the actor is in the journal once, byte for byte; steps and replay come back; a planted loss is found."""
     receipts, run = tmp_path / "receipts", tmp_path / "runs" / "one"
     receipts.touch()
-    actor = program("actor.main", f"127.0.0.1:{port}", "--envs", 2, "--acknowledged", receipts)
-    settings = ("--port", port, "--name", "one", "--ui", "lines", "--keep-journal", "--checkpoint-every", 0.5, "--dqn.hidden", 8)
-    learner = program("learner.main", *settings)
+    actor = program(
+        "farflung.actor.main", f"127.0.0.1:{port}", "--envs", 2, "--acknowledged", receipts
+    )
+    settings = (
+        "--port",
+        port,
+        "--name",
+        "one",
+        "--ui",
+        "lines",
+        "--keep-journal",
+        "--checkpoint-every",
+        0.5,
+        "--dqn.hidden",
+        8,
+    )
+    learner = program("farflung.learner.main", *settings)
     wait_for(lambda: receipts.read_text().count("\n") >= 40, "acknowledgements")
     learner.send_signal(signal.SIGKILL)
     learner.wait()
-    learner = program("learner.main", "--resume", run)
+    learner = program("farflung.learner.main", "--resume", run)
     lines = receipts.read_text().count("\n") + 40
-    wait_for(lambda: receipts.read_text().count("\n") >= lines, "acknowledgements of the second life")
+    wait_for(
+        lambda: receipts.read_text().count("\n") >= lines, "acknowledgements of the second life"
+    )
     for process in (learner, actor):
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -88,7 +111,9 @@ def test_killed_nothing_is_lost_or_doubled_and_the_run_goes_on(program, port, tm
     assert audit(run, [receipts], "", said) == 0, said.getvalue()
     assert "lost: 0; duplicated: 0; changed: 0" in said.getvalue()
     assert "2 lives of the learner, newest epoch 2" in said.getvalue()
-    (resumed,) = re.findall(r"resumed: epoch 2, (\d+) steps", (run / "logs" / "learner.log").read_text())
+    (resumed,) = re.findall(
+        r"resumed: epoch 2, (\d+) steps", (run / "logs" / "learner.log").read_text()
+    )
     assert int(resumed) >= 40 * 2 * 32
     plant_a_loss(run)
     said = io.StringIO()
@@ -99,7 +124,9 @@ def test_killed_nothing_is_lost_or_doubled_and_the_run_goes_on(program, port, tm
 def plant_a_loss(run):
     """Take the first message out of the journal without a trace."""
     journal = run / folder.NAME
-    number, record = next((n, r) for n, r in folder.read(journal) if isinstance(r, Record) and r.kind is Kind.MESSAGE)
+    number, record = next(
+        (n, r) for n, r in folder.read(journal) if isinstance(r, Record) and r.kind is Kind.MESSAGE
+    )
     path = folder.path_of(journal, number)
     data = path.read_bytes()
     path.write_bytes(data[: record.start] + data[record.end :])

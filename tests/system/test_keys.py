@@ -9,8 +9,9 @@ import psutil
 import pytest
 import zmq
 
-from common import keys, sockets, topics
-from common.address import parse_address
+from farflung.common.net import keys, sockets
+from farflung.common.net.address import parse_address
+from farflung.common.protocol import topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -24,7 +25,10 @@ def secret_file(path, text):
 
 def renamed(path, label):
     """A copy of a key file whose owner claims another label."""
-    return secret_file(path.with_name("renamed.key"), path.read_text().replace(f'label = "{path.stem}"', f'label = "{label}"'))
+    return secret_file(
+        path.with_name("renamed.key"),
+        path.read_text().replace(f'label = "{path.stem}"', f'label = "{label}"'),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,31 +46,55 @@ def strangers(folder, tmp_path_factory):
     other = tmp_path_factory.mktemp("keys") / "other"
     keys.make(other)
     mine = (folder / "actor.key").read_text().splitlines()
-    text = [line for line in (other / "actor.key").read_text().splitlines() if not line.startswith("server")]
-    unknown = secret_file(other / "unknown.key", "\n".join([*text, *(line for line in mine if line.startswith("server"))]))
+    text = [
+        line
+        for line in (other / "actor.key").read_text().splitlines()
+        if not line.startswith("server")
+    ]
+    unknown = secret_file(
+        other / "unknown.key",
+        "\n".join([*text, *(line for line in mine if line.startswith("server"))]),
+    )
     return {"another server": other / "actor.key", "unknown": unknown}
 
 
 @pytest.fixture(scope="module")
 def learner(house, folder):
     """One with keys, that nobody has spoken to."""
-    made = house.learner("--keys", folder, "--name", "guarded", "--warmup", 200, "--replay-ratio", 2).listens()
+    made = house.learner(
+        "--keys", folder, "--name", "guarded", "--warmup", 200, "--replay-ratio", 2
+    ).listens()
     made.keys = keys.client_keys(folder)
     return made
 
 
 def rate(status, name):
     """What an actor does per second, by its report; 0 where it is not there."""
-    return next((actor.steps_per_second or 0 for actor in status.actors if actor.name == name and actor.state != "silent"), 0)
+    return next(
+        (
+            actor.steps_per_second or 0
+            for actor in status.actors
+            if actor.name == name and actor.state != "silent"
+        ),
+        0,
+    )
 
 
 def test_a_stranger_gets_no_byte_of_the_feed_and_is_not_listened_to(learner, strangers):
     """Without a key, with a wrong one, with raw bytes: nothing comes, and no message reaches what reads messages."""
     held = [None, *(keys.client_keys(path) for path in strangers.values())]
     context = sockets.context()
-    listeners = [sockets.feed_subscriber(context, learner.address, [b"", topics.weights("default")], keys=one) for one in held]
+    listeners = [
+        sockets.feed_subscriber(
+            context, learner.address, [b"", topics.weights("default")], keys=one
+        )
+        for one in held
+    ]
     senders = [sockets.experience_sender(context, learner.address, keys=one) for one in held]
-    raw = [socket.create_connection(("127.0.0.1", port)) for port in (learner.address.port, learner.address.feed_port)]
+    raw = [
+        socket.create_connection(("127.0.0.1", port))
+        for port in (learner.address.port, learner.address.feed_port)
+    ]
     try:
         for sender in senders:
             for _ in range(10):
@@ -87,13 +115,31 @@ def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, stran
     """All at once; the sentence says what to do, and the exit code is not that of a crash."""
     wrong = {
         "lets in only who has a key": (77, shell.actor(learner.address)),
-        "is not the server": (77, shell.actor(learner.address, "--keys", strangers["another server"])),
-        "does not allow the key in": (77, shell.actor(learner.address, "--keys", strangers["unknown"])),
+        "is not the server": (
+            77,
+            shell.actor(learner.address, "--keys", strangers["another server"]),
+        ),
+        "does not allow the key in": (
+            77,
+            shell.actor(learner.address, "--keys", strangers["unknown"]),
+        ),
         "has no keys, and we have": (77, shell.actor(shared.address, "--keys", folder)),
-        "names begin with robot/": (78, shell.actor(learner.address, "--keys", folder / "robot.key", "--name", "actor/box")),
+        "names begin with robot/": (
+            78,
+            shell.actor(learner.address, "--keys", folder / "robot.key", "--name", "actor/box"),
+        ),
     }
-    lying = shell.actor(learner.address, "--keys", renamed(folder / "robot.key", "actor"), "--name", "actor/box")
-    broker = shell.start("broker", learner.address, "--port", 0, "--upstream-keys", strangers["unknown"].with_name("actor.key"))
+    lying = shell.actor(
+        learner.address, "--keys", renamed(folder / "robot.key", "actor"), "--name", "actor/box"
+    )
+    broker = shell.start(
+        "broker",
+        learner.address,
+        "--port",
+        0,
+        "--upstream-keys",
+        strangers["unknown"].with_name("actor.key"),
+    )
     for sentence, (code, actor) in wrong.items():
         actor.names(sentence, code)
     broker.names("is a key of role actor", 78)
@@ -108,7 +154,20 @@ def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, stran
 def test_it_trains_with_keys_and_no_secret_is_anywhere(shell, folder):
     """Its own actor and evaluator have their key by a path; neither logs, run folder, command lines nor environments tell it."""
     secrets = [keys.server_keys(folder).secret, keys.client_keys(folder).secret]
-    learner = shell.learner("--keys", folder, "--actors", 1, "--evaluate-every", 500, "--name", "own", "--steps", 1000, "--warmup", 100)
+    learner = shell.learner(
+        "--keys",
+        folder,
+        "--actors",
+        1,
+        "--evaluate-every",
+        500,
+        "--name",
+        "own",
+        "--steps",
+        1000,
+        "--warmup",
+        100,
+    )
     learner.listens().keys = keys.client_keys(folder)
     status = learner.shows(lambda status: status.updates and len(status.actors) == 2)
     assert {actor.name for actor in status.actors} == {"actor/local-0", "actor/evaluator"}
@@ -127,7 +186,9 @@ def test_a_key_is_revoked_and_allowed_again_while_it_is_in_use(learner, shell, f
     learner.shows(lambda status: rate(status, "robot/one") and rate(status, "actor/two"))
     listed = folder / "allowed/robot.pub"
     before = listed.read_bytes()
-    with sockets.feed_subscriber(context, learner.address, [topics.beacon()], keys=keys.client_keys(folder / "robot.key")) as listener:
+    with sockets.feed_subscriber(
+        context, learner.address, [topics.beacon()], keys=keys.client_keys(folder / "robot.key")
+    ) as listener:
         assert listener.poll(5000)
         listed.unlink()
         learner.says("revoked: robot")
@@ -141,7 +202,12 @@ def test_a_key_is_revoked_and_allowed_again_while_it_is_in_use(learner, shell, f
     assert listed.read_bytes() == before
     gone = learner.shows(lambda status: True)
     acknowledged = {actor.name: actor.acknowledged for actor in gone.actors}["robot/one"]
-    back = learner.shows(lambda status: {actor.name: actor.acknowledged for actor in status.actors}["robot/one"] > acknowledged + 3)
+    back = learner.shows(
+        lambda status: (
+            {actor.name: actor.acknowledged for actor in status.actors}["robot/one"]
+            > acknowledged + 3
+        )
+    )
     assert (back.lost, back.refused.keys() <= {"label", "revoked"}) == (0, True)
     for actor in (robot, other):
         actor.send(signal.SIGTERM)
@@ -152,7 +218,18 @@ def test_a_broker_has_keys_on_both_sides(learner, shell, folder, tmp_path):
     """It checks its own clients, and the learner takes its word; whoever lies about its name is not passed on."""
     front = tmp_path / "front"
     keys.make(front, "robot")
-    broker = shell.start("broker", learner.address, "--port", 0, "--keys", front, "--upstream-keys", folder / "edge.key", "--name", "edge")
+    broker = shell.start(
+        "broker",
+        learner.address,
+        "--port",
+        0,
+        "--keys",
+        front,
+        "--upstream-keys",
+        folder / "edge.key",
+        "--name",
+        "edge",
+    )
     found = broker.says(r"listening: actor (\S+).* \(feed on port (\d+)\)")
     where = parse_address(found[1], int(found[2]))
     actor = shell.actor(where, "--keys", front / "robot.key", "--name", "far")
@@ -162,7 +239,9 @@ def test_a_broker_has_keys_on_both_sides(learner, shell, folder, tmp_path):
     learner.learns_on()
     broker.says("label: robot/liar, from a key of actor")
     assert stranger.ended() == 77
-    assert not any(actor.name == "robot/liar" for actor in learner.shows(lambda status: True).actors)
+    assert not any(
+        actor.name == "robot/liar" for actor in learner.shows(lambda status: True).actors
+    )
     (front / "allowed/robot.pub").unlink()
     actor.says("does not allow the key in .*robot.key")
     for program in (actor, lying):

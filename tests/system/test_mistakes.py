@@ -7,10 +7,11 @@ import threading
 import pytest
 import zmq
 
-from common import sockets, topics, wire
-from common.address import Address
-from common.exits import Exit
-from common.messages import Bye
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.exits import Exit
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Bye
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -32,7 +33,9 @@ def answering():
                     connection, _ = server.accept()
                     with connection:
                         connection.sendall(words)
-                        connection.recv(1)  # whoever hangs up with unread words in hand takes its own back
+                        connection.recv(
+                            1
+                        )  # whoever hangs up with unread words in hand takes its own back
             except OSError:
                 return  # the test is over, or whoever dialled is in a hurry
 
@@ -79,8 +82,12 @@ def test_whoever_waits_says_for_what(shared, shell, free_address, context):
     """A learner may come yet, a name may be known later: these wait, and name the cause and the cure within seconds."""
     waiting = {
         f"nobody listens at {free_address},.*: start a learner there": shell.actor(free_address),
-        r"the name nowhere\.invalid does not resolve: is it spelt right": shell.start("actor", "nowhere.invalid"),
-        f"nobody on port {shared.address.feed_port + 1}, .*--feed-port": shell.start("actor", f"127.0.0.1:{shared.address.feed_port}"),
+        r"the name nowhere\.invalid does not resolve: is it spelt right": shell.start(
+            "actor", "nowhere.invalid"
+        ),
+        f"nobody on port {shared.address.feed_port + 1}, .*--feed-port": shell.start(
+            "actor", f"127.0.0.1:{shared.address.feed_port}"
+        ),
         f"nobody listens at {free_address}, with its feed on port {free_address.feed_port}": shell.start(
             "broker", free_address, "--port", 0
         ),
@@ -96,7 +103,9 @@ def test_what_is_no_learner_ends_an_actor(shell, answering, foreigner):
     """Waiting would cure nothing. A port that hangs up may be a tunnel whose other end comes yet: that is waited for."""
     babbling, closing = answering(BANNER), answering(b"")
     ends = {
-        f"what listens on port {babbling} of 127.0.0.1 is no learner": shell.actor(Address("127.0.0.1", babbling, nowhere())),
+        f"what listens on port {babbling} of 127.0.0.1 is no learner": shell.actor(
+            Address("127.0.0.1", babbling, nowhere())
+        ),
         "speaks 1: use the same release on both": shell.actor(foreigner),
     }
     tunnel = shell.actor(Address("127.0.0.1", closing, nowhere()))

@@ -18,12 +18,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(120)]
 
 def test_an_algorithm_and_a_network_of_ones_own_train_with_ordinary_actors(shell: Any) -> None:
     """Its setting is a flag; actors, which need not find it, act by its graph."""
-    flags = (*OWN, "--soft-dqn.temperature", 0.05, "--actors", 1, "--evaluate-every", 500, "--evaluate-episodes", 3, "--warmup", 200)
+    flags = (
+        *OWN,
+        "--soft-dqn.temperature",
+        0.05,
+        "--actors",
+        1,
+        "--evaluate-every",
+        500,
+        "--evaluate-episodes",
+        3,
+        "--warmup",
+        200,
+    )
     learner = shell.learner("--name", "own", *flags, **FOUND).listens()
     shell.actor(learner.address, "--name", "elsewhere")
     acts = {"local-0", "elsewhere"}
     told = learner.shows(
-        lambda s: s.updates > 50 and s.evaluation and acts <= {a.name for a in s.actors if a.acknowledged and a.version > 1}
+        lambda s: (
+            s.updates > 50
+            and s.evaluation
+            and acts <= {a.name for a in s.actors if a.acknowledged and a.version > 1}
+        )
     )
     assert told.algorithm == "own_algorithm:SoftDQN"
     assert math.isfinite(told.loss)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from common.messages import Hello
+from farflung.common.protocol.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -56,10 +56,23 @@ def test_idle_processes_hardly_use_the_processor(alone, shell, free_address, idl
 
 def test_an_actor_without_credit_hardly_uses_the_processor(shell, idle):
     """Its learner has all the rows it wants and learns from them for long: nothing is collected, and the actor only listens."""
-    flags = ("--steps", 600, "--warmup", 500, "--replay-ratio", 1e6, "--publish-every", 10**9, "--durability", "none")
+    flags = (
+        "--steps",
+        600,
+        "--warmup",
+        500,
+        "--replay-ratio",
+        1e6,
+        "--publish-every",
+        10**9,
+        "--durability",
+        "none",
+    )
     learner = shell.learner(*flags).listens()
     actor = shell.actor(learner.address, "--name", "held")
-    held = learner.shows(lambda status: status.steps >= 600 and [a.state for a in status.actors] == ["waiting"])
+    held = learner.shows(
+        lambda status: status.steps >= 600 and [a.state for a in status.actors] == ["waiting"]
+    )
     assert idle(actor)
     later = learner.shows(lambda status: status.updates > held.updates)
     assert later.steps == held.steps
@@ -87,11 +100,33 @@ def test_an_actor_is_quick(shared, shell, tap, eventually):
 def test_an_actor_is_small(shared, shell):
     """Resident memory while it collects, with a perceptron and with the convolutional network on four frames of 84 by 84 bytes."""
     worlds = {"PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])}
-    few = ("--capacity", 1000, "--warmup", 100, "--batch-size", 8, "--publish-every", 2, "--replay-ratio", 0.5, "--durability", "none")
-    pictures = shell.learner("--env", "toys/Picture-v0", "--import", "worlds", "--stack", 4, *few, **worlds)
-    for learner, most_mb, more in ((shared, PERCEPTRON_MB, ()), (pictures.listens(), CONVOLUTIONAL_MB, ("--import", "worlds"))):
+    few = (
+        "--capacity",
+        1000,
+        "--warmup",
+        100,
+        "--batch-size",
+        8,
+        "--publish-every",
+        2,
+        "--replay-ratio",
+        0.5,
+        "--durability",
+        "none",
+    )
+    pictures = shell.learner(
+        "--env", "toys/Picture-v0", "--import", "worlds", "--stack", 4, *few, **worlds
+    )
+    for learner, most_mb, more in (
+        (shared, PERCEPTRON_MB, ()),
+        (pictures.listens(), CONVOLUTIONAL_MB, ("--import", "worlds")),
+    ):
         actor = shell.actor(learner.address, "--name", "small", *more, **worlds)
-        learner.shows(lambda status: any(a.name == "small" and a.acknowledged > 20 and a.version > 3 for a in status.actors))
+        learner.shows(
+            lambda status: any(
+                a.name == "small" and a.acknowledged > 20 and a.version > 3 for a in status.actors
+            )
+        )
         print(f"resident {actor.resident_mb():.0f} of {most_mb} MB")
         assert actor.resident_mb() <= most_mb
         actor.send(signal.SIGTERM)
@@ -105,7 +140,9 @@ def test_help_comes_at_once(role):
     taken_s = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        shown = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         taken_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert shown.stdout.startswith(f"Usage: {role}")
@@ -116,7 +153,10 @@ def test_help_comes_at_once(role):
 
 def test_status_tells_how_a_learner_is(shared, shell):
     """For people and for machines, with exit code 0; from a port where nobody is, a sentence and 1."""
-    human, machine = shell.start("learner", "status", shared.address), shell.start("learner", "status", shared.address, "--json")
+    human, machine = (
+        shell.start("learner", "status", shared.address),
+        shell.start("learner", "status", shared.address, "--json"),
+    )
     nobody = shell.start("learner", "status", f"127.0.0.1:{shared.address.port + 7}")
     assert human.ended() == 0
     assert machine.ended() == 0
@@ -142,12 +182,18 @@ def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
     address = shared.address
     refused = {
         "MountainCarContinuous-v0 | box": shell.learner("--env", "MountainCarContinuous-v0"),
-        "no environment is registered | did you mean CartPole-v1": shell.learner("--env", "CartPol-v1"),
+        "no environment is registered | did you mean CartPole-v1": shell.learner(
+            "--env", "CartPol-v1"
+        ),
         "nowhere": shell.learner("--init", "nowhere"),
-        f"cannot listen on tcp://127.0.0.1:{address.port}": shell.learner("--steps", 1, port=address.port),
+        f"cannot listen on tcp://127.0.0.1:{address.port}": shell.learner(
+            "--steps", 1, port=address.port
+        ),
         "--allow-env": shell.actor(address, "--allow-env", "Acrobot-v1"),
     }
-    opened = shell.learner("--bind", "0.0.0.0")  # with the commands that help, which take more than a line
+    opened = shell.learner(
+        "--bind", "0.0.0.0"
+    )  # with the commands that help, which take more than a line
     for parts, program in refused.items():
         sentence = refusal(program, 78)
         assert all(part in sentence for part in parts.split(" | ")), sentence
@@ -158,11 +204,16 @@ def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
     assert not list((shell.folder / "runs").glob("*"))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("Box2D") is not None, reason="the extra is installed: test_installation.py runs it")
+@pytest.mark.skipif(
+    importlib.util.find_spec("Box2D") is not None,
+    reason="the extra is installed: test_installation.py runs it",
+)
 def test_a_world_whose_extra_is_not_installed_is_refused_with_the_command_that_installs_it(shell):
     """LunarLander needs Box2D."""
     lander = shell.learner("--env", "LunarLander-v3")
-    sentence = "LunarLander-v3 needs a package that is not installed here: pip install 'farflung[box2d]'"
+    sentence = (
+        "LunarLander-v3 needs a package that is not installed here: pip install 'farflung[box2d]'"
+    )
     assert refusal(lander, 78) == f"learner: {sentence}"
 
 
@@ -170,10 +221,26 @@ def test_a_terminal_that_takes_nothing_does_not_stop_a_training(tmp_path):
     """Stopped as with Ctrl-S from before the first frame of the panel: the learner meets its goal, saves and ends all the same."""
     front, back = pty.openpty()
     termios.tcflow(back, termios.TCOOFF)
-    words = ("learner", "--port", "0", "--ui", "panel", "--name", "quiet", "--actors", "1", "--warmup", "200", "--until", "updates > 100")
+    words = (
+        "learner",
+        "--port",
+        "0",
+        "--ui",
+        "panel",
+        "--name",
+        "quiet",
+        "--actors",
+        "1",
+        "--warmup",
+        "200",
+        "--until",
+        "updates > 100",
+    )
     command = [str(Path(sys.executable).parent / words[0]), *words[1:]]
     variables = os.environ | {"TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=back, stderr=back, env=variables) as learner:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=back, stderr=back, env=variables
+    ) as learner:
         try:
             assert learner.wait(PATIENCE_S) == 0
         finally:
@@ -185,7 +252,16 @@ def test_a_terminal_that_takes_nothing_does_not_stop_a_training(tmp_path):
 
 def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
     """The condition is met, the checkpoint written; a run that begins with it and learns nothing has the same parameters."""
-    first = shell.learner("--actors", 1, "--warmup", 200, "--name", "first", "--until", "steps >= 600 and updates > 20")
+    first = shell.learner(
+        "--actors",
+        1,
+        "--warmup",
+        200,
+        "--name",
+        "first",
+        "--until",
+        "steps >= 600 and updates > 20",
+    )
     assert first.ended() == 0
     trained = re.search(r"parameters: (\w+)", first.said)[1]
     assert "solved: steps >= 600" in first.said
@@ -201,7 +277,10 @@ def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
 def test_one_seed_gives_the_same_bits_in_other_processes(shell):
     """In turns, three processes side by side: of those with one seed the parameters' hash is the same, of another seed another."""
     flags = ("--mode", "sequential", "--steps", 300, "--warmup", 100)
-    learners = [shell.start("learner", *flags, "--seed", seed, "--name", f"run-{n}") for n, seed in enumerate((0, 0, 1))]
+    learners = [
+        shell.start("learner", *flags, "--seed", seed, "--name", f"run-{n}")
+        for n, seed in enumerate((0, 0, 1))
+    ]
     for learner in learners:
         assert learner.ended() == 0, learner.said
     found = [re.search(r"parameters: (\w+)", learner.said)[1] for learner in learners]

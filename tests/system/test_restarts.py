@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from common.messages import Report
+from farflung.common.protocol.messages import Report
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -14,7 +14,9 @@ TAKES_PART = ("running", "waiting")
 
 def counted(*names):
     """Whether all of these collect."""
-    return lambda status: {actor.name for actor in status.actors if actor.state in TAKES_PART} >= set(names)
+    return lambda status: (
+        {actor.name for actor in status.actors if actor.state in TAKES_PART} >= set(names)
+    )
 
 
 def accepted(status):
@@ -25,7 +27,11 @@ def accepted(status):
 def require_balance(report):
     """An actor's ledger, by its report: all that was collected is somewhere."""
     for unit in ("parcels", "rows"):
-        figures = {name.removesuffix(f".{unit}"): value for name, value in report.counters.items() if name.endswith(f".{unit}")}
+        figures = {
+            name.removesuffix(f".{unit}"): value
+            for name, value in report.counters.items()
+            if name.endswith(f".{unit}")
+        }
         collected = figures.pop("collected")
         assert collected == sum(figures.values()) > 0, figures
 
@@ -33,10 +39,14 @@ def require_balance(report):
 @pytest.fixture(scope="module")
 def first(house, free_address):
     """The first learner at this address. It is still on its way."""
-    return house.learner("--replay-ratio", 1, "--warmup", 200, "--name", "first", port=free_address.port)
+    return house.learner(
+        "--replay-ratio", 1, "--warmup", 200, "--name", "first", port=free_address.port
+    )
 
 
-def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(first, shell, tap, free_address, eventually):
+def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(
+    first, shell, tap, free_address, eventually
+):
     """Two before the learner and two after it join within ten seconds; one killed with -9 and started again goes on under its name;
 
     every row is counted once."""
@@ -53,7 +63,11 @@ def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(first,
 
     doomed.process.kill()
     again = shell.actor(tapped.address, "--name", "doomed")
-    eventually(lambda: len({incarnation for incarnation, _ in tapped.frames}) == 2, "parcels of another life", program=again)
+    eventually(
+        lambda: len({incarnation for incarnation, _ in tapped.frames}) == 2,
+        "parcels of another life",
+        program=again,
+    )
     first.learns_on()
     assert counted("direct", "doomed")(first.shows(lambda status: True))
 
@@ -61,19 +75,29 @@ def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(first,
         actor.send(signal.SIGTERM)
         assert actor.ended() == 0
     require_balance(tapped.newest(Report, "doomed"))
-    last = first.shows(lambda status: status.steps == HORIZON * accepted(status) and not {a.state for a in status.actors} & set(TAKES_PART))
+    last = first.shows(
+        lambda status: (
+            status.steps == HORIZON * accepted(status)
+            and not {a.state for a in status.actors} & set(TAKES_PART)
+        )
+    )
     assert last.lost == 0
     assert not last.refused
     assert all(len(checksums) == 1 for checksums in tapped.frames.values())
 
 
-def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join_by_themselves(first, shell, tap, free_address, eventually):
+def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join_by_themselves(
+    first, shell, tap, free_address, eventually
+):
     """Killed with -9, then stopped by SIGTERM (exit code 0, checkpoint saved): both times the actors take part in the next run,
 
     also one that was told to end with its run: neither run had reached its goal."""
     tapped = tap(free_address)
     flags = ("--replay-ratio", 1, "--warmup", 200)
-    actors = [shell.actor(free_address, "--name", "direct", "--once"), shell.actor(tapped.address, "--name", "tapped")]
+    actors = [
+        shell.actor(free_address, "--name", "direct", "--once"),
+        shell.actor(tapped.address, "--name", "tapped"),
+    ]
     first.listens().shows(counted("direct", "tapped"), within_s=10)
     first.process.kill()
 
@@ -89,7 +113,10 @@ def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join
     status = third.learns_on()
     assert status.lost == 0
     assert set(status.refused) <= {"run"}
-    eventually(lambda: "dropped.run ended.parcels" in tapped.newest(Report, "tapped").counters, "a report of what was dropped")
+    eventually(
+        lambda: "dropped.run ended.parcels" in tapped.newest(Report, "tapped").counters,
+        "a report of what was dropped",
+    )
     for actor in actors:
         assert actor.said.count("another run is at this address") == 2
         actor.send(signal.SIGINT)

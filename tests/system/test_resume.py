@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from common.address import parse_address
-from learner.config import LearnerConfig
-from learner.resume import recover
-from learner.run import open_run
-from learner.start import early
+from farflung.common.net.address import parse_address
+from farflung.learner.config import LearnerConfig
+from farflung.learner.start import early
+from farflung.learner.storage.recover import recover
+from farflung.learner.storage.run_folder import open_run
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -35,18 +35,24 @@ def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell,
     second = shell.learner(*flags, "--resume", "auto", port=free_address.port)
     second.listens()
     restored = second.says(r"resumed: epoch 2, (\d+) steps, (\d+) updates")
-    status = second.shows(lambda status: status.steps > int(restored[1]) and status.updates > int(restored[2]))
+    status = second.shows(
+        lambda status: status.steps > int(restored[1]) and status.updates > int(restored[2])
+    )
     taken_s = time.monotonic() - started_at
     print(f"\ntraining goes on {taken_s:.1f} s after the start that follows a kill -9")
     assert taken_s < RECOVERY_S
-    again = second.says(r"the replay is (\w{32}) as of journal (\d+:\d+), as it was when the checkpoint was taken")
+    again = second.says(
+        r"the replay is (\w{32}) as of journal (\d+:\d+), as it was when the checkpoint was taken"
+    )
     assert hashes.get(again[2], again[1]) == again[1]
     assert (status.epoch, status.lost, status.refused) == (2, 0, {})
     assert actor.running
     assert "the learner was started again" in actor.said
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))]
+)
 def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, eventually, number, code):
     """As soon as the folder is there: after SIGTERM it is gone, after kill -9 a supervisor's --resume auto begins it anew."""
     flags = (*SMALL, "--name", "one", "--resume", "auto")

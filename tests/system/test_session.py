@@ -14,8 +14,25 @@ pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(120)]
 
 def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
     """The learner knows the world from own_world.py and evaluates in it; every step comes from own_loop.py, which ends with the run."""
-    goal = ("--until", "evaluation > 0 and steps >= 1000", "--evaluate-every", 500, "--evaluate-episodes", 4)
-    flags = ("--env", "CartOnLine-v0", "--import", "own_world", "--warmup", 200, "--replay-ratio", 2, *goal)
+    goal = (
+        "--until",
+        "evaluation > 0 and steps >= 1000",
+        "--evaluate-every",
+        500,
+        "--evaluate-episodes",
+        4,
+    )
+    flags = (
+        "--env",
+        "CartOnLine-v0",
+        "--import",
+        "own_world",
+        "--warmup",
+        200,
+        "--replay-ratio",
+        2,
+        *goal,
+    )
     learner = shell.learner(*flags, PYTHONPATH=str(EXAMPLES)).listens()
     loop = shell.start(sys.executable, EXAMPLES / "own_loop.py", learner.address)
     assert loop.ended() == 0
@@ -28,6 +45,8 @@ def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
 
 def test_the_library_needs_no_gymnasium_and_no_torch() -> None:
     """A robot installs neither."""
-    code = "import actor.session, sys; print(sorted({'gymnasium', 'torch', 'onnx', 'rich'} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    code = "import farflung.actor.session, sys; print(sorted({'gymnasium', 'torch', 'onnx', 'rich'} & set(sys.modules)))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert found.stdout.strip() == "[]"

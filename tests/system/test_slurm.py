@@ -26,10 +26,22 @@ def test_a_step_and_an_array_train(shell, free_address, tmp_path):
     job["FARFLUNG_FEED_PORT"] = str(free_address.feed_port)
     bash = shutil.which("bash")
     assert shell.start("learner", "keys", "keys").ended() == 0
-    actors = [shell.start(bash, SCRIPTS / "actors.sbatch", "7", "--envs", "2", **job) for _ in range(2)]
+    actors = [
+        shell.start(bash, SCRIPTS / "actors.sbatch", "7", "--envs", "2", **job) for _ in range(2)
+    ]
     for actor in actors:
         actor.says("waiting for a learner")  # so that neither comes when all is over
-    learner = shell.start(bash, SCRIPTS / "learner.sbatch", "--warmup", "100", "--steps", "3000", "--ui", "lines", **job)
+    learner = shell.start(
+        bash,
+        SCRIPTS / "learner.sbatch",
+        "--warmup",
+        "100",
+        "--steps",
+        "3000",
+        "--ui",
+        "lines",
+        **job,
+    )
     assert learner.ended() == 0
     assert [actor.ended() for actor in actors] == [0, 0]
     assert re.search(r"all \d+ steps are collected and learned from", learner.said)
@@ -40,6 +52,11 @@ def test_actors_without_a_learner_say_so(shell, tmp_path):
     """A job that does not run has no node."""
     (tmp_path / "squeue").write_text("#!/bin/sh\n")
     (tmp_path / "squeue").chmod(0o755)
-    actor = shell.start(shutil.which("bash"), SCRIPTS / "actors.sbatch", "8", PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    actor = shell.start(
+        shutil.which("bash"),
+        SCRIPTS / "actors.sbatch",
+        "8",
+        PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+    )
     assert actor.ended() != 0
     assert "job 8 does not run" in actor.said

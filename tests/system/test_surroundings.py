@@ -24,35 +24,59 @@ def theirs(shell):
     return make
 
 
-@pytest.mark.parametrize(("role", "hidden"), [("actor", "common"), ("broker", "common"), ("learner", "common"), ("learner", "actor")])
+@pytest.mark.parametrize("role", ["actor", "broker", "learner"])
 @pytest.mark.parametrize("way", ["current folder", "PYTHONPATH"])
-def test_a_package_that_hides_ours_is_named(shell, theirs, role, hidden, way):
-    """Where it lies, and what to do: one sentence, exit code 78."""
-    path = theirs(hidden)
+def test_packages_of_a_users_own_never_collide_with_ours(shell, theirs, role, way):
+    """Folders called common, actor, learner and broker are the user's own business."""
+    for name in ("common", "actor", "learner", "broker"):
+        theirs(name)
     if way == "PYTHONPATH":
         inherited = os.environ.get("PYTHONPATH", "")
-        program = shell.start(role, "--help", PYTHONPATH=os.pathsep.join(filter(None, (str(shell.folder), inherited))))
+        path = os.pathsep.join(filter(None, (str(shell.folder), inherited)))
+        program = shell.start(role, "--help", PYTHONPATH=path)
     else:
-        program = shell.start(sys.executable, "-m", f"{role}.main", "--help")
-    program.names(f"{path} hides our package of that name: rename it", 78)
-    assert len(program.said.splitlines()) == 1
-
-
-def test_a_folder_that_is_no_package_hides_nothing(shell):
-    """Without an `__init__.py`, ours is found all the same."""
-    (shell.folder / "common").mkdir()
-    program = shell.start(sys.executable, "-m", "broker.main", "--help")
+        program = shell.start(sys.executable, "-m", f"farflung.{role}.main", "--help")
     assert program.ended() == 0
-    assert "Usage: broker" in program.said
+    assert f"Usage: {role}" in program.said
+
+
+def test_a_user_imports_a_common_of_their_own_beside_the_learner(shell, theirs):
+    """`--import envs`, where `envs` imports `common.config`, finds the user's `common`."""
+    theirs("common")
+    (shell.folder / "envs.py").write_text("from common.config import SIZE\n\nassert SIZE == 3\n")
+    program = shell.learner("--import", "envs", "--mode", "sequential", "--steps", 64)
+    assert program.ended() == 0, program.said
+
+
+@pytest.mark.parametrize("words", [("farflung",), (sys.executable, "-m", "farflung")])
+def test_the_umbrella_command_runs_each_role(shell, words):
+    """`farflung ROLE` and `python -m farflung ROLE` are the role's own command."""
+    for role in ("actor", "broker", "learner"):
+        program = shell.start(*words, role, "--help")
+        assert program.ended() == 0
+        assert f"Usage: {role}" in program.said
+    assert shell.start(*words, "brokr").ended() == 64
+    assert shell.start(*words, "--help").ended() == 0
 
 
 def limited(limit, role, *words):
     """The command line of a role under such a limit of its file descriptors."""
-    return "/bin/sh", "-c", f'ulimit {limit} && exec "$@"', "sh", Path(sys.executable).with_name(role), *words
+    return (
+        "/bin/sh",
+        "-c",
+        f'ulimit {limit} && exec "$@"',
+        "sh",
+        Path(sys.executable).with_name(role),
+        *words,
+    )
 
 
 @pytest.mark.parametrize(
-    ("role", "words", "needed"), [("broker", ("127.0.0.1:9",), 64 + 2 * (1 + 64)), ("learner", ("--actors", 3), 64 + 3 + 2 * (3 + 64))]
+    ("role", "words", "needed"),
+    [
+        ("broker", ("127.0.0.1:9",), 64 + 2 * (1 + 64)),
+        ("learner", ("--actors", 3), 64 + 3 + 2 * (3 + 64)),
+    ],
 )
 def test_too_few_file_descriptors_are_refused_with_the_number(shell, role, words, needed):
     """One less than the number is refused at the start, in one sentence."""

@@ -19,10 +19,25 @@ def learner(house, habitats):
 @pytest.fixture(scope="module")
 def troubled(house, habitats, learner):
     """One actor for each kind of trouble, all at once."""
-    kinds = {"raise once": (), "raise always": (), "hang": HANGS, "hang with the lock": HANGS, "nan": (), "differ": ()}
+    kinds = {
+        "raise once": (),
+        "raise always": (),
+        "hang": HANGS,
+        "hang with the lock": HANGS,
+        "nan": (),
+        "differ": (),
+    }
     flags = ("--import", "habitats")
     return {
-        kind: house.actor(learner.address, *flags, "--name", kind.replace(" ", "-"), *more, TROUBLE=kind, **habitats)
+        kind: house.actor(
+            learner.address,
+            *flags,
+            "--name",
+            kind.replace(" ", "-"),
+            *more,
+            TROUBLE=kind,
+            **habitats,
+        )
         for kind, more in kinds.items()
     }
 
@@ -34,8 +49,15 @@ def actor_of(status, name):
 
 def test_an_environment_that_raises_is_reported_and_rebuilt(learner, troubled):
     """The learner shows the error and logs its traceback; the actor goes on."""
-    told = learner.shows(lambda status: any("raise-once" in problem and "the pole has snapped" in problem for problem in status.problems))
-    assert learner.says(r"raise-once reports: environment\nTraceback[^Z]*habitats\.py[^Z]*RuntimeError: the pole has snapped")
+    told = learner.shows(
+        lambda status: any(
+            "raise-once" in problem and "the pole has snapped" in problem
+            for problem in status.problems
+        )
+    )
+    assert learner.says(
+        r"raise-once reports: environment\nTraceback[^Z]*habitats\.py[^Z]*RuntimeError: the pole has snapped"
+    )
     before = actor_of(told, "raise-once").acknowledged
     learner.shows(lambda status: actor_of(status, "raise-once").acknowledged > before + 5)
     assert troubled["raise once"].running

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from learner.algorithms.adam import Adam
+from farflung.learner.algorithms.adam import Adam
 
 GRADIENTS = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
 
@@ -27,7 +27,9 @@ def test_the_bits_are_those_of_torch() -> None:
         theirs.grad = gradient
         reference.step()
         assert torch.equal(ours, theirs)
-    assert all(torch.equal(tensor, reference.state[theirs][name]) for name, tensor in adam.state().items())
+    assert all(
+        torch.equal(tensor, reference.state[theirs][name]) for name, tensor in adam.state().items()
+    )
 
 
 def test_a_restored_one_goes_on_bit_by_bit() -> None:
@@ -52,6 +54,11 @@ def test_a_restored_one_goes_on_bit_by_bit() -> None:
 @pytest.mark.slow
 def test_a_learner_starts_without_the_compiler() -> None:
     """An algorithm is made and makes a step in a process that never imports it: that takes as long as all of torch else."""
-    code = "import sys, torch; from learner.algorithms.adam import Adam; Adam(torch.ones(3), 0.1).step(torch.ones(3))"
+    code = "import sys, torch; from farflung.learner.algorithms.adam import Adam; Adam(torch.ones(3), 0.1).step(torch.ones(3))"
     code += "; print('torch._dynamo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )

@@ -7,30 +7,55 @@ import pytest
 import torch
 from torch import nn
 
-from common.errors import ConfigurationError
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from common.trajectory import Ending, Parcel
-from learner.algorithms.dqn import DQN
-from learner.algorithms.protocol import Algorithm
-from learner.algorithms.settings import DQNSettings
-from learner.checkpoint import copies
-from learner.replay.protocol import Batch
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from farflung.common.data.trajectory import Ending, Parcel
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.algorithms.protocol import Algorithm
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.replay.protocol import Batch
+from farflung.learner.storage.checkpoint import copies
 
 CPU = torch.device("cpu")
 VECTOR = {"": Space("box", "float32", (2,))}
-ONLINE = [[1.0, 3.0], [2.0, 5.0]]  # weight [action, state]: the values are (1, 2) in the first state, (3, 5) in the second
+ONLINE = [
+    [1.0, 3.0],
+    [2.0, 5.0],
+]  # weight [action, state]: the values are (1, 2) in the first state, (3, 5) in the second
 TARGET = [[0.0, 10.0], [0.0, 4.0]]
 
 
 def make_spec(observation: dict[str, Space] = VECTOR, actions: int = 2) -> Spec:
     """A spec with discrete actions."""
     action = Space("discrete", "int64", (), (actions,))
-    return Spec("r", "p", "async", World("none"), observation, action, "q", horizon=7, stack=1, graph=Graph(b"", (), (), ()))
+    return Spec(
+        "r",
+        "p",
+        "async",
+        World("none"),
+        observation,
+        action,
+        "q",
+        horizon=7,
+        stack=1,
+        graph=Graph(b"", (), (), ()),
+    )
 
 
-def make(observation: dict[str, Space] = VECTOR, seed: int = 0, model: Callable[[Spec], nn.Module] | None = None, **others: object) -> DQN:
+def make(
+    observation: dict[str, Space] = VECTOR,
+    seed: int = 0,
+    model: Callable[[Spec], nn.Module] | None = None,
+    **others: object,
+) -> DQN:
     """A small DQN on the CPU."""
-    return DQN(make_spec(observation), DQNSettings(**{"hidden": (8,)} | others), device=CPU, seed=seed, model=model)
+    return DQN(
+        make_spec(observation),
+        DQNSettings(**{"hidden": (8,)} | others),
+        device=CPU,
+        seed=seed,
+        model=model,
+    )
 
 
 def table(_: Spec) -> nn.Module:
@@ -41,7 +66,10 @@ def table(_: Spec) -> nn.Module:
 def two_states(**others: object) -> DQN:
     """A DQN whose online and target values are ONLINE and TARGET."""
     algorithm = make(model=table, **others)
-    algorithm.restore(algorithm.state() | {"network.weight": torch.tensor(ONLINE), "target.weight": torch.tensor(TARGET)})
+    algorithm.restore(
+        algorithm.state()
+        | {"network.weight": torch.tensor(ONLINE), "target.weight": torch.tensor(TARGET)}
+    )
     return algorithm
 
 
@@ -50,15 +78,35 @@ def batch(count: int = 1, weights: list[float] | None = None) -> Batch:
     first, second = np.array([[1, 0]] * count, np.float32), np.array([[0, 1]] * count, np.float32)
     ones = np.ones(count, np.float32)
     importance = None if weights is None else np.array(weights, np.float32)
-    return Batch({"": first}, np.zeros(count, np.int64), ones, ones / 2, {"": second}, {}, np.arange(count), importance)
+    return Batch(
+        {"": first},
+        np.zeros(count, np.int64),
+        ones,
+        ones / 2,
+        {"": second},
+        {},
+        np.arange(count),
+        importance,
+    )
 
 
 def noise(seed: int, count: int = 16) -> Batch:
     """A batch of random transitions."""
     generator = np.random.default_rng(seed)
     first, second = generator.normal(size=(2, count, 2)).astype(np.float32)
-    returns, discounts = generator.normal(size=count).astype(np.float32), np.full(count, 0.9, np.float32)
-    return Batch({"": first}, generator.integers(0, 2, count), returns, discounts, {"": second}, {}, np.arange(count))
+    returns, discounts = (
+        generator.normal(size=count).astype(np.float32),
+        np.full(count, 0.9, np.float32),
+    )
+    return Batch(
+        {"": first},
+        generator.integers(0, 2, count),
+        returns,
+        discounts,
+        {"": second},
+        {},
+        np.arange(count),
+    )
 
 
 def train(algorithm: Algorithm, updates: range) -> None:
@@ -77,7 +125,12 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     [
         (False, "huber", 4.5, -1.0),  # target 1 + 10 / 2 = 6, value 1: the error is 5
         (False, "mse", 25.0, -10.0),
-        (True, "huber", 1.5, -1.0),  # the online network prefers the second action, worth 4: target 1 + 4 / 2 = 3, the error is 2
+        (
+            True,
+            "huber",
+            1.5,
+            -1.0,
+        ),  # the online network prefers the second action, worth 4: target 1 + 4 / 2 = 3, the error is 2
         (True, "mse", 4.0, -4.0),
     ],
 )
@@ -116,15 +169,22 @@ def test_gradients_change_nothing() -> None:
 
 def test_a_step_is_adams() -> None:
     """Steps along clipped gradients are those of torch's own fused Adam and clipping on the parameters one by one, to rounding."""
-    algorithm = make(learning_rate=0.01, max_gradient_norm=0.5, double=False, loss="mse", target_every=10**6)
+    algorithm = make(
+        learning_rate=0.01, max_gradient_norm=0.5, double=False, loss="mse", target_every=10**6
+    )
     network, target = make().policy(), make().policy()  # the same seed: the same weights
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     for update in range(20):
         rows = noise(update)
         algorithm.apply(algorithm.gradients(rows))
         with torch.no_grad():
-            targets = torch.from_numpy(rows.returns) + 0.9 * target(torch.from_numpy(rows.next_observations[""])).max(dim=1).values
-        values = network(torch.from_numpy(rows.observations[""]))[torch.arange(16), torch.from_numpy(rows.actions)]
+            targets = (
+                torch.from_numpy(rows.returns)
+                + 0.9 * target(torch.from_numpy(rows.next_observations[""])).max(dim=1).values
+            )
+        values = network(torch.from_numpy(rows.observations[""]))[
+            torch.arange(16), torch.from_numpy(rows.actions)
+        ]
         optimizer.zero_grad()
         ((values - targets) ** 2).mean().backward()
         nn.utils.clip_grad_norm_(network.parameters(), 0.5)
@@ -159,16 +219,25 @@ def test_d11_the_target_follows_by_a_share() -> None:
     algorithm.apply(algorithm.gradients(batch()))
     state = copies(algorithm.state())
     before = torch.tensor(TARGET)
-    torch.testing.assert_close(state["target.weight"], before + 0.25 * (state["network.weight"] - before))
+    torch.testing.assert_close(
+        state["target.weight"], before + 0.25 * (state["network.weight"] - before)
+    )
 
 
 def test_buffers_follow_too() -> None:
     """What a module keeps besides parameters, such as batch norm's statistics, reaches the target network."""
-    algorithm = make(model=lambda _: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), target_every=2)
+    algorithm = make(
+        model=lambda _: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)),
+        target_every=2,
+    )
     train(algorithm, range(1))
-    assert not torch.equal(algorithm.state()["target.1.running_mean"], algorithm.state()["network.1.running_mean"])
+    assert not torch.equal(
+        algorithm.state()["target.1.running_mean"], algorithm.state()["network.1.running_mean"]
+    )
     train(algorithm, range(1, 2))
-    assert torch.equal(algorithm.state()["target.1.running_mean"], algorithm.state()["network.1.running_mean"])
+    assert torch.equal(
+        algorithm.state()["target.1.running_mean"], algorithm.state()["network.1.running_mean"]
+    )
 
 
 def test_a_seed_is_its_bits() -> None:
@@ -188,7 +257,10 @@ def test_a_seed_is_its_bits() -> None:
 @pytest.mark.parametrize("polyak", [0.0, 0.1])
 def test_a_restored_algorithm_goes_on_bit_by_bit(updates: int, polyak: float) -> None:
     """Restoring a state, before the first update or later, leads to the same bits as never having stopped."""
-    whole, resumed = make(target_every=4, polyak=polyak), make(target_every=4, polyak=polyak, seed=9)
+    whole, resumed = (
+        make(target_every=4, polyak=polyak),
+        make(target_every=4, polyak=polyak, seed=9),
+    )
     train(whole, range(updates))
     resumed.restore(whole.state())
     for algorithm in (whole, resumed):
@@ -225,7 +297,11 @@ def test_frozen_and_unused_parameters() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.used, self.unused, self.frozen = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)
+            self.used, self.unused, self.frozen = (
+                nn.Linear(2, 2),
+                nn.Linear(2, 2),
+                nn.Linear(2, 2).requires_grad_(False),
+            )
 
         def forward(self, observations: torch.Tensor) -> torch.Tensor:
             values: torch.Tensor = self.used(self.frozen(observations))
@@ -243,11 +319,15 @@ def test_frozen_and_unused_parameters() -> None:
 def test_dictionaries_and_dueling() -> None:
     """A dictionary of observations reaches the network by key, and a dueling head learns the returns of its batch."""
     algorithm = make(
-        {"place": Space("box", "float32", (2,)), "goal": Space("discrete", "int64", (), (3,))}, dueling=True, learning_rate=0.02
+        {"place": Space("box", "float32", (2,)), "goal": Space("discrete", "int64", (), (3,))},
+        dueling=True,
+        learning_rate=0.02,
     )
     plain = noise(0)
     leaves = {"place": plain.observations[""], "goal": np.arange(16) % 3}
-    rows = Batch(leaves, plain.actions, plain.returns, 0 * plain.discounts, leaves, {}, plain.indices)
+    rows = Batch(
+        leaves, plain.actions, plain.returns, 0 * plain.discounts, leaves, {}, plain.indices
+    )
     losses = []
     for _ in range(200):
         gradients = algorithm.gradients(rows)
@@ -259,8 +339,22 @@ def test_dictionaries_and_dueling() -> None:
 def test_continuous_actions_are_refused() -> None:
     """A box of actions is refused in one sentence that names it."""
     spec = make_spec()
-    box = Spec(spec.run, spec.policy, spec.mode, spec.world, VECTOR, Space("box", "float32", (3,)), "q", 7, 1, spec.graph)
-    with pytest.raises(ConfigurationError, match=r"dqn chooses one of several actions; the actions here are box \[3\]"):
+    box = Spec(
+        spec.run,
+        spec.policy,
+        spec.mode,
+        spec.world,
+        VECTOR,
+        Space("box", "float32", (3,)),
+        "q",
+        7,
+        1,
+        spec.graph,
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match=r"dqn chooses one of several actions; the actions here are box \[3\]",
+    ):
         DQN(box, DQNSettings(), device=CPU, seed=0)
 
 
@@ -269,7 +363,12 @@ def test_s1_3_agents_are_recreated_from_spec_and_seed_never_sent() -> None:
     assert equal(make(seed=4).state(), make(seed=4).state())
 
 
-TERMINATING = [[1 / 16, 1 / 8], [1 / 16, 1 / 4], [1 / 8, 1 / 2], [1 / 4, 1]]  # [cell, (left, right)]: a reward of 1 for reaching the last
+TERMINATING = [
+    [1 / 16, 1 / 8],
+    [1 / 16, 1 / 4],
+    [1 / 8, 1 / 2],
+    [1 / 4, 1],
+]  # [cell, (left, right)]: a reward of 1 for reaching the last
 ENDLESS = [
     [1 / 8, 1 / 4],
     [1 / 8, 1 / 2],
@@ -292,7 +391,13 @@ def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
             rewards.append(float(cell == 4))
             cells[-1].append(cell)
             taken += 1
-            ending = Ending.TERMINATED if terminates and cell == 4 else Ending.TRUNCATED if taken == limit else Ending.OPEN
+            ending = (
+                Ending.TERMINATED
+                if terminates and cell == 4
+                else Ending.TRUNCATED
+                if taken == limit
+                else Ending.OPEN
+            )
             if ending != Ending.OPEN:
                 endings.append(ending)
                 cell, taken = int(generator.integers(0, 4)), 0
@@ -301,18 +406,41 @@ def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
             cells.pop()
         else:
             endings.append(Ending.OPEN)
-        columns = {OBSERVATIONS: np.concatenate(cells), ACTIONS: np.array(actions), REWARDS: np.array(rewards, np.float32)}
-        parcels.append(Parcel(0, 0, np.array([len(part) - 1 for part in cells], np.int32), np.array(endings, np.uint8), columns))
+        columns = {
+            OBSERVATIONS: np.concatenate(cells),
+            ACTIONS: np.array(actions),
+            REWARDS: np.array(rewards, np.float32),
+        }
+        parcels.append(
+            Parcel(
+                0,
+                0,
+                np.array([len(part) - 1 for part in cells], np.int32),
+                np.array(endings, np.uint8),
+                columns,
+            )
+        )
     return parcels
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize(("terminates", "expected"), [(True, TERMINATING), (False, ENDLESS)])
-def test_d9_a_corridor_has_its_analytic_values(terminates: bool, expected: list[list[float]], double: bool) -> None:
+def test_d9_a_corridor_has_its_analytic_values(
+    terminates: bool, expected: list[list[float]], double: bool
+) -> None:
     """Learned values of five cells are within 0.03 of the analytic ones, where the last cell ends the world and where only a clock does."""
     observation = {"": Space("discrete", "int64", (), (5,))}
-    algorithm = make(observation, hidden=(), n_step=1, gamma=0.5, learning_rate=0.02, loss="mse", target_every=20, double=double)
+    algorithm = make(
+        observation,
+        hidden=(),
+        n_step=1,
+        gamma=0.5,
+        learning_rate=0.02,
+        loss="mse",
+        target_every=20,
+        double=double,
+    )
     replay = algorithm.replay(make_spec(observation), capacity=1997, batch_size=64, seed=0)
     for parcel in corridor(terminates, 2100):
         replay.add(parcel)

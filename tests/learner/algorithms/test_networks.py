@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from common.spec import Space
-from learner.algorithms.networks import Dueling, Flat, Image, OneHot, encoder, q_network
+from farflung.common.data.spec import Space
+from farflung.learner.algorithms.networks import Dueling, Flat, Image, OneHot, encoder, q_network
 
 VECTOR = Space("box", "float32", (4,))
 
@@ -35,14 +35,18 @@ def parameters(module: nn.Module) -> int:
         (Space("box", "uint8", (44, 36, 1)), 1, Image, 128),
     ],
 )
-def test_a_leaf_gets_the_encoder_that_fits(space: Space, stack: int, kind: type[nn.Module], width: int) -> None:
+def test_a_leaf_gets_the_encoder_that_fits(
+    space: Space, stack: int, kind: type[nn.Module], width: int
+) -> None:
     """By kind, dtype and shape; the width it promises is the width of its features, for one seat and for several."""
     encode = encoder(space, stack)
     frames = (stack,) if stack > 1 else ()
     assert type(encode) is kind
     assert encode.width == width
     for seats in (1, 5):
-        features = encode(torch.ones((seats, *frames, *space.shape), dtype=getattr(torch, space.dtype)))
+        features = encode(
+            torch.ones((seats, *frames, *space.shape), dtype=getattr(torch, space.dtype))
+        )
         assert features.shape == (seats, width)
         assert features.dtype == torch.float32
 
@@ -50,7 +54,9 @@ def test_a_leaf_gets_the_encoder_that_fits(space: Space, stack: int, kind: type[
 def test_choices_become_ones_among_zeros() -> None:
     """Two frames of choices out of two and three."""
     encode = OneHot((2, 3) * 2)
-    np.testing.assert_array_equal(encode(torch.tensor([[[1, 2], [0, 0]]])), [[0, 1, 0, 0, 1, 1, 0, 1, 0, 0]])
+    np.testing.assert_array_equal(
+        encode(torch.tensor([[[1, 2], [0, 0]]])), [[0, 1, 0, 0, 1, 1, 0, 1, 0, 0]]
+    )
 
 
 def test_bytes_become_fractions_and_numbers_stay() -> None:
@@ -58,7 +64,9 @@ def test_bytes_become_fractions_and_numbers_stay() -> None:
     numbers = encoder(Space("box", "float32", (2,)), 1)
     fractions = encoder(Space("box", "uint8", (2,)), 1)
     np.testing.assert_array_equal(numbers(torch.tensor([[255.0, -3.0]])), [[255, -3]])
-    np.testing.assert_array_equal(fractions(torch.tensor([[255, 51]], dtype=torch.uint8)), np.float32([[1, 0.2]]))
+    np.testing.assert_array_equal(
+        fractions(torch.tensor([[255, 51]], dtype=torch.uint8)), np.float32([[1, 0.2]])
+    )
 
 
 def test_channels_may_stand_first_or_last() -> None:
@@ -67,7 +75,9 @@ def test_channels_may_stand_first_or_last() -> None:
     picture = torch.randint(256, (2, 4, 40, 36, 3), dtype=torch.uint8)
     last, first = Image((40, 36, 3), 4), Image((3, 40, 36), 4)
     first.load_state_dict(last.state_dict())
-    np.testing.assert_allclose(last(picture).detach(), first(picture.permute(0, 1, 4, 2, 3)).detach(), rtol=1e-5)
+    np.testing.assert_allclose(
+        last(picture).detach(), first(picture.permute(0, 1, 4, 2, 3)).detach(), rtol=1e-5
+    )
 
 
 def test_stacked_frames_become_channels() -> None:
@@ -108,7 +118,10 @@ def test_the_layers_are_those_asked_for() -> None:
 def test_a_norm_bounds_the_values() -> None:
     """With a norm after each hidden map (two more parameters a unit), an observation a thousand times longer is worth hardly more."""
     torch.manual_seed(0)
-    plain, normed = (q_network({"": VECTOR}, 1, 2, (16, 8), dueling=False, layer_norm=norm) for norm in (False, True))
+    plain, normed = (
+        q_network({"": VECTOR}, 1, 2, (16, 8), dueling=False, layer_norm=norm)
+        for norm in (False, True)
+    )
     assert parameters(normed) == parameters(plain) + 2 * 16 + 2 * 8
     near, far = torch.full((1, 4), 10.0), torch.full((1, 4), 10_000.0)
     with torch.no_grad():
@@ -125,7 +138,11 @@ def test_a_dictionary_is_read_by_key() -> None:
         "": VECTOR,
     }
     network = q_network(observation, 1, 3, (8,), dueling=True)
-    leaves = {"": torch.ones(2, 4), "room": torch.tensor([3, 15]), "camera.left": torch.ones(2, 36, 36, 3, dtype=torch.uint8)}
+    leaves = {
+        "": torch.ones(2, 4),
+        "room": torch.tensor([3, 15]),
+        "camera.left": torch.ones(2, 36, 36, 3, dtype=torch.uint8),
+    }
     values = network(leaves)
     assert values.shape == (2, 3)
     np.testing.assert_array_equal(values.detach(), network(dict(reversed(leaves.items()))).detach())

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from learner.algorithms.staging import stage
+from farflung.learner.algorithms.staging import stage
 
 
 def test_on_the_cpu_nothing_is_copied() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from common.trajectory import Ending, Parcel
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from farflung.common.data.trajectory import Ending, Parcel
 
 Walk = Callable[..., Iterator[Parcel]]
 
@@ -17,9 +17,20 @@ def make_spec() -> Callable[..., Spec]:
 
     def make(horizon: int = 32, stack: int = 1, **others: object) -> Spec:
         observation = {"": Space("box", "float32", (2,))}
-        arguments = {"observation": observation, "action": Space("discrete", "int64", (), (2,)), "graph": Graph(b"", (), (), ())}
+        arguments = {
+            "observation": observation,
+            "action": Space("discrete", "int64", (), (2,)),
+            "graph": Graph(b"", (), (), ()),
+        }
         return Spec(
-            run="r", policy="p", mode="async", world=World("stamps"), head="q", horizon=horizon, stack=stack, **(arguments | others)
+            run="r",
+            policy="p",
+            mode="async",
+            world=World("stamps"),
+            head="q",
+            horizon=horizon,
+            stack=stack,
+            **(arguments | others),
         )
 
     return make
@@ -29,9 +40,13 @@ def make_spec() -> Callable[..., Spec]:
 def walk() -> Walk:
     """Gives the parcels of seats whose observation is (episode, step), whose action is step % 2 and whose reward is step + 1."""
 
-    def windows(seats: int, horizon: int, stack: int, episodes: Iterator[tuple[int, Ending]], count: int) -> Iterator[Parcel]:
+    def windows(
+        seats: int, horizon: int, stack: int, episodes: Iterator[tuple[int, Ending]], count: int
+    ) -> Iterator[Parcel]:
         numbers = iter(range(10**6))
-        where = [(next(numbers), 0, *next(episodes)) for _ in range(seats)]  # episode, step, its length, how it ends
+        where = [
+            (next(numbers), 0, *next(episodes)) for _ in range(seats)
+        ]  # episode, step, its length, how it ends
         for _ in range(count):
             pieces = []
             for seat in range(seats):
@@ -41,7 +56,11 @@ def walk() -> Walk:
                     end = min(length, step + left)
                     pieces.append((episode, step, end, ending if end == length else Ending.OPEN))
                     left -= end - step
-                    where[seat] = (episode, end, length, ending) if end < length else (next(numbers), 0, *next(episodes))
+                    where[seat] = (
+                        (episode, end, length, ending)
+                        if end < length
+                        else (next(numbers), 0, *next(episodes))
+                    )
             yield _parcel(pieces, stack)
 
     return windows
@@ -49,8 +68,16 @@ def walk() -> Walk:
 
 def _parcel(pieces: list[tuple[int, int, int, Ending]], stack: int) -> Parcel:
     """One parcel of trajectories given as (episode, first step, end, ending)."""
-    frames = [(episode, max(0, step)) for episode, start, end, _ in pieces for step in range(start - stack + 1, end + 1)]
+    frames = [
+        (episode, max(0, step))
+        for episode, start, end, _ in pieces
+        for step in range(start - stack + 1, end + 1)
+    ]
     steps = np.concatenate([np.arange(start, end) for _, start, end, _ in pieces])
-    columns = {OBSERVATIONS: np.array(frames, np.float32), ACTIONS: steps % 2, REWARDS: (steps + 1).astype(np.float32)}
+    columns = {
+        OBSERVATIONS: np.array(frames, np.float32),
+        ACTIONS: steps % 2,
+        REWARDS: (steps + 1).astype(np.float32),
+    }
     lengths = np.array([end - start for _, start, end, _ in pieces], np.int32)
     return Parcel(1, 1, lengths, np.array([ending for *_, ending in pieces], np.uint8), columns)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learner.replay.ring import Ring
+from farflung.learner.replay.ring import Ring
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 7, 13])

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from common.trajectory import Ending
-from learner.replay.rows import rows
+from farflung.common.data.trajectory import Ending
+from farflung.learner.replay.rows import rows
 
 REWARDS = np.array([1, 2, 3, 4], np.float32)
 
 
 def one(ending: Ending, n: int) -> tuple[list[float], list[float], list[int]]:
     """Rows of one trajectory of four steps, with gamma one half."""
-    returns, discounts, spans = rows(np.array([4], np.int32), np.array([ending], np.uint8), REWARDS, n, 0.5)
+    returns, discounts, spans = rows(
+        np.array([4], np.int32), np.array([ending], np.uint8), REWARDS, n, 0.5
+    )
     return returns.tolist(), discounts.tolist(), spans.tolist()
 
 
@@ -55,7 +57,9 @@ def test_a_block_is_its_trajectories(n: int) -> None:
     rewards = generator.normal(size=lengths.sum()).astype(np.float32)
     block = rows(lengths, endings, rewards, n, 0.9)
     cuts = np.split(rewards, lengths.cumsum()[:-1])
-    single = [rows(lengths[i : i + 1], endings[i : i + 1], cut, n, 0.9) for i, cut in enumerate(cuts)]
+    single = [
+        rows(lengths[i : i + 1], endings[i : i + 1], cut, n, 0.9) for i, cut in enumerate(cuts)
+    ]
     for column, parts in zip(block, zip(*single, strict=True), strict=True):
         np.testing.assert_array_equal(column, np.concatenate(parts))
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.errors import ConfigurationError
-from common.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, Spec, column_name
-from common.trajectory import Column, Ending, Parcel
-from learner.replay.protocol import Batch
-from learner.replay.uniform import UniformReplay, frames_for
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, Spec, column_name
+from farflung.common.data.trajectory import Column, Ending, Parcel
+from farflung.common.process.errors import ConfigurationError
+from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.uniform import UniformReplay, frames_for
 
 GAMMA = 0.5
 MakeSpec = Callable[..., Spec]
@@ -46,26 +46,48 @@ class Model:
         """Go through the trajectories step by step."""
         stack = self.spec.stack
         for trajectory in parcel.trajectories(self.spec.columns, stack):
-            frames, rewards = trajectory.columns[OBSERVATIONS].tolist(), trajectory.columns[REWARDS].tolist()
+            frames, rewards = (
+                trajectory.columns[OBSERVATIONS].tolist(),
+                trajectory.columns[REWARDS].tolist(),
+            )
             for step in range(trajectory.length):
                 end = min(step + self.n_step, trajectory.length)
                 ended = end == trajectory.length and trajectory.ending == Ending.TERMINATED
-                returns = sum(GAMMA**ahead * reward for ahead, reward in enumerate(rewards[step:end]))
+                returns = sum(
+                    GAMMA**ahead * reward for ahead, reward in enumerate(rewards[step:end])
+                )
                 discount = 0.0 if ended else GAMMA ** (end - step)
                 action = int(trajectory.columns[ACTIONS][step])
-                self.rows.append(Row(self.frames + step, frames[step : step + stack], action, returns, discount, frames[end : end + stack]))
+                self.rows.append(
+                    Row(
+                        self.frames + step,
+                        frames[step : step + stack],
+                        action,
+                        returns,
+                        discount,
+                        frames[end : end + stack],
+                    )
+                )
             self.frames += trajectory.length + stack
 
     @property
     def whole(self) -> set[int]:
         """Numbers of the transitions that can be sampled."""
         first = max(0, len(self.rows) - self.capacity)
-        return {number for number in range(first, len(self.rows)) if self.rows[number].oldest_frame >= self.frames - self.slots}
+        return {
+            number
+            for number in range(first, len(self.rows))
+            if self.rows[number].oldest_frame >= self.frames - self.slots
+        }
 
 
-def make(spec: Spec, capacity: int, n_step: int = 1, batch_size: int = 64, seed: int = 0) -> UniformReplay:
+def make(
+    spec: Spec, capacity: int, n_step: int = 1, batch_size: int = 64, seed: int = 0
+) -> UniformReplay:
     """A replay with gamma one half."""
-    return UniformReplay(spec, capacity=capacity, n_step=n_step, gamma=GAMMA, batch_size=batch_size, seed=seed)
+    return UniformReplay(
+        spec, capacity=capacity, n_step=n_step, gamma=GAMMA, batch_size=batch_size, seed=seed
+    )
 
 
 def endless(seed: int, longest: int = 12) -> Iterator[tuple[int, Ending]]:
@@ -78,13 +100,20 @@ def endless(seed: int, longest: int = 12) -> Iterator[tuple[int, Ending]]:
 def assert_rows(batch: Batch, model: Model) -> None:
     """Every sampled row is the model's row of that number, and that row is whole."""
     whole = model.whole
-    stacked = {name: leaf[""].reshape(len(batch.indices), model.spec.stack, 2) for name, leaf in both(batch).items()}
+    stacked = {
+        name: leaf[""].reshape(len(batch.indices), model.spec.stack, 2)
+        for name, leaf in both(batch).items()
+    }
     for place, number in enumerate(batch.indices.tolist()):
         row = model.rows[number]
         assert number in whole
         assert stacked["now"][place].tolist() == row.observation
         assert stacked["next"][place].tolist() == row.bootstrap
-        assert (batch.actions[place], batch.returns[place], batch.discounts[place]) == (row.action, row.returns, row.discount)
+        assert (batch.actions[place], batch.returns[place], batch.discounts[place]) == (
+            row.action,
+            row.returns,
+            row.discount,
+        )
 
 
 def both(batch: Batch) -> dict[str, dict[str, np.ndarray]]:
@@ -101,10 +130,20 @@ def both(batch: Batch) -> dict[str, dict[str, np.ndarray]]:
     longest=st.sampled_from([2, 5, 40]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @pytest.mark.slow
 def test_it_is_the_model(
-    make_spec: MakeSpec, walk: Walk, capacity: int, horizon: int, seats: int, stack: int, n_step: int, longest: int, seed: int
+    make_spec: MakeSpec,
+    walk: Walk,
+    capacity: int,
+    horizon: int,
+    seats: int,
+    stack: int,
+    n_step: int,
+    longest: int,
+    seed: int,
 ) -> None:
     """Rings of any size, prime ones too, hold exactly the rows that the model holds, after every parcel."""
     spec, n_step = make_spec(horizon, stack), min(n_step, horizon)
@@ -117,7 +156,9 @@ def test_it_is_the_model(
 
 
 @pytest.mark.parametrize(("n_step", "stack"), [(1, 1), (3, 1), (1, 4), (3, 4)])
-def test_l1_no_row_crosses_an_episode(make_spec: MakeSpec, walk: Walk, n_step: int, stack: int) -> None:
+def test_l1_no_row_crosses_an_episode(
+    make_spec: MakeSpec, walk: Walk, n_step: int, stack: int
+) -> None:
     """Observation and bootstrap observation belong to one episode, and all sampled transitions are reached."""
     replay = make(make_spec(7, stack), 211, n_step)
     for parcel in walk(2, 7, stack, endless(5), 60):
@@ -137,7 +178,9 @@ def test_l1_every_terminal_step_is_there(make_spec: MakeSpec, walk: Walk) -> Non
     """With episodes of five steps a fifth of all rows is terminal, under every horizon."""
     for horizon in (1, 7, 1000):
         replay = make(make_spec(horizon), 5000, batch_size=1024)
-        for parcel in walk(1, horizon, 1, itertools.repeat((5, Ending.TERMINATED)), 1 + 500 // horizon):
+        for parcel in walk(
+            1, horizon, 1, itertools.repeat((5, Ending.TERMINATED)), 1 + 500 // horizon
+        ):
             replay.add(parcel)
         batch = replay.sample(0)
         terminal = batch.discounts == 0
@@ -168,7 +211,9 @@ def test_every_row_is_as_likely(make_spec: MakeSpec, walk: Walk) -> None:
     counts = np.unique(drawn, return_counts=True)[1]
     assert len(counts) == replay.size == 97
     expected = len(drawn) / 97
-    assert ((counts - expected) ** 2 / expected).sum() < 96 + 4 * (2 * 96) ** 0.5  # chi squared, four standard deviations
+    assert ((counts - expected) ** 2 / expected).sum() < 96 + 4 * (
+        2 * 96
+    ) ** 0.5  # chi squared, four standard deviations
 
 
 def test_l3_what_was_added_is_a_copy(make_spec: MakeSpec, walk: Walk) -> None:
@@ -190,7 +235,10 @@ def test_dictionaries_continuous_actions_and_extras(make_spec: MakeSpec) -> None
     """Each leaf keeps its dtype and shape; actions and optional step columns come along as they are."""
     spec = make_spec(
         3,
-        observation={"image": Space("box", "uint8", (2, 2)), "goal": Space("discrete", "int64", (), (9,))},
+        observation={
+            "image": Space("box", "uint8", (2, 2)),
+            "goal": Space("discrete", "int64", (), (9,)),
+        },
         action=Space("box", "float32", (2,)),
         extras=(Column("mask", "bool", (3,), "step"),),
     )
@@ -224,7 +272,9 @@ def test_a_parcel_larger_than_the_replay(make_spec: MakeSpec, walk: Walk) -> Non
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_what_is_stored_does_not_depend_on_how_many_come_at_once(make_spec: MakeSpec, walk: Walk, n_step: int) -> None:
+def test_what_is_stored_does_not_depend_on_how_many_come_at_once(
+    make_spec: MakeSpec, walk: Walk, n_step: int
+) -> None:
     """One by one, in groups and all together, into a prime ring that overflows: the same transitions, to the sign of a zero."""
     parcels = list(walk(2, 7, 1, endless(4), 41))
     for parcel in parcels:
@@ -233,7 +283,9 @@ def test_what_is_stored_does_not_depend_on_how_many_come_at_once(make_spec: Make
     for replay, together in zip(replays, (1, 6, 41), strict=True):
         for first in range(0, 41, together):
             replay.add(*parcels[first : first + together])
-    for batches in zip(*([replay.sample(update) for update in range(20)] for replay in replays), strict=True):
+    for batches in zip(
+        *([replay.sample(update) for update in range(20)] for replay in replays), strict=True
+    ):
         for name in ("indices", "actions", "returns", "discounts"):
             assert len({getattr(batch, name).tobytes() for batch in batches}) == 1
         assert len({batch.observations[""].tobytes() for batch in batches}) == 1
@@ -251,7 +303,9 @@ def test_one_long_trajectory_always_fits(make_spec: MakeSpec, walk: Walk) -> Non
 def test_an_empty_replay_says_so(make_spec: MakeSpec) -> None:
     """There is nothing to sample before the first parcel, nor after one without rows."""
     replay = make(make_spec(), 10)
-    results = Parcel(0, 0, np.zeros(0, np.int32), np.zeros(0, np.uint8), empty_columns(replace(make_spec())))
+    results = Parcel(
+        0, 0, np.zeros(0, np.int32), np.zeros(0, np.uint8), empty_columns(replace(make_spec()))
+    )
     replay.add(results)
     with pytest.raises(LookupError, match="nothing to sample"):
         replay.sample(0)
@@ -262,14 +316,21 @@ def empty_columns(spec: Spec) -> dict[str, np.ndarray]:
     return {column.name: np.zeros((0, *column.shape), column.dtype) for column in spec.columns}
 
 
-def test_what_cannot_fit_is_refused_at_the_start(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_fit_is_refused_at_the_start(
+    make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A replay larger than the free memory names its size and the flag that makes it smaller, and takes no memory."""
     images = make_spec(32, 4, observation={"": Space("box", "uint8", (84, 84))})
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": 2**30})())
+    monkeypatch.setattr(
+        psutil, "virtual_memory", lambda: type("Memory", (), {"available": 2**30})()
+    )
     expected = r"1,000,000 transitions x 32 bytes \+ 1,250,000 frames x 7,056 bytes = 8\.24 GiB, but 1\.00 GiB are free: lower --capacity"
     with pytest.raises(ConfigurationError, match=expected):
         make(images, 1_000_000)
-    assert make(images, 1000).memory == "1,000 transitions x 32 bytes + 1,250 frames x 7,056 bytes = 0.01 GiB"
+    assert (
+        make(images, 1000).memory
+        == "1,000 transitions x 32 bytes + 1,250 frames x 7,056 bytes = 0.01 GiB"
+    )
 
 
 def test_a_horizon_below_n_is_refused(make_spec: MakeSpec) -> None:

@@ -12,7 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-TOLERATED = (0, -signal.SIGKILL, -signal.SIGTERM)  # the last: asked to end before it could listen to that
+TOLERATED = (
+    0,
+    -signal.SIGKILL,
+    -signal.SIGTERM,
+)  # the last: asked to end before it could listen to that
 ENDS_WITHIN_S = 30.0
 LAST_WORDS = 2_000  # characters of a log
 
@@ -30,7 +34,9 @@ class Member:
     started_at: float = 0.0
     ending_since: float | None = None  # SIGTERM or SIGKILL was sent
     stopped: bool = False
-    surprises: list[str] = field(default_factory=list)  # it ended, or would not end, in a way that nobody asked for
+    surprises: list[str] = field(
+        default_factory=list
+    )  # it ended, or would not end, in a way that nobody asked for
 
     @property
     def log(self) -> Path:
@@ -40,7 +46,9 @@ class Member:
     def start(self) -> None:
         """Begin a life."""
         self.lives += 1
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
+        }
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *map(str, self.words(self.lives))],
@@ -90,7 +98,11 @@ class Member:
         self.process = None
 
     def _hurry(self) -> None:
-        if self.ending_since is not None and not self.stopped and time.monotonic() - self.ending_since > ENDS_WITHIN_S:
+        if (
+            self.ending_since is not None
+            and not self.stopped
+            and time.monotonic() - self.ending_since > ENDS_WITHIN_S
+        ):
             self._note(f"did not end within {ENDS_WITHIN_S:g} s of being asked")
             self.send(signal.SIGKILL)
             self.ending_since = time.monotonic()
@@ -100,19 +112,32 @@ class Member:
             self._note(f"life {self.lives} ended with exit code {code}")
 
     def _note(self, what: str) -> None:
-        self.surprises.append(f"{self.name}: {what}; it said: ...{self.log.read_text(errors='replace')[-LAST_WORDS:]}")
+        self.surprises.append(
+            f"{self.name}: {what}; it said: ...{self.log.read_text(errors='replace')[-LAST_WORDS:]}"
+        )
 
 
 class Cast:
     """A learner, a broker in front of it, and actors on both paths. What is kept of them is in a folder."""
 
-    def __init__(self, folder: Path, *, direct: int = 2, relayed: int = 2, flags: Sequence[object] = ()) -> None:
+    def __init__(
+        self, folder: Path, *, direct: int = 2, relayed: int = 2, flags: Sequence[object] = ()
+    ) -> None:
         self.folder, self.run = folder, folder / "runs" / "chaos"
         self.port, self.front = free_ports(2)
         self.learner = Member("learner", "learner", folder, lambda life: self._learner(flags))
-        self.broker = Member("broker", "broker", folder, lambda life: ("broker.main", f"127.0.0.1:{self.port}", "--port", self.front))
-        self.direct = [self._actor(f"direct-{index}", "actor", self.port) for index in range(direct)]
-        self.relayed = [self._actor(f"relayed-{index}", "relayed actor", self.front) for index in range(relayed)]
+        self.broker = Member(
+            "broker",
+            "broker",
+            folder,
+            lambda life: ("farflung.broker.main", f"127.0.0.1:{self.port}", "--port", self.front),
+        )
+        self.direct = [
+            self._actor(f"direct-{index}", "actor", self.port) for index in range(direct)
+        ]
+        self.relayed = [
+            self._actor(f"relayed-{index}", "relayed actor", self.front) for index in range(relayed)
+        ]
         self.all = [self.learner, self.broker, *self.direct, *self.relayed]
 
     def __enter__(self) -> "Cast":
@@ -144,13 +169,32 @@ class Cast:
             member.end()
 
     def _learner(self, flags: Sequence[object]) -> Sequence[object]:
-        asked = ("--name", "chaos", "--resume", "auto", "--keep-journal", "--port", self.port, "--ui", "lines")
-        return ("learner.main", *asked, *flags)
+        asked = (
+            "--name",
+            "chaos",
+            "--resume",
+            "auto",
+            "--keep-journal",
+            "--port",
+            self.port,
+            "--ui",
+            "lines",
+        )
+        return ("farflung.learner.main", *asked, *flags)
 
     def _actor(self, name: str, role: str, port: int) -> Member:
         def words(life: int) -> Sequence[object]:
             receipts = self.folder / f"{name}-{life:04}.receipts"
-            return "actor.main", f"127.0.0.1:{port}", "--name", name, "--envs", 2, "--acknowledged", receipts
+            return (
+                "farflung.actor.main",
+                f"127.0.0.1:{port}",
+                "--name",
+                name,
+                "--envs",
+                2,
+                "--acknowledged",
+                receipts,
+            )
 
         return Member(name, role, self.folder, words)
 

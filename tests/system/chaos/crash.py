@@ -14,7 +14,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-CALLS = ("write", "writev", "pwrite64", "pwritev", "fsync", "fdatasync", "rename", "renameat2", "unlink", "unlinkat", "rmdir")
+CALLS = (
+    "write",
+    "writev",
+    "pwrite64",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+)
 CALLS += ("mkdir", "fallocate", "ftruncate", "openat", "copy_file_range", "sendfile", "msync")
 WITHIN_S = 20.0
 DONE, FAILED = 0, 9
@@ -61,7 +73,9 @@ def killed_in_the_middle(work: Callable[[], None], after_s: float) -> None:
     os.waitpid(child, 0)
 
 
-def disturbed(prepare: Callable[[], Callable[[], None]], log: Path, point: Point | None) -> tuple[str, list[int]]:
+def disturbed(
+    prepare: Callable[[], Callable[[], None]], log: Path, point: Point | None
+) -> tuple[str, list[int]]:
     """Prepare undisturbed, then go on under strace; gives how it ended (killed, ended, or what it raised), and its threads before."""
     words, said = os.pipe(), os.pipe()
     child = os.fork()
@@ -97,13 +111,20 @@ def counted(log: Path, threads: list[int]) -> Iterator[tuple[int, str, int]]:
             yield threads.index(int(thread)), call, often
 
 
-def _attach(child: int, threads: list[int], log: Path, point: Point | None) -> subprocess.Popen[bytes]:
+def _attach(
+    child: int, threads: list[int], log: Path, point: Point | None
+) -> subprocess.Popen[bytes]:
     """strace, once it is there: of one thread with a fault planted, else of all."""
     command = ["strace", "-y", "-o", str(log), "-e", f"trace={','.join(CALLS)}"]
     if point is None:
         command += ["-f", "-p", str(child)]
     else:
-        command += ["-e", f"inject={point.call}:{point.fault}:when={point.number}", "-p", str(threads[point.thread])]
+        command += [
+            "-e",
+            f"inject={point.call}:{point.fault}:when={point.number}",
+            "-p",
+            str(threads[point.thread]),
+        ]
     tracer = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert tracer.stderr is not None
     if b"attached" not in (said := tracer.stderr.readline()):
@@ -123,8 +144,15 @@ def _work(work: Callable[[], None], said: int) -> None:
 def _go_on(prepare: Callable[[], Callable[[], None]], said: int, words: int) -> None:
     def work() -> None:
         go_on = prepare()
-        others = [thread.native_id or 0 for thread in threading.enumerate() if thread is not threading.main_thread()]
-        threads = [os.getpid(), *sorted(others)]  # after a fork, the main thread still has its former number
+        others = [
+            thread.native_id or 0
+            for thread in threading.enumerate()
+            if thread is not threading.main_thread()
+        ]
+        threads = [
+            os.getpid(),
+            *sorted(others),
+        ]  # after a fork, the main thread still has its former number
         os.write(said, (" ".join(map(str, threads)) + "\n").encode())
         os.read(words, 8)
         go_on()

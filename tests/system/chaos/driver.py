@@ -18,19 +18,19 @@ sys.path.append(str(Path(__file__).parents[2]))
 import stand_ins
 from safetensors import SafetensorError
 
-from common import receipts, wire
-from common.delivery import Inbox
-from common.trajectory import Parcel
-from learner import audit, checkpoint, manifest, resume
-from learner.checkpoint import Checkpoint
-from learner.gate import Gate
-from learner.journal import folder, writer
-from learner.journal.archive import POSITION, Archive
-from learner.journal.content import Table
-from learner.journal.coverage import Coverage
-from learner.journal.folder import Position
-from learner.journal.writer import Journal
-from learner.run import Run
+from farflung.common.data.trajectory import Parcel
+from farflung.common.protocol import receipts, wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.storage import audit, checkpoint, manifest, recover
+from farflung.learner.storage.checkpoint import Checkpoint
+from farflung.learner.storage.journal import folder, writer
+from farflung.learner.storage.journal.folder import Position
+from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.replay_extent import ReplayExtent
+from farflung.learner.storage.retention import POSITION, Retention
+from farflung.learner.storage.run_folder import Run
 
 SEGMENT_BYTES = 4096  # a handful of parcels
 REPLAY_ROWS = 12  # four parcels: older segments are soon needed by nothing but older checkpoints
@@ -40,26 +40,32 @@ LOOK_S = 0.02
 GONE = "can they be compared"  # the end of what an audit says of segments that are gone: no fault where the journal is not kept
 
 
-class Life:
+class Incarnation:
     """One life of a learner, as its disk sees it."""
 
     def __init__(self, run: Path, *, keep: bool) -> None:
         self.run = Run("one", "run-1", run, resumed=bool(folder.numbers(run / folder.NAME)))
-        past = resume.recover(self.run, durable=True) if self.run.resumed else None
+        past = recover.recover(self.run, durable=True) if self.run.resumed else None
         self.inbox = past.inbox if past is not None else Inbox(1)
-        self.gate = Gate(stand_ins.a_spec(), self.inbox, stand_ins.Roster(), stand_ins.Snapshots())
-        self.coverage = Coverage()
-        table = past.table if past is not None else Table("run-1")
-        self.journal = Journal(run, table, self.inbox.epoch, self._insert, durable=True, segment_bytes=SEGMENT_BYTES)
-        self.archive = Archive(run, self.journal, self.coverage, keep=keep)
+        self.receiver = Receiver(
+            stand_ins.a_spec(), self.inbox, stand_ins.Roster(), stand_ins.Snapshots()
+        )
+        self.coverage = ReplayExtent()
+        table = past.table if past is not None else JournalTotals("run-1")
+        self.journal = Journal(
+            run, table, self.inbox.epoch, self._insert, durable=True, segment_bytes=SEGMENT_BYTES
+        )
+        self.archive = Retention(run, self.journal, self.coverage, keep=keep)
         self.saved = max((int(name) for name in manifest.kept(run)), default=0)
-        writer.FULL_S = 0.05  # between two tries to find room: here an error comes once, and there are many
+        writer.FULL_S = (
+            0.05  # between two tries to find room: here an error comes once, and there are many
+        )
         self._told = receipts.Receipts(run / "receipts")
 
     def receive(self, number: int) -> None:
         """An actor sends a parcel, and writes down that it counts when it is told so."""
         frame = a_frame(number)
-        if accepted := self.gate.receive(frame, 0.0):
+        if accepted := self.receiver.receive(frame, 0.0):
             self.journal.take(accepted)
             self._hear(number)
         else:
@@ -69,7 +75,9 @@ class Life:
         """A checkpoint whose number is in its tensors; what no kept one needs goes. A disk that refuses is tried again another time."""
         tensors = {name: torch.full((64,), float(self.saved + 1)) for name in ("weights", "target")}
         try:
-            taken = Checkpoint(tensors, {"updates": self.saved + 1} | self.archive.place(REPLAY_ROWS))
+            taken = Checkpoint(
+                tensors, {"updates": self.saved + 1} | self.archive.place(REPLAY_ROWS)
+            )
             self.archive.secure(taken.facts[POSITION][0])
             checkpoint.save(self.run.folder, taken)
         except (OSError, SafetensorError):
@@ -85,12 +93,14 @@ class Life:
             select.select([self.journal.fileno()], [], [], LOOK_S)
             settled = self.journal.settled()
             for envelope in settled:
-                self.gate.settle(envelope)
+                self.receiver.settle(envelope)
                 self._told.add(receipt(envelope.sequence, a_frame(envelope.sequence)))
             self.journal.check()
             if number in [envelope.sequence for envelope in settled]:
                 return
-        raise TimeoutError(f"number {number} is not settled within {PATIENCE_S:g} s: {self.journal.problem}")
+        raise TimeoutError(
+            f"number {number} is not settled within {PATIENCE_S:g} s: {self.journal.problem}"
+        )
 
     def _insert(self, parcels: list[tuple[Parcel, Position]]) -> None:
         for parcel, end in parcels:
@@ -103,8 +113,8 @@ class Story:
 
     name: str
     keep: bool  # the whole journal
-    prepare: Callable[[Path], Life | None]
-    go: Callable[[Path, Life | None], None]
+    prepare: Callable[[Path], Incarnation | None]
+    go: Callable[[Path, Incarnation | None], None]
 
 
 def a_frame(number: int) -> bytes:
@@ -114,12 +124,14 @@ def a_frame(number: int) -> bytes:
 
 def receipt(number: int, frame: bytes) -> receipts.Receipt:
     """That it was acknowledged."""
-    return receipts.Receipt("run-1", "default", "box-1", 7, number, wire.checksum(memoryview(frame)))
+    return receipts.Receipt(
+        "run-1", "default", "box-1", 7, number, wire.checksum(memoryview(frame))
+    )
 
 
-def begun(run: Path, *, keep: bool = True) -> Life:
+def begun(run: Path, *, keep: bool = True) -> Incarnation:
     """A learner that has received and saved before."""
-    life = Life(run, keep=keep)
+    life = Incarnation(run, keep=keep)
     for number in range(1, 9):
         life.receive(number)
         if number % 2 == 0:
@@ -127,14 +139,14 @@ def begun(run: Path, *, keep: bool = True) -> Life:
     return life
 
 
-def fill(run: Path, life: Life | None) -> None:
+def fill(run: Path, life: Incarnation | None) -> None:
     """Parcels over several segments."""
     assert life is not None
     for number in range(9, 9 + STEPS):
         life.receive(number)
 
 
-def save(run: Path, life: Life | None) -> None:
+def save(run: Path, life: Incarnation | None) -> None:
     """Parcels and checkpoints in turn; segments and older checkpoints go."""
     assert life is not None
     for number in range(9, 13):
@@ -154,9 +166,9 @@ def crashed(run: Path) -> None:
     (run / manifest.FOLDER / f"{life.saved + 1:06}").mkdir()
 
 
-def recover(run: Path, _: Life | None) -> None:
+def go_on(run: Path, _: Incarnation | None) -> None:
     """The next life begins, and its actor goes on."""
-    life = Life(run, keep=True)
+    life = Incarnation(run, keep=True)
     life.receive(9)
     life.save()
 
@@ -164,7 +176,7 @@ def recover(run: Path, _: Life | None) -> None:
 STORIES = (
     Story("roll", keep=True, prepare=begun, go=fill),
     Story("checkpoint", keep=False, prepare=lambda run: begun(run, keep=False), go=save),
-    Story("recovery", keep=True, prepare=crashed, go=recover),
+    Story("recovery", keep=True, prepare=crashed, go=go_on),
 )
 
 
@@ -173,14 +185,17 @@ def verify(run: Path, keep: bool) -> None:
     told = {item.sequence for item in receipts.read(run / "receipts")}
     promised = [int(word) for word in (run / "promises").read_text().split()]
     loaded = checkpoint.load(run)
-    assert int(loaded.facts["updates"]) in (promised[-1], promised[-1] + 1), (loaded.facts, promised)
+    assert int(loaded.facts["updates"]) in (promised[-1], promised[-1] + 1), (
+        loaded.facts,
+        promised,
+    )
     assert all((tensor == loaded.facts["updates"]).all() for tensor in loaded.tensors.values())
-    life = Life(run, keep=keep)
+    life = Incarnation(run, keep=keep)
     for number in sorted(set(range(1, max(told) + 4)) - told):
         life.receive(number)
     life.save()
     life.journal.close()
-    findings = audit.Findings(Table(""))
+    findings = audit.Findings(JournalTotals(""))
     for number, record in audit.read(run / folder.NAME, findings):
         audit.take(findings, number, record)
     audit.check_books(findings)
@@ -200,7 +215,9 @@ def save_on_and_on(run: Path) -> None:
     number = max((int(name) for name in manifest.kept(run)), default=0)
     while True:
         number += 1
-        tensors = {name: torch.full((512, 512), float(number)) for name in ("weights", "target", "moments")}
+        tensors = {
+            name: torch.full((512, 512), float(number)) for name in ("weights", "target", "moments")
+        }
         checkpoint.save(run, Checkpoint(tensors, {"updates": number}))
         with (run / "promises").open("a") as file:
             file.write(f"{number}\n")
@@ -210,7 +227,10 @@ def newest_is_whole(run: Path) -> None:
     """What was promised, or the one after it, loads with all of its numbers; every kept one does."""
     promised = (run / "promises").read_text().split() if (run / "promises").exists() else []
     kept = [int(name) for name in manifest.kept(run)]
-    assert kept[-1:] in ([int(word) for word in promised[-1:]], [int((promised or ["0"])[-1]) + 1]), (kept, promised[-1:])
+    assert kept[-1:] in (
+        [int(word) for word in promised[-1:]],
+        [int((promised or ["0"])[-1]) + 1],
+    ), (kept, promised[-1:])
     for name in manifest.kept(run):
         saved = checkpoint._read(run, name)
         assert all((tensor == int(name)).all() for tensor in saved.tensors.values())

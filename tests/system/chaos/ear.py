@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from common import sockets, topics, wire
-from common.address import Address
-from common.errors import Refused
-from common.messages import Beacon, State
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Beacon, State
 
 SETTLED_S = 0.2  # what was on its way when something was killed has arrived by then, and nothing new can be back
 
@@ -21,7 +22,9 @@ class Ear:
     steps: int = 0
     updates: int = 0
     state: State = State.STOP
-    counted: dict[str, tuple[int, int]] = field(default_factory=dict)  # by actor: its newest life, and how far that counts
+    counted: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # by actor: its newest life, and how far that counts
     awaited: list["Recovery"] = field(default_factory=list)
 
     def listen(self, timeout_s: float) -> None:
@@ -37,7 +40,12 @@ class Ear:
         except Refused as refusal:
             raise AssertionError(f"a beacon that cannot be read: {refusal}") from refusal
         assert isinstance(beacon, Beacon)
-        self.epoch, self.steps, self.updates, self.state = beacon.epoch, beacon.steps, beacon.updates, beacon.state
+        self.epoch, self.steps, self.updates, self.state = (
+            beacon.epoch,
+            beacon.steps,
+            beacon.updates,
+            beacon.state,
+        )
         for line in beacon.lines:
             life, highest = self.counted.get(line.actor, (0, 0))
             if line.incarnation == life:
@@ -107,4 +115,8 @@ def of_broker(ear: Ear, actors: list[str]) -> Recovery:
 
 def listening(context: sockets.Context, port: int) -> Ear:
     """Hears the learner at this port, through all of its lives."""
-    return Ear(sockets.feed_subscriber(context, Address("127.0.0.1", port, port + 1), [topics.beacon("default")], backlog=1000))
+    return Ear(
+        sockets.feed_subscriber(
+            context, Address("127.0.0.1", port, port + 1), [topics.beacon("default")], backlog=1000
+        )
+    )

@@ -25,7 +25,9 @@ class Fault:
     hold_s: float = 0.0  # until SIGCONT, after SIGSTOP
 
 
-def schedule(seed: int, kills: int, mean_s: float, roles: Mapping[str, float] = KILLS) -> list[Fault]:
+def schedule(
+    seed: int, kills: int, mean_s: float, roles: Mapping[str, float] = KILLS
+) -> list[Fault]:
     """So many kills and what goes with them; `mean_s` lie between two on average."""
     random = np.random.default_rng(seed)
     kinds = [signal.SIGKILL, *OTHERS]

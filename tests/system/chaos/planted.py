@@ -19,24 +19,48 @@ class Fault:
 PLANTED = (
     Fault(
         "acknowledge before commit",
-        "learner.journal.writer",
+        "farflung.learner.storage.journal.writer",
         (
             (
                 "self._put(Entry(Kind.MESSAGE,",
                 'self._settled.append(accepted.envelope), os.write(self._writable, b"!")\n        self._put(Entry(Kind.MESSAGE,',
             ),
-            ("self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)", "pass"),
+            (
+                "self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)",
+                "pass",
+            ),
         ),
     ),
-    Fault("forget the inbox table", "learner.resume", (("Inbox.restore(table.inbox.state())", "Inbox(table.inbox.epoch + 1)"),)),
+    Fault(
+        "forget the inbox table",
+        "farflung.learner.storage.recover",
+        (("Inbox.restore(table.inbox.state())", "Inbox(table.inbox.epoch + 1)"),),
+    ),
     Fault(
         "drop segments by the current replay",
-        "learner.journal.archive",
-        (("self._journal.forget_before(needed_from(self._run_folder))", "self._journal.forget_before(self._coverage.oldest_segment(12))"),),
+        "farflung.learner.storage.retention",
+        (
+            (
+                "self._journal.forget_before(needed_from(self._run_folder))",
+                "self._journal.forget_before(self._coverage.oldest_segment(12))",
+            ),
+        ),
     ),
-    Fault("acknowledge what was found without a sync", "learner.resume", (("    if durable:", "    if False:"),)),
-    Fault("the manifest is written in place", "learner.durable", (("path.name + DRAFT", "path.name"), ("draft.rename(", "str("))),
-    Fault("a torn tail stays", "learner.journal.folder", (("_cut(path_of(folder, number), found.start)", "pass"),)),
+    Fault(
+        "acknowledge what was found without a sync",
+        "farflung.learner.storage.recover",
+        (("    if durable:", "    if False:"),),
+    ),
+    Fault(
+        "the manifest is written in place",
+        "farflung.learner.storage.fsync",
+        (("path.name + DRAFT", "path.name"), ("draft.rename(", "str(")),
+    ),
+    Fault(
+        "a torn tail stays",
+        "farflung.learner.storage.journal.folder",
+        (("_cut(path_of(folder, number), found.start)", "pass"),),
+    ),
 )
 
 

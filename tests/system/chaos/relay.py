@@ -17,7 +17,7 @@ from chaos.cast import Cast  # noqa: E402
 from chaos.results import publish  # noqa: E402
 from chaos.run import FLAGS, Stage, compare, holds, spread  # noqa: E402
 
-from common import sockets  # noqa: E402
+from farflung.common.net import sockets  # noqa: E402
 
 PROMISED_S = 3.0
 
@@ -50,7 +50,8 @@ def relay(folder: Path, *, seconds: float, every_s: float, actors: int) -> dict[
         "every_s": every_s,
         "actors": actors,
         "steps_per_second": round(steps / seconds),
-        "back_s": spread(recovery.seconds for recovery in recoveries) | {"never": sum(recovery.seconds is None for recovery in recoveries)},
+        "back_s": spread(recovery.seconds for recovery in recoveries)
+        | {"never": sum(recovery.seconds is None for recovery in recoveries)},
         **verdict,
         "surprises": cast.surprises,
     }
@@ -60,13 +61,25 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--every", type=float, default=10.0, help="seconds from one kill to the next")
+    parser.add_argument(
+        "--every", type=float, default=10.0, help="seconds from one kill to the next"
+    )
     parser.add_argument("--actors", type=int, default=4)
-    parser.add_argument("--promised", type=float, default=PROMISED_S, help="seconds within which everybody counts again")
+    parser.add_argument(
+        "--promised",
+        type=float,
+        default=PROMISED_S,
+        help="seconds within which everybody counts again",
+    )
     parser.add_argument("--publish", action="store_true", help="write docs/results/relay.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        found = relay(Path(temporary).resolve(), seconds=asked.seconds, every_s=asked.every, actors=asked.actors)
+        found = relay(
+            Path(temporary).resolve(),
+            seconds=asked.seconds,
+            every_s=asked.every,
+            actors=asked.actors,
+        )
     print(json.dumps(found, indent=1))
     if asked.publish:
         publish("relay", found)

@@ -25,10 +25,21 @@ from chaos.ear import Ear, Recovery  # noqa: E402
 from chaos.plan import KILLS, Fault, orders, schedule  # noqa: E402
 from chaos.results import publish  # noqa: E402
 
-from common import sockets  # noqa: E402
-from learner.audit import audit  # noqa: E402
+from farflung.common.net import sockets  # noqa: E402
+from farflung.learner.storage.audit import audit  # noqa: E402
 
-FLAGS = ("--warmup", 500, "--replay-ratio", 16, "--checkpoint-every", 2, "--dqn.hidden", 32, "--seed", 1)
+FLAGS = (
+    "--warmup",
+    500,
+    "--replay-ratio",
+    16,
+    "--checkpoint-every",
+    2,
+    "--dqn.hidden",
+    32,
+    "--seed",
+    1,
+)
 TICK_S = 0.02
 BACK_S = 60.0  # for everybody to be counted, at the beginning and in the end
 
@@ -63,10 +74,18 @@ class Stage:
         """Until parcels of everybody have counted from now on."""
         actors = [member.name for member in (*self.cast.direct, *self.cast.relayed)]
         before, end = dict(self.ear.counted), time.monotonic() + BACK_S
-        while any(self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor)) for actor in actors):
+        while any(
+            self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor)) for actor in actors
+        ):
             if time.monotonic() > end:
-                late = [actor for actor in actors if self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor))]
-                raise AssertionError(f"{what}: {', '.join(late)} not counted within {BACK_S:g} s; {self.cast.surprises}")
+                late = [
+                    actor
+                    for actor in actors
+                    if self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor))
+                ]
+                raise AssertionError(
+                    f"{what}: {', '.join(late)} not counted within {BACK_S:g} s; {self.cast.surprises}"
+                )
             self.pass_time()
 
     def one_at_a_time(self, trials: int) -> None:
@@ -79,7 +98,9 @@ class Stage:
                 end = recovery.since + BACK_S
                 while recovery.seconds is None:
                     if time.monotonic() > end:
-                        raise AssertionError(f"after a kill of {member.name}: not back within {BACK_S:g} s; {self.cast.surprises}")
+                        raise AssertionError(
+                            f"after a kill of {member.name}: not back within {BACK_S:g} s; {self.cast.surprises}"
+                        )
                     self.pass_time()
                 self.wait_for_all(f"after a kill of {member.name}")
 
@@ -128,10 +149,15 @@ class Stage:
         return recovery
 
 
-def chaos(folder: Path, *, kills: int, trials: int, mean_s: float, seed: int, actors: int = 2) -> dict[str, object]:
+def chaos(
+    folder: Path, *, kills: int, trials: int, mean_s: float, seed: int, actors: int = 2
+) -> dict[str, object]:
     """A whole run in a folder; gives what to publish of it."""
     began = time.monotonic()
-    with sockets.context() as context, Cast(folder, direct=actors, relayed=actors, flags=FLAGS) as cast:
+    with (
+        sockets.context() as context,
+        Cast(folder, direct=actors, relayed=actors, flags=FLAGS) as cast,
+    ):
         ear = ears.listening(context, cast.port)
         stage = Stage(cast, ear)
         try:
@@ -150,7 +176,10 @@ def chaos(folder: Path, *, kills: int, trials: int, mean_s: float, seed: int, ac
         "orders": dict(orders(story.kills)),
         "others": dict(story.others),
         "lives": {member.name: member.lives for member in cast.all},
-        "recovery_s": {role: spread(recovery.seconds for recovery in story.recoveries if recovery.role == role) for role in KILLS},
+        "recovery_s": {
+            role: spread(recovery.seconds for recovery in story.recoveries if recovery.role == role)
+            for role in KILLS
+        },
         **verdict,
         "surprises": cast.surprises,
         "minutes": round((time.monotonic() - began) / 60, 1),
@@ -162,22 +191,37 @@ def compare(cast: Cast) -> dict[str, object]:
     said = io.StringIO()
     code = audit(cast.run, cast.receipts, "", said)
     text = said.getvalue()
-    found = re.search(r"acknowledged: (\d+)(?: \((\d+) of other runs\))?; lost: (\d+); duplicated: (\d+); changed: (\d+)", text)
+    found = re.search(
+        r"acknowledged: (\d+)(?: \((\d+) of other runs\))?; lost: (\d+); duplicated: (\d+); changed: (\d+)",
+        text,
+    )
     assert found, text
     names = ("acknowledged", "of_other_runs", "lost", "duplicated", "changed")
-    figures: dict[str, object] = dict(zip(names, (int(part or 0) for part in found.groups()), strict=True))
+    figures: dict[str, object] = dict(
+        zip(names, (int(part or 0) for part in found.groups()), strict=True)
+    )
     return figures | {"audit": code} | ({"audit_said": text[-4000:]} if code else {})
 
 
 def spread(seconds: Iterable[float | None]) -> dict[str, float]:
     """Median and worst of what was measured."""
     known = [value for value in seconds if value is not None]
-    return {"trials": len(known), "median": round(statistics.median(known), 2), "worst": round(max(known), 2)} if known else {"trials": 0}
+    return (
+        {
+            "trials": len(known),
+            "median": round(statistics.median(known), 2),
+            "worst": round(max(known), 2),
+        }
+        if known
+        else {"trials": 0}
+    )
 
 
 def holds(found: dict[str, object]) -> bool:
     """Whether the promise was kept."""
-    nothing = all(found[name] == 0 for name in ("audit", "lost", "duplicated", "changed", "of_other_runs"))
+    nothing = all(
+        found[name] == 0 for name in ("audit", "lost", "duplicated", "changed", "of_other_runs")
+    )
     return nothing and not found["surprises"] and found["acknowledged"] != 0
 
 
@@ -185,17 +229,33 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=220)
-    parser.add_argument("--trials", type=int, default=8, help="kills of each role, one at a time, whose recovery is measured")
-    parser.add_argument("--mean", type=float, default=5.0, help="seconds between two faults, on average")
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=8,
+        help="kills of each role, one at a time, whose recovery is measured",
+    )
+    parser.add_argument(
+        "--mean", type=float, default=5.0, help="seconds between two faults, on average"
+    )
     parser.add_argument("--actors", type=int, default=2, help="on each of the two paths")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="where to keep everything; by default a temporary folder")
+    parser.add_argument(
+        "--folder", type=Path, help="where to keep everything; by default a temporary folder"
+    )
     parser.add_argument("--publish", action="store_true", help="write docs/results/chaos.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (asked.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        found = chaos(folder, kills=asked.kills, trials=asked.trials, mean_s=asked.mean, seed=asked.seed, actors=asked.actors)
+        found = chaos(
+            folder,
+            kills=asked.kills,
+            trials=asked.trials,
+            mean_s=asked.mean,
+            seed=asked.seed,
+            actors=asked.actors,
+        )
     print(json.dumps(found, indent=1))
     if asked.publish:
         publish("chaos", found | {"seed": asked.seed})

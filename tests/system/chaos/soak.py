@@ -23,9 +23,13 @@ from chaos.plan import Fault  # noqa: E402
 from chaos.results import publish  # noqa: E402
 from chaos.run import FLAGS, Stage, compare  # noqa: E402
 
-from common import sockets  # noqa: E402
+from farflung.common.net import sockets  # noqa: E402
 
-FLAT = {"resident_mb": (3.0, 0.03), "descriptors": (2.0, 0.0), "threads": (0.5, 0.0)}  # growth: absolute, and as a part of the mean
+FLAT = {
+    "resident_mb": (3.0, 0.03),
+    "descriptors": (2.0, 0.0),
+    "threads": (0.5, 0.0),
+}  # growth: absolute, and as a part of the mean
 SAMPLE_S = 1.0
 LONGEST_STOP_S = 2.0
 
@@ -42,7 +46,12 @@ def faults(cast: Cast, seconds: float, mean_s: float, seed: int) -> list[tuple[F
         members = mortals if kills else cast.all
         member = members[random.integers(len(members))]
         hold_s = 0.0 if kills else random.uniform(0.2, LONGEST_STOP_S)
-        found.append((Fault(at_s, member.role, 0.0, signal.SIGKILL if kills else signal.SIGSTOP, hold_s), member))
+        found.append(
+            (
+                Fault(at_s, member.role, 0.0, signal.SIGKILL if kills else signal.SIGSTOP, hold_s),
+                member,
+            )
+        )
     return found
 
 
@@ -51,7 +60,11 @@ def sample(member: Member) -> dict[str, float]:
     assert member.process is not None
     process = psutil.Process(member.process.pid)
     with process.oneshot():
-        return {"resident_mb": process.memory_info().rss / 1e6, "descriptors": process.num_fds(), "threads": process.num_threads()}
+        return {
+            "resident_mb": process.memory_info().rss / 1e6,
+            "descriptors": process.num_fds(),
+            "threads": process.num_threads(),
+        }
 
 
 def soak(folder: Path, minutes: float, mean_s: float, seed: int) -> dict[str, object]:
@@ -81,7 +94,10 @@ def soak(folder: Path, minutes: float, mean_s: float, seed: int) -> dict[str, ob
         finally:
             ear.feed.close()
         verdict = compare(cast)
-    slopes = {name: {figure: trend(points, figure) for figure, points in figures.items()} for name, figures in series.items()}
+    slopes = {
+        name: {figure: trend(points, figure) for figure, points in figures.items()}
+        for name, figures in series.items()
+    }
     lives = {member.name: member.lives for member in cast.all}
     return {
         "minutes": minutes,
@@ -113,7 +129,9 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--mean", type=float, default=6.0, help="seconds between two faults, on average")
+    parser.add_argument(
+        "--mean", type=float, default=6.0, help="seconds between two faults, on average"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--publish", action="store_true", help="write docs/results/soak.json")
     asked = parser.parse_args()

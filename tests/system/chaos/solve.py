@@ -22,7 +22,7 @@ from chaos import ear as ears  # noqa: E402
 from chaos.cast import Member, free_ports  # noqa: E402
 from chaos.results import publish  # noqa: E402
 
-from common import sockets  # noqa: E402
+from farflung.common.net import sockets  # noqa: E402
 
 LIMIT = 200_000  # environment steps
 BETWEEN_STEPS = 2_500  # from one kill to the next
@@ -34,18 +34,48 @@ ALLOWED = 1.5
 def solve(seed: int, folder: Path, *, faults: bool) -> dict[str, object]:
     """One run to its end; gives how many steps it took, and who was killed on the way."""
     [port] = free_ports(1)
-    flags = ("--env", "CartPole-v1", "--actors", 2, "--until", "evaluation >= 475", "--evaluate-every", 2_000, "--steps", LIMIT)
-    flags += ("--seed", seed, "--port", port, "--name", "solve", "--resume", "auto", "--checkpoint-every", 1, "--ui", "lines")
-    learner = Member("learner", "learner", folder, lambda life: ("learner.main", *flags))
+    flags = (
+        "--env",
+        "CartPole-v1",
+        "--actors",
+        2,
+        "--until",
+        "evaluation >= 475",
+        "--evaluate-every",
+        2_000,
+        "--steps",
+        LIMIT,
+    )
+    flags += (
+        "--seed",
+        seed,
+        "--port",
+        port,
+        "--name",
+        "solve",
+        "--resume",
+        "auto",
+        "--checkpoint-every",
+        1,
+        "--ui",
+        "lines",
+    )
+    learner = Member("learner", "learner", folder, lambda life: ("farflung.learner.main", *flags))
     kills: list[str] = []
     began, due = time.monotonic(), BETWEEN_STEPS
     with sockets.context() as context:
         ear = ears.listening(context, port)
         learner.start()
         try:
-            while learner.process is None or learner.process.poll() is None or learner.ending_since is not None:
+            while (
+                learner.process is None
+                or learner.process.poll() is None
+                or learner.ending_since is not None
+            ):
                 if time.monotonic() - began > WITHIN_S:
-                    raise AssertionError(f"not over within {WITHIN_S:g} s; {learner.log.read_text()[-2000:]}")
+                    raise AssertionError(
+                        f"not over within {WITHIN_S:g} s; {learner.log.read_text()[-2000:]}"
+                    )
                 ear.listen(0.02)
                 if learner.ending_since is not None:
                     learner.tend()
@@ -62,7 +92,13 @@ def solve(seed: int, folder: Path, *, faults: bool) -> dict[str, object]:
     if code or counted is None:
         raise AssertionError(f"the learner ended with exit code {code}: {said[-4000:]}")
     wall_s = round(time.monotonic() - began, 1)
-    return {"seed": seed, "solved": "solved: " in said, "steps": int(counted[1]), "kills": kills, "wall_s": wall_s}
+    return {
+        "seed": seed,
+        "solved": "solved: " in said,
+        "steps": int(counted[1]),
+        "kills": kills,
+        "wall_s": wall_s,
+    }
 
 
 def strike(learner: Member, role: str, chance: random.Random) -> None:
@@ -71,7 +107,11 @@ def strike(learner: Member, role: str, chance: random.Random) -> None:
         learner.send(signal.SIGKILL)
         return
     assert learner.process is not None
-    children = [child for child in psutil.Process(learner.process.pid).children() if child.status() != psutil.STATUS_ZOMBIE]
+    children = [
+        child
+        for child in psutil.Process(learner.process.pid).children()
+        if child.status() != psutil.STATUS_ZOMBIE
+    ]
     if children:
         chance.choice(children).kill()
 
@@ -88,10 +128,18 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 results.append(solve(seed, Path(folder), faults=faults))
             print(json.dumps({"faults": faults} | results[-1]), flush=True)
-    medians = {faults: statistics.median(int(str(result["steps"])) for result in results) for faults, results in arms.items()}
+    medians = {
+        faults: statistics.median(int(str(result["steps"])) for result in results)
+        for faults, results in arms.items()
+    }
     ratio = round(medians[True] / medians[False], 2)
     solved = all(result["solved"] for results in arms.values() for result in results)
-    found = {"ratio": ratio, "median_without": medians[False], "median_with": medians[True], "solved": solved}
+    found = {
+        "ratio": ratio,
+        "median_without": medians[False],
+        "median_with": medians[True],
+        "solved": solved,
+    }
     print(json.dumps(found))
     if asked.publish:
         publish("solve", found | {"without": arms[False], "with": arms[True]})

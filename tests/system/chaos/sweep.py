@@ -25,7 +25,9 @@ from chaos.crash import Crashed, Point, counted, disturbed, forked, killed_in_th
 from chaos.planted import PLANTED, plant  # noqa: E402
 from chaos.results import publish  # noqa: E402
 
-MEMORY = next((place for place in ("/dev/shm",) if Path(place).is_dir()), None)  # a kill does not lose what was not synced
+MEMORY = next(
+    (place for place in ("/dev/shm",) if Path(place).is_dir()), None
+)  # a kill does not lose what was not synced
 FAULTS = ("signal=SIGKILL", "error=EIO", "error=ENOSPC")
 
 
@@ -39,7 +41,12 @@ def points(story: Any, folder: Path, faults: Sequence[str]) -> list[Point]:
         require_synced(log)
     forked(lambda: _verify(run, story.keep))
     found = sorted(counted(log, threads))
-    return [Point(thread, call, number, fault) for fault in faults for thread, call, often in found for number in range(1, often + 1)]
+    return [
+        Point(thread, call, number, fault)
+        for fault in faults
+        for thread, call, often in found
+        for number in range(1, often + 1)
+    ]
 
 
 def play(story: Any, run: Path, log: Path, point: Point | None) -> tuple[str, list[int]]:
@@ -56,16 +63,27 @@ def play(story: Any, run: Path, log: Path, point: Point | None) -> tuple[str, li
 def require_synced(log: Path) -> None:
     """What a recovery found is on disk before a new segment, and so anything that could be acknowledged, is."""
     lines = log.read_text().splitlines()
-    begins = next(index for index, line in enumerate(lines) if "O_CREAT" in line and "/journal/" in line)
-    found, synced = (set(re.findall(rf"{call}\(.*?(\d+\.log)", "\n".join(lines[:begins]))) for call in ("openat", "sync"))
+    begins = next(
+        index for index, line in enumerate(lines) if "O_CREAT" in line and "/journal/" in line
+    )
+    found, synced = (
+        set(re.findall(rf"{call}\(.*?(\d+\.log)", "\n".join(lines[:begins])))
+        for call in ("openat", "sync")
+    )
     if not found or found - synced:
-        raise Crashed(f"what the recovery found in {', '.join(sorted(found - synced))} is acknowledged without having been synced")
+        raise Crashed(
+            f"what the recovery found in {', '.join(sorted(found - synced))} is acknowledged without having been synced"
+        )
 
 
-def sweep(story: Any, folder: Path, faults: Sequence[str], share: float = 1.0) -> Iterator[tuple[Point, str, str]]:
+def sweep(
+    story: Any, folder: Path, faults: Sequence[str], share: float = 1.0
+) -> Iterator[tuple[Point, str, str]]:
     """Each point of a story, or a share of them: how the process ended there, and what did not hold then."""
     every = points(story, folder, faults)
-    chosen = every if share >= 1 else random.Random(1).sample(every, max(1, int(len(every) * share)))
+    chosen = (
+        every if share >= 1 else random.Random(1).sample(every, max(1, int(len(every) * share)))
+    )
     for number, point in enumerate(chosen):
         run = folder / f"{number:04}"
         how, _ = play(story, run, folder / "log", point)
@@ -78,7 +96,9 @@ def sweep(story: Any, folder: Path, faults: Sequence[str], share: float = 1.0) -
         yield point, how, broken
 
 
-def sweep_all(faults: Sequence[str] = FAULTS, share: float = 1.0, *, until_broken: bool = False) -> dict[str, Any]:
+def sweep_all(
+    faults: Sequence[str] = FAULTS, share: float = 1.0, *, until_broken: bool = False
+) -> dict[str, Any]:
     """Every story; gives what to publish."""
     from chaos.driver import STORIES  # only now: a fault may have been planted in what it imports
 
@@ -98,7 +118,13 @@ def sweep_all(faults: Sequence[str] = FAULTS, share: float = 1.0, *, until_broke
                     break
         points[story.name] = dict(tally)
     total = sum(sum(tally.values()) for tally in points.values())
-    return {"points": points, "total": total, "survived": total - len(broken), "ends": dict(ends), "broken": broken}
+    return {
+        "points": points,
+        "total": total,
+        "survived": total - len(broken),
+        "ends": dict(ends),
+        "broken": broken,
+    }
 
 
 def kills_while_saving(kills: int, seed: int = 1) -> dict[str, Any]:
@@ -133,7 +159,11 @@ def _verify(run: Path, keep: bool) -> None:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--planted", choices=[fault.name for fault in PLANTED], help="plant this fault, and only crash")
+    parser.add_argument(
+        "--planted",
+        choices=[fault.name for fault in PLANTED],
+        help="plant this fault, and only crash",
+    )
     parser.add_argument("--share", type=float, default=1.0, help="of all places, those to crash at")
     parser.add_argument("--kills", type=int, default=100, help="while checkpoints are written")
     parser.add_argument("--quick", action="store_true", help="only crash, and plant nothing")
@@ -145,7 +175,11 @@ def main() -> int:
     found = sweep_all(FAULTS[:1] if asked.quick else FAULTS, asked.share)
     found["saving"] = kills_while_saving(asked.kills)
     names = [] if asked.quick else [fault.name for fault in PLANTED]
-    found |= {"planted": names, "missed": [name for name in names if not notices(name)], "seconds": round(time.monotonic() - began)}
+    found |= {
+        "planted": names,
+        "missed": [name for name in names if not notices(name)],
+        "seconds": round(time.monotonic() - began),
+    }
     print(json.dumps(found, indent=1))
     if asked.publish:
         publish("sweep", found)

@@ -17,7 +17,13 @@ HERE = Path(__file__).parent
 
 def run(script, *words):
     """A script of this folder; gives its exit code and what it said."""
-    done = subprocess.run([sys.executable, HERE / script, *map(str, words)], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        [sys.executable, HERE / script, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -78,13 +78,17 @@ class Wire:
     @contextmanager
     def lossy(self, host: Host, part: float) -> Iterator[None]:
         """Meanwhile this part of what comes to a host is lost, by chance."""
-        with _ruled(host, "-m", "statistic", "--mode", "random", "--probability", part, "-j", "DROP"):
+        with _ruled(
+            host, "-m", "statistic", "--mode", "random", "--probability", part, "-j", "DROP"
+        ):
             yield
 
     @contextmanager
     def resetting(self, source: Host, target: Host) -> Iterator[None]:
         """Meanwhile every connection from the one to the other is reset."""
-        with _ruled(target, "-p", "tcp", "-s", source.address, "-j", "REJECT", "--reject-with", "tcp-reset"):
+        with _ruled(
+            target, "-p", "tcp", "-s", source.address, "-j", "REJECT", "--reject-with", "tcp-reset"
+        ):
             yield
 
     def close(self) -> None:
@@ -154,8 +158,14 @@ def wire(obstacle: str) -> Iterator[Wire]:
 def keep() -> Iterator[Callable[[str, dict[str, object], int], None]]:
     """Takes what a fault came to, and how many receipts the audit held against the journal; kept in a file where PUBLISH is set."""
     found: dict[str, object] = {}
-    yield lambda name, figures, receipts: found.update({name: {**figures, "receipts": receipts, "lost": 0, "duplicated": 0}})
+    yield lambda name, figures, receipts: found.update(
+        {name: {**figures, "receipts": receipts, "lost": 0, "duplicated": 0}}
+    )
     if found and os.environ.get("PUBLISH"):
-        where = {"command": "make network", "date": time.strftime("%Y-%m-%d"), "cores": len(os.sched_getaffinity(0))}
+        where = {
+            "command": "make network",
+            "date": time.strftime("%Y-%m-%d"),
+            "cores": len(os.sched_getaffinity(0)),
+        }
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps({**where, "faults": found}, indent=1) + "\n")

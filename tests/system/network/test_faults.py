@@ -9,9 +9,9 @@ from datetime import datetime
 
 import pytest
 
-from common import receipts
-from learner.audit import audit
-from learner.status import ActorState
+from farflung.common.protocol import receipts
+from farflung.learner.observe.status import ActorState
+from farflung.learner.storage.audit import audit
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -26,11 +26,25 @@ class Pair:
     def __init__(self, wire, shell):
         self.wire, self.shell = wire, shell
         self.near, self.far = wire.host("learner"), wire.host("actors")
-        flags = ("--bind", self.near.address, "--insecure", "--name", "far", "--keep-journal", "--replay-ratio", 2)
-        self.learner = shell.learner(*flags, "--warmup", 200, port=5555, on=self.near.words).listens()
+        flags = (
+            "--bind",
+            self.near.address,
+            "--insecure",
+            "--name",
+            "far",
+            "--keep-journal",
+            "--replay-ratio",
+            2,
+        )
+        self.learner = shell.learner(
+            *flags, "--warmup", 200, port=5555, on=self.near.words
+        ).listens()
         self.receipts = [shell.folder / f"{name}.receipts" for name in ("cut-off", "other")]
         self.actors = [
-            shell.actor(self.learner.address, "--name", path.stem, "--acknowledged", path, on=self.far.words) for path in self.receipts
+            shell.actor(
+                self.learner.address, "--name", path.stem, "--acknowledged", path, on=self.far.words
+            )
+            for path in self.receipts
         ]
         self.learner.shows(acting)
         self.learner.learns_on()
@@ -41,7 +55,9 @@ class Pair:
             process.send(signal.SIGTERM)
             assert process.ended() == 0
         said = io.StringIO()
-        assert audit(self.shell.folder / "runs" / "far", self.receipts, "", said) == 0, said.getvalue()
+        assert audit(self.shell.folder / "runs" / "far", self.receipts, "", said) == 0, (
+            said.getvalue()
+        )
         assert "lost: 0; duplicated: 0; changed: 0" in said.getvalue()
         told = sum(len(list(receipts.read(path))) for path in self.receipts)
         assert told > 0
@@ -56,7 +72,9 @@ def pair(wire, shell):
 
 def acting(status):
     """Whether both actors are seen at work."""
-    return sum(actor.state in (ActorState.RUNNING, ActorState.WAITING) for actor in status.actors) == 2
+    return (
+        sum(actor.state in (ActorState.RUNNING, ActorState.WAITING) for actor in status.actors) == 2
+    )
 
 
 def cut(pair, stack, directions):
@@ -91,7 +109,10 @@ def test_a_cut_of_thirty_seconds(pair, which, keep):
     with ExitStack() as stack:
         cut(pair, stack, CUTS[which])
         since = time.time()
-        noticed = {"actor": named_after(pair.actors[0], UNHEARD, since), "learner": named_after(pair.learner, SILENT, since)}
+        noticed = {
+            "actor": named_after(pair.actors[0], UNHEARD, since),
+            "learner": named_after(pair.learner, SILENT, since),
+        }
         pair.learner.goes_on(30 - (time.time() - since))
     back = time.monotonic()
     pair.learner.shows(acting)
@@ -99,7 +120,10 @@ def test_a_cut_of_thirty_seconds(pair, which, keep):
     healed = time.monotonic() - back
     keep(
         f"cut {which}",
-        {"noticed_s": {role: round(value, 1) for role, value in noticed.items()}, "healed_s": round(healed, 1)},
+        {
+            "noticed_s": {role: round(value, 1) for role, value in noticed.items()},
+            "healed_s": round(healed, 1),
+        },
         pair.settle(),
     )
     assert max(noticed.values()) <= 10
@@ -114,13 +138,19 @@ def test_a_lossy_wire(pair, part, keep):
         before = pair.learner.shows(lambda status: True)
         pair.learner.goes_on(20)
     after = pair.learner.learns_on()
-    keep(f"{part:.0%} of packets lost", {"steps_meanwhile": after.steps - before.steps}, pair.settle())
+    keep(
+        f"{part:.0%} of packets lost",
+        {"steps_meanwhile": after.steps - before.steps},
+        pair.settle(),
+    )
 
 
 @pytest.mark.long
 def test_connections_that_are_reset_again_and_again(pair, keep):
     """Ten times in thirty seconds: learning goes on, and nothing is lost."""
-    for source, target in itertools.islice(itertools.cycle([(pair.far, pair.near), (pair.near, pair.far)]), 10):
+    for source, target in itertools.islice(
+        itertools.cycle([(pair.far, pair.near), (pair.near, pair.far)]), 10
+    ):
         with pair.wire.resetting(source, target):
             pair.learner.goes_on(1)
         pair.learner.goes_on(2)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from common import keys
-from common.address import parse_address
+from farflung.common.net import keys
+from farflung.common.net.address import parse_address
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
 LISTEN = """
 import sys, zmq
-from common import keys, sockets
-from common.address import parse_address
+from farflung.common.net import keys, sockets
+from farflung.common.net.address import parse_address
 held = keys.client_keys(__import__("pathlib").Path(sys.argv[2])) if len(sys.argv) > 2 else None
 address = parse_address(sys.argv[1])
 feed = sockets.feed_subscriber(sockets.context(), address, [b""], keys=held)
@@ -42,24 +42,54 @@ def test_three_hosts_and_a_key_for_each(hosts, shell, tmp_path):
     (front / "allowed/former.pub").unlink()
     keys.make(foreign)
 
-    flags = ("--bind", at_learner.address, "--keys", inner, "--name", "guarded", "--warmup", 200, "--replay-ratio", 2)
+    flags = (
+        "--bind",
+        at_learner.address,
+        "--keys",
+        inner,
+        "--name",
+        "guarded",
+        "--warmup",
+        200,
+        "--replay-ratio",
+        2,
+    )
     learner = shell.learner(*flags, port=5555, on=at_learner.words).listens()
     learner.keys = keys.client_keys(inner)
-    means = ("--bind", at_broker.address, "--keys", front, "--upstream-keys", inner / "edge.key", "--port", 5555)
+    means = (
+        "--bind",
+        at_broker.address,
+        "--keys",
+        front,
+        "--upstream-keys",
+        inner / "edge.key",
+        "--port",
+        5555,
+    )
     broker = shell.start(*at_broker.words("broker", learner.address, *means))
     broker.says("listening")
     address = parse_address(at_broker.address)
 
     strangers = {
         "lets in only who has a key": shell.actor(address, on=at_actors.words),
-        "is not the server": shell.actor(address, "--keys", foreign / "actor.key", on=at_actors.words),
-        "does not allow the key in": shell.actor(address, "--keys", front / "former.key", on=at_actors.words),
+        "is not the server": shell.actor(
+            address, "--keys", foreign / "actor.key", on=at_actors.words
+        ),
+        "does not allow the key in": shell.actor(
+            address, "--keys", front / "former.key", on=at_actors.words
+        ),
     }
     for sentence, actor in strangers.items():
         actor.names(sentence, 77)
     listening = [
         subprocess.run(
-            [*map(str, at_actors.words(Path(sys.executable).name)), "-c", LISTEN, str(address), *key],
+            [
+                *map(str, at_actors.words(Path(sys.executable).name)),
+                "-c",
+                LISTEN,
+                str(address),
+                *key,
+            ],
             capture_output=True,
             text=True,
             check=True,
@@ -72,14 +102,18 @@ def test_three_hosts_and_a_key_for_each(hosts, shell, tmp_path):
 
     robot = shell.actor(address, "--keys", front / "robot.key", "--name", "far", on=at_actors.words)
     learner.learns_on()
-    assert [actor.name for actor in learner.shows(lambda status: status.actors).actors] == ["robot/far"]
+    assert [actor.name for actor in learner.shows(lambda status: status.actors).actors] == [
+        "robot/far"
+    ]
     liar = front / "liar.key"
     liar.touch(mode=0o600)
     liar.write_text((front / "actor.key").read_text().replace('label = "actor"', 'label = "robot"'))
     lying = shell.actor(address, "--keys", liar, "--name", "liar", on=at_actors.words)
     broker.says("label: robot/liar, from a key of actor")
     lying.names("does not answer robot/liar")
-    assert not any(actor.name == "robot/liar" for actor in learner.shows(lambda status: True).actors)
+    assert not any(
+        actor.name == "robot/liar" for actor in learner.shows(lambda status: True).actors
+    )
     for program in (lying, robot, broker, learner):
         program.send(signal.SIGTERM)
         assert program.ended() == 0

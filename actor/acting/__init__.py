@@ -1,0 +1,1 @@
+"""Acting: the checked graph, its session, and the choice of actions."""

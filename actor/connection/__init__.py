@@ -1,0 +1,1 @@
+"""The actor's side of the connection to a learner."""

@@ -1,0 +1,371 @@
+"""One policy as an actor sees it: what it hears on the feed, what it has to send, whom it obeys. No sockets, no clock."""
+
+import logging
+import secrets
+from collections import deque
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+
+from farflung.common.data.spec import Spec, Tensor
+from farflung.common.data.trajectory import Parcel
+from farflung.common.data.weights import Version, Weights, layout
+from farflung.common.process.errors import NoLearner, Refused
+from farflung.common.process.log import once_every
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
+from farflung.common.protocol.messages import (
+    Announcement,
+    Beacon,
+    Bye,
+    Hello,
+    Problem,
+    Report,
+    State,
+)
+from farflung.common.protocol.outbox import Frame, Outbox, WhenFull
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.receipts import Receipt, Receipts
+from farflung.common.protocol.wire import Envelope, Kind
+
+log = logging.getLogger(__name__)
+
+WAITING_BYTES = 64 << 20  # parcels not yet numbered
+REPORT_S = 2.0
+PROBLEMS = 50
+PROBLEM_BYTES = 4 << 10  # the end of a traceback says most
+PROBLEMS_BYTES = 32 << 10  # in one report, so that it stays a header
+REASON_LETTERS = 500
+WORDS = 8  # hello, report, bye: each says what is, so old ones may go
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a snapshot brought: all that an actor needs."""
+
+    spec: Spec
+    index: int
+    start: int
+
+
+@dataclass(slots=True)
+class Work:
+    """What an actor has to show for itself on the learner's screen. Whoever owns its loop counts it."""
+
+    steps: int = 0
+    episodes: int = 0
+    waits: float = 0.0  # 1 while the learner has no room for what was played
+    longest_step_s: float = 0.0
+
+
+class PolicyClient:
+    """The state of one policy at one actor."""
+
+    def __init__(
+        self,
+        policy: str,
+        actor: str,
+        seats: int,
+        evaluates: bool = False,
+        when_full: WhenFull = WhenFull.WAIT,
+        waiting_bytes: int = WAITING_BYTES,
+    ) -> None:
+        self.joined: Joined | None = (
+            None  # None until a snapshot came, and again when a run has ended
+        )
+        self.weights: Weights | None = None
+        self.steps = 0  # of the whole run, as last heard
+        self.state = State.RUN
+        self.private: bytes | None = None  # the topic that is to be subscribed now
+        self.work = Work()
+        self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
+        self._stranger: Refused | None = None  # the first one that was heard speaks another version
+        self.tracker = LearnerTracker(lambda: secrets.randbits(63))
+        self.outbox: Outbox[Parcel] = Outbox(
+            self._encode,
+            incarnation=secrets.randbits(63),
+            capacity=waiting_bytes,
+            when_full=when_full,
+        )
+        self._format: ParcelCodec | None = None
+        self._snapshot: tuple[Announcement, ParcelCodec] | None = None  # its weights follow
+        self._problems: deque[Problem] = deque(maxlen=PROBLEMS)
+        self._problem = 0
+        self._words: deque[bytearray] = deque(maxlen=WORDS)
+        self._report_at = float("-inf")
+
+    @property
+    def ready(self) -> Joined | None:
+        """The snapshot to act by, once its weights are here too."""
+        return self.joined if self.weights is not None else None
+
+    def listens(self, now: float) -> bool:
+        """Whether a learner is there that takes what is sent."""
+        return self.tracker.sends(now) and self.state.takes
+
+    @property
+    def subscriptions(self) -> list[bytes]:
+        """What a fresh socket subscribes to."""
+        standing = [topics.weights(self._policy), topics.beacon(self._policy)]
+        return [*standing, self.private] if self.private else standing
+
+    # ---- hearing
+
+    def hear(self, topic: bytes, frame: bytes, now: float) -> None:
+        """Take in one message of the feed; what is odd is named and passed over."""
+        try:
+            opened = wire.open_frame(frame)
+            if opened.kind is Kind.WEIGHTS:
+                self._hear_weights(opened, now, private=topic == self.private)
+                return
+            message = wire.read(opened)
+            if isinstance(message, Beacon) and message.policy == self._policy:
+                self._hear_beacon(message, now)
+            elif isinstance(message, Announcement) and topic == self.private:
+                self._hear_snapshot(message, now)
+        except Refused as refusal:
+            if refusal.reason == "protocol" and not self.tracker.run:
+                self._stranger = refusal
+            log.warning("a message of the learner is refused: %s", refusal, extra=once_every(10))
+
+    def _hear_beacon(self, beacon: Beacon, now: float) -> None:
+        verdict = self.tracker.beacon(beacon, now)
+        self._turn(verdict, beacon.run, beacon.life, beacon.epoch, now)
+        if not verdict.obeyed:
+            return
+        self.steps, self.state = beacon.steps, beacon.state
+        for line in beacon.lines:
+            if line.actor == self.actor and line.incarnation == self.outbox.incarnation:
+                self.tracker.line(now)
+                self.outbox.acknowledge(line, now)
+        while self.outbox.given_up:
+            number, reason = self.outbox.given_up.popleft()
+            log.warning("parcel %d was not taken: %s", number, reason, extra=once_every(10))
+            self.problem("refused", f"parcel {number} was not taken: {reason}")
+
+    def _hear_snapshot(self, announcement: Announcement, now: float) -> None:
+        form = _parcel_format(announcement.spec)
+        verdict = self.tracker.announcement(announcement, now)
+        self._turn(verdict, announcement.spec.run, announcement.life, announcement.epoch, now)
+        if verdict.obeyed:
+            self._snapshot = announcement, form
+
+    def _hear_weights(self, opened: wire.Opened, now: float, private: bool) -> None:
+        spec = (
+            self._snapshot[0].spec
+            if private and self._snapshot
+            else self.joined.spec
+            if self.joined
+            else None
+        )
+        if spec is None:
+            return  # of a policy whose graph is not known yet: the snapshot brings them again
+        weights = wire.read_weights(opened, spec.graph.weights)
+        if self.tracker.take(weights.run, weights.version):
+            self.weights = weights
+            self.steps = max(self.steps, weights.steps)
+        if private and self._snapshot is not None:
+            self._arrive(*self._snapshot)
+
+    def _arrive(self, snapshot: Announcement, form: ParcelCodec) -> None:
+        """Spec and weights are here: take the place that they hand out, and say so."""
+        parsed = topics.parse_private(self.private or b"")
+        self._snapshot = None
+        if parsed is None or not self.tracker.arrived(parsed.nonce):
+            return
+        self.private = None
+        if self.joined is None:
+            self.joined = Joined(snapshot.spec, snapshot.index, snapshot.start)
+            self._format = form
+        self._hello()
+
+    def _turn(self, verdict: Verdict, run: str, life: int, epoch: int, now: float) -> None:
+        """What follows from whom we hear."""
+        if verdict is Verdict.NEWER:
+            log.info("the learner was started again: sending again what it did not acknowledge")
+            self.outbox.resend_all()
+        elif verdict is Verdict.NEW_RUN:
+            ledger = self.outbox.ledger
+            dropped = ledger.sent.parcels + ledger.waiting.parcels
+            log.warning(
+                "another run is at this address: %d unacknowledged parcels of the one before are dropped",
+                dropped,
+            )
+            self.outbox.end_run(secrets.randbits(63))
+            self.joined = self.weights = self._snapshot = None
+            self.steps, self.state = 0, State.RUN
+            self._words.clear()  # nobody is left who knows of that run
+        elif verdict is Verdict.RIVAL:
+            log.warning("%s", self._rivalry(run, life, epoch), extra=once_every(10))
+        elif self.tracker.outlived(now):
+            text = "only epoch %d of run %s is heard, and epoch %d was obeyed: stop that learner, or let it go on with --resume"
+            log.warning(text, epoch, run, self.tracker.epoch, extra=once_every(10))
+
+    def _rivalry(self, run: str, life: int, epoch: int) -> str:
+        """Who speaks in turns with our learner, and what to do about it."""
+        ours = self.tracker
+        if run != ours.run:
+            return f"two learners speak at this address in turns ({ours.life:x} and {life:x}): waiting until one is left"
+        both = f"life {ours.life:x} in epoch {ours.epoch} and life {life:x} in epoch {epoch}"
+        return f"two learners of the same run {run} speak here, as when its folder was copied ({both}): waiting until one is stopped"
+
+    # ---- saying
+
+    def due(self, now: float) -> Action:
+        """What the link has to do about its sockets, after it has read its feed to the end. Raises where nobody there is understood."""
+        if self._stranger is not None and not self.tracker.run:
+            raise NoLearner(
+                f"the learner is not understood: {self._stranger.detail}"
+            ) from self._stranger
+        if self.joined is not None and now - self._report_at >= REPORT_S:
+            self._report_at = now
+            self._report()
+        return self.tracker.due(now, drained=True, unanswered_since=self.outbox.unanswered_since)
+
+    def rebuilt(self, now: float) -> None:
+        """The sockets were made anew: what was on its way in the old ones is sent again."""
+        self.tracker.connected(now)
+        self.outbox.resend_all()
+
+    def ask(self, now: float) -> None:
+        """Ask for a snapshot under a fresh nonce, and say hello if somebody is known there."""
+        nonce = self.tracker.ask(now)
+        self.private = topics.private(self._policy, self.actor, self.outbox.incarnation, nonce)
+        if self.joined is not None:
+            self._hello()
+
+    def next(self, now: float) -> bytes | bytearray | memoryview | None:
+        """The next frame to push."""
+        if not self.listens(now):
+            return None
+        return (
+            self._words[0]
+            if self._words
+            else self.outbox.next(now)
+            if self.joined is not None
+            else None
+        )
+
+    def sent(self, now: float) -> None:
+        """The frame that `next` gave has left."""
+        if self._words:
+            self._words.popleft()
+        else:
+            self.outbox.sent(now)
+
+    def offer(self, parcel: Parcel) -> bool:
+        """Take a parcel to send. False: there is no room; the caller keeps it and offers it again."""
+        return self.outbox.offer(parcel, parcel.rows, parcel.size)
+
+    def write_receipts(self, receipts: Receipts) -> None:
+        """From now on whatever is acknowledged is written down before it is released."""
+
+        def write(number: int, frame: Frame) -> None:
+            life = self.actor, self.outbox.incarnation
+            receipts.add(
+                Receipt(self.tracker.run, self._policy, *life, number, wire.checksum(frame))
+            )
+
+        self.outbox.before_release = write
+
+    def problem(self, kind: str, text: str) -> None:
+        """Something for the learner's screen."""
+        self._problem += 1
+        self._problems.append(
+            Problem(
+                self._problem,
+                kind,
+                text.encode(errors="replace")[-PROBLEM_BYTES:].decode(errors="replace"),
+            )
+        )
+
+    def bye(self, reason: str) -> None:
+        """The last words: how it all came out, and why it ends."""
+        if self.joined is not None:
+            self._report()
+        if self.tracker.run:
+            life = self.actor, self.outbox.incarnation
+            self._words.append(
+                wire.encode(
+                    Bye(
+                        self.tracker.run,
+                        self._policy,
+                        *life,
+                        self.outbox.base,
+                        reason[:REASON_LETTERS],
+                    )
+                )
+            )
+
+    def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
+        assert self.joined is not None
+        assert self._format is not None
+        spec = self.joined.spec
+        envelope = Envelope(
+            spec.run,
+            spec.policy,
+            self.actor,
+            incarnation,
+            sequence,
+            base,
+            parcel.epoch,
+            parcel.version,
+            spec.schema,
+        )
+        return self._format.encode(envelope, parcel)
+
+    def _hello(self) -> None:
+        held, outbox = self._held, self.outbox
+        life = self.actor, outbox.incarnation
+        run, nonce = self.tracker.run, self.tracker.confirmed
+        self._words.append(
+            wire.encode(
+                Hello(
+                    run,
+                    self._policy,
+                    *life,
+                    nonce,
+                    *held,
+                    outbox.base,
+                    self._seats,
+                    self._evaluates,
+                )
+            )
+        )
+
+    def _report(self) -> None:
+        outbox = self.outbox
+        counters = asdict(self.work) | outbox.ledger.figures()
+        life = self.actor, outbox.incarnation
+        run, held = self.tracker.run, self._held
+        self._words.append(
+            wire.encode(
+                Report(
+                    run, self._policy, *life, outbox.base, *held, counters, self._latest_problems()
+                )
+            )
+        )
+
+    def _latest_problems(self) -> tuple[Problem, ...]:
+        """As many of the newest as a report has room for."""
+        ends = accumulate(len(problem.text.encode()) for problem in reversed(self._problems))
+        count = sum(end <= PROBLEMS_BYTES for end in ends)
+        return tuple(self._problems)[len(self._problems) - count :]
+
+    @property
+    def _held(self) -> Version:
+        return self.weights.version if self.weights else Version(0, 0)
+
+
+def _parcel_format(spec: Spec) -> ParcelCodec:
+    """How parcels of a spec are written. A spec that makes no sense is refused when it comes, not when it is used."""
+    if spec.horizon < 1 or spec.stack < 1:
+        raise Refused(
+            "spec",
+            f"it makes no sense: a horizon of {spec.horizon} steps, {spec.stack} frames in a stack",
+        )
+    try:
+        columns = (Tensor(column.name, column.dtype, column.shape) for column in spec.columns)
+        layout(tensor.size for tensor in (*columns, *spec.graph.weights))
+        return ParcelCodec(spec)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused("spec", f"it makes no sense: {error!r}") from error

@@ -1,0 +1,146 @@
+"""The sockets of an actor: one PUSH, one SUB, and one call that looks after both. Everything else is in the channel."""
+
+import logging
+import time
+from collections.abc import Callable
+
+import zmq
+
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.net.diagnose import Diagnosis
+from farflung.common.net.keys import ClientKeys
+from farflung.common.net.sockets import Context
+from farflung.common.process.log import once_every
+from farflung.common.protocol.learner_tracker import Action
+from farflung.common.protocol.messages import State
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.0005  # between two looks at the feed, where parcels leave faster than that: one for each took a tenth of the data path
+PUMP_S = 0.005  # between two looks at the sockets while there is something else to do
+WAIT_S = 0.1  # for something to hear while there is nothing else to do
+GRACE_S = 3.0  # for the last acknowledgements, at the end
+UNANSWERED = "%s speaks, but does not answer %s: if it refuses messages as `label`, the label in %s is not the one in its folder of allowed keys"
+
+
+class Connection:
+    """An actor's connection to the learner at an address. It dials out, and goes on by itself whenever the learner returns."""
+
+    def __init__(
+        self,
+        context: Context,
+        address: Address,
+        client: PolicyClient,
+        clock: Callable[[], float] = time.monotonic,
+        keys: ClientKeys | None = None,
+    ) -> None:
+        self.address = address
+        self.client = client
+        self._context, self._clock, self._keys = context, clock, keys
+        self._private: bytes | None = None  # as subscribed
+        self._connected = False
+        self._look_at = float("-inf")
+        self._silence = Diagnosis(address, keys)
+        now = clock()
+        client.ask(now)
+        self._build(now)
+
+    def pump(self, timeout_s: float = 0.0) -> None:
+        """Hear what there is, if the last look was not a moment ago, and send all that may go; first wait so long for something to hear."""
+        if timeout_s:
+            self._feed.poll(int(timeout_s * 1000))
+        now = self._clock()
+        if timeout_s or now >= self._look_at:
+            self._look_at = now + LOOK_S
+            self._look_after(now)
+        self._send(now)
+
+    def _look_after(self, now: float) -> None:
+        """Hear what came, and do what that or the time asks for."""
+        self._hear(now)
+        action = self.client.due(now)
+        if self._silence.look(self.client.tracker.silence(now), bool(self.client.tracker.run), now):
+            action = Action.REBUILD
+        if action is Action.REBUILD:
+            log.warning("no answer from %s: connecting anew", self.address, extra=once_every(30))
+            self._drop()
+            self._build(now)
+        if action is not Action.NOTHING:
+            self.client.ask(now)
+        self._subscribe()
+        self._say_how_it_is(now)
+
+    def close(self, reason: str, patience_s: float) -> bool:
+        """Send what is left, wait so long for its acknowledgement, and say goodbye. Gives whether everything was acknowledged."""
+        deadline = self._clock() + patience_s
+        while (
+            not self.client.outbox.idle
+            and self._clock() < deadline
+            and self.client.listens(self._clock())
+        ):
+            self.pump(0.02)
+        self.client.bye(reason)
+        self._send(self._clock())
+        self._push.close(linger=sockets.GOODBYE_MS if self.client.listens(self._clock()) else 0)
+        self._feed.close()
+        return self.client.outbox.idle
+
+    def _build(self, now: float) -> None:
+        self._private = self.client.private
+        self._feed = sockets.feed_subscriber(
+            self._context, self.address, self.client.subscriptions, keys=self._keys
+        )
+        self._push = sockets.experience_sender(self._context, self.address, keys=self._keys)
+        self.client.rebuilt(now)
+
+    def _drop(self) -> None:
+        self._feed.close()
+        self._push.close(linger=0)  # everything in it is still in the outbox
+
+    def _hear(self, now: float) -> None:
+        """Read the feed to its end: of several versions of the weights only the newest is looked at."""
+        newest: dict[bytes, bytes] = {}
+        while sockets.readable(
+            self._feed
+        ):  # half as dear as to be refused, and nearly always there is nothing
+            topic, *frames = self._feed.recv_multipart(zmq.NOBLOCK)
+            if topic.startswith(b"w/"):
+                newest[topic] = b"".join(frames)
+            else:
+                self.client.hear(topic, b"".join(frames), now)
+        for topic, frame in newest.items():
+            self.client.hear(topic, frame, now)
+
+    def _subscribe(self) -> None:
+        """Ask the question that is due, and take back the one that was answered."""
+        wanted = self.client.private
+        if wanted == self._private:
+            return
+        if wanted:
+            self._feed.subscribe(wanted)
+        if self._private:
+            self._feed.unsubscribe(self._private)
+        self._private = wanted
+
+    def _send(self, now: float) -> None:
+        while (frame := self.client.next(now)) is not None:
+            try:
+                self._push.send(frame, zmq.NOBLOCK, copy=len(frame) < sockets.COPY_BYTES)
+            except zmq.Again:
+                return
+            self.client.sent(now)
+
+    def _say_how_it_is(self, now: float) -> None:
+        connected = self.client.tracker.sends(now)
+        if connected and not self._connected:
+            log.info("connected to the learner at %s", self.address)
+        elif not connected and self._connected:
+            log.warning("no word from the learner at %s: waiting for it", self.address)
+        self._connected = connected
+        unanswered = self.client.joined is None and self.client.tracker.vain_asks >= 2
+        if self._keys is not None and unanswered and self.client.state is State.RUN:
+            log.warning(
+                UNANSWERED, self.address, self.client.actor, self._keys.path, extra=once_every(30)
+            )

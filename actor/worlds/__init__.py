@@ -1,0 +1,1 @@
+"""Worlds: environments behind one interface of seats."""

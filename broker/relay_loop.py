@@ -1,0 +1,212 @@
+"""The sockets of a broker and the loop over them: to actors it looks like a learner, to learners like an actor."""
+
+import json
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import zmq
+
+from farflung.broker.relay import SUBSCRIBE, UNSUBSCRIBE, Figures, Routes, Subscriptions
+from farflung.broker.upstream import Upstream
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.net.keys import ClientKeys, ServerKeys
+from farflung.common.net.listener import Listener
+from farflung.common.net.sockets import Context, Held
+from farflung.common.process.errors import ConfigurationError, Refused
+from farflung.common.process.lifecycle import Stop
+from farflung.common.process.log import once_every
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Telemetry
+from farflung.common.protocol.plain import to_plain
+
+log = logging.getLogger(__name__)
+
+POLL_MS = 1000
+DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
+FIGURES_S = 1.0
+UNKNOWN = "unknown policy"
+
+
+class Broker:
+    """One address in front of several learners. It keeps nothing that matters: what is lost with it, outboxes send again."""
+
+    def __init__(
+        self,
+        context: Context,
+        address: Address,
+        learners: Sequence[Address],
+        capacity: int,  # bytes queued for each upstream
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        keys: ServerKeys | None = None,
+        upstream_keys: ClientKeys | None = None,
+    ) -> None:
+        self._front = Listener(context, address, 1, sockets.RELAY_MESSAGES, keys)
+        self.address = self._front.address
+        self._name, self._life, self._clock = name, secrets.randbits(63), clock
+        self._topic = topics.broker(name)
+        self._routes, self._subscriptions = Routes(), Subscriptions()
+        self._started_at = self._told_at = now = clock()
+        wanted = self._subscriptions.topics
+        self._upstreams = [
+            Upstream(context, learner, capacity, wanted, now, upstream_keys) for learner in learners
+        ]
+        self._received = self._said = self._largest = 0
+        self._refused: Counter[str] = Counter()
+
+    def run(self, stop: Stop) -> None:
+        """Relay until somebody says stop."""
+        while not stop:
+            ready = self._wait(stop)
+            now = self._clock()
+            self._hear_subscriptions()
+            self._hear_upstreams(ready, now)
+            if self._front.pull in ready:
+                self._hear_experience()
+            self._look_after(now)
+
+    def figures(self, now: float) -> Figures:
+        """The books."""
+        return Figures(
+            broker=self._name,
+            seconds=round(now - self._started_at, 3),
+            received=self._received,
+            refused=dict(self._refused),
+            feed_messages=self._said,
+            subscriptions=len(self._subscriptions),
+            upstreams=tuple(
+                upstream.figures(self._routes.of(index), now)
+                for index, upstream in enumerate(self._upstreams)
+            ),
+        )
+
+    def close(self) -> None:
+        """Send what can leave at once, and give every socket back."""
+        for upstream in self._upstreams:
+            upstream.flush(self._clock())
+            upstream.close()
+        self._front.close(linger_ms=0)
+
+    def _wait(self, stop: Stop) -> set[object]:
+        """Until there is something to hear, room for what waits, or time to look around; gives the sockets that have something."""
+        wanted: list[tuple[Stop | sockets.Socket, int]] = [(stop, zmq.POLLIN)]
+        wanted += [(self._front.pull, zmq.POLLIN), (self._front.feed, zmq.POLLIN)]
+        wanted += [(upstream.feed, zmq.POLLIN) for upstream in self._upstreams]
+        wanted += [
+            (upstream.push, zmq.POLLOUT) for upstream in self._upstreams if len(upstream.backlog)
+        ]
+        return {socket for socket, _ in zmq.zmq_poll(wanted, POLL_MS)}
+
+    def _hear_subscriptions(self) -> None:
+        feed = self._front.feed
+        while int(feed.get(zmq.EVENTS)) & zmq.POLLIN:
+            frame = feed.recv(copy=False)
+            kind, topic = frame.bytes[:1], frame.bytes[1:]
+            if kind == SUBSCRIBE and self._agrees(topic, frame):
+                feed.set(
+                    zmq.SUBSCRIBE, topic
+                )  # first here, so that no answer comes before its listener
+                self._pass_upstream(self._subscriptions.add(topic))
+            elif kind == UNSUBSCRIBE and not self._is_of_another(topic, frame):
+                feed.set(zmq.UNSUBSCRIBE, topic)
+                self._pass_upstream(self._subscriptions.remove(topic))
+
+    def _is_of_another(self, topic: bytes, frame: zmq.Frame) -> bool:
+        """Whether somebody takes back a question that only another can have asked."""
+        private, sender = topics.parse_private(topic), self._front.sender(frame)
+        return (
+            private is not None and sender is not None and not sender.may_speak_for(private.actor)
+        )
+
+    def _agrees(self, topic: bytes, frame: zmq.Frame) -> bool:
+        """Whether whoever asks may hear this topic."""
+        private = topics.parse_private(topic)
+        try:
+            self._front.require(frame, private.actor if private is not None else None)
+        except Refused as refusal:
+            self._refuse(refusal)
+            return False
+        return self._subscriptions.agrees(topic)
+
+    def _pass_upstream(self, words: Sequence[bytes]) -> None:
+        for upstream in self._upstreams:
+            upstream.say(words)
+
+    def _hear_upstreams(self, ready: set[object], now: float) -> None:
+        for index, upstream in enumerate(self._upstreams):
+            for topic, frame in upstream.hear(now) if upstream.feed in ready else ():
+                self._learn(topic, index, now)
+                self._say(topic, frame)
+
+    def _learn(self, topic: bytes, index: int, now: float) -> None:
+        """What a topic tells about who is where."""
+        if topic == self._topic:
+            raise ConfigurationError(
+                f"{self._upstreams[index].address} leads back to this broker, or to another that is called {self._name}: "
+                "brokers form no circles, and each has its own --name"
+            )
+        policy = topics.parse_policy(topic)
+        if policy is not None and not self._routes.hear(policy, index, now):
+            address = self._upstreams[index].address
+            log.warning(
+                "%s trains policy %s too: the other one gets its trajectories",
+                address,
+                policy,
+                extra=once_every(30),
+            )
+
+    def _say(self, topic: bytes, frame: Held) -> None:
+        if len(frame) > self._largest:
+            self._largest = len(frame)
+            self._front.resize(self._largest)
+        self._said += 1
+        feed = self._front.feed
+        feed.get(
+            zmq.EVENTS
+        )  # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
+        feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
+
+    def _hear_experience(self) -> None:
+        """Drain the front, whatever the upstreams can take."""
+        for _ in range(DRAIN_MESSAGES):
+            try:
+                frame = self._front.pull.recv(zmq.NOBLOCK, copy=False)
+                self._received += 1
+                self._upstreams[self._route(frame)].offer(frame)
+            except zmq.Again:
+                return
+            except Refused as refusal:
+                self._refuse(refusal)
+
+    def _refuse(self, refusal: Refused) -> None:
+        self._refused[refusal.reason] += 1
+        log.warning("a message is not passed on (%s)", refusal, extra=once_every(30))
+
+    def _route(self, frame: zmq.Frame) -> int:
+        """The upstream that serves the policy of a message."""
+        if frame.more:
+            while self._front.pull.recv(copy=False).more:
+                pass
+            raise Refused("parts", "it has more than one")
+        _, policy, actor = wire.peek(frame.buffer)
+        self._front.require(frame, actor)
+        upstream = self._routes.find(policy)
+        if upstream is None:
+            raise Refused(UNKNOWN, "no upstream speaks for it yet")
+        return upstream
+
+    def _look_after(self, now: float) -> None:
+        if self._front.look_after(now):
+            self._pass_upstream(self._subscriptions.forget())  # who may come back subscribes again
+        for upstream in self._upstreams:
+            upstream.flush(now)
+            if reason := upstream.due(now):
+                upstream.reconnect(self._subscriptions.topics, reason, now)
+        if now - self._told_at >= FIGURES_S:
+            self._told_at = now
+            document = json.dumps(to_plain(self.figures(now)))
+            self._say(self._topic, bytes(wire.encode(Telemetry("", "", self._life, document))))

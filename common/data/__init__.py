@@ -1,0 +1,1 @@
+"""Plain data: specs, trajectories, weights, seeds and names."""

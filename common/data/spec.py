@@ -1,0 +1,149 @@
+"""The spec of a policy: everything an actor must know, so that it needs nothing but an address."""
+
+import hashlib
+import math
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from farflung.common.data.names import ACTOR as ACTOR
+from farflung.common.data.names import NAME as NAME
+from farflung.common.data.trajectory import Column
+
+OBSERVATIONS = "observations"
+ACTIONS = "actions"
+REWARDS = "rewards"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A leaf of an observation or action space, as plain data."""
+
+    kind: Literal["box", "discrete", "multidiscrete"]
+    dtype: str
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] = ()  # discrete: how many; multidiscrete: how many each
+    low: tuple[float, ...] = ()  # of a continuous action, flattened
+    high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Which environment the actors make: registered names and plain arguments, never code."""
+
+    environment: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    wrappers: tuple[tuple[str, dict[str, Any]], ...] = ()  # applied in order, innermost first
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """Epsilon over the environment steps that the learner has counted, linear from start to end."""
+
+    start: float = 1.0
+    end: float = 0.05
+    steps: int = 10_000
+    ladder: int = (
+        0  # with N > 1, seats take the N rungs of Ape-X: epsilon ** (1 + 7 * rung / (N - 1))
+    )
+
+    def epsilon(self, steps: int) -> float:
+        """The base value after so many environment steps."""
+        return (
+            self.start + (self.end - self.start) * min(1.0, steps / self.steps)
+            if self.steps
+            else self.end
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Greedy episodes on their own start states."""
+
+    every: int = 0  # environment steps between two evaluations; 0: none
+    episodes: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input, an output or a weight of the acting graph. The batch dimension is not part of an input's or output's shape."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element of the batch, or of the whole weight."""
+        return (
+            math.prod(self.shape)
+            * {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "uint8": 1, "bool": 1}[
+                self.dtype
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """An acting graph: an ONNX model without weights, and what goes in and comes out."""
+
+    model: bytes
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]  # in the order and layout of a weights message
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a learner tells every actor of one policy."""
+
+    run: str
+    policy: str
+    mode: Literal["sequential", "sync", "async"]
+    world: World
+    observation: dict[str, Space]  # one leaf under "" for a plain space, else by key
+    action: Space
+    head: Literal["q", "logits", "gaussian"]
+    horizon: int
+    stack: int
+    graph: Graph
+    exploration: Exploration = field(default_factory=Exploration)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    extras: tuple[
+        Column, ...
+    ] = ()  # optional columns: masks, log-probabilities, recurrent state, priorities
+    compression: dict[str, Literal["lz4"]] = field(default_factory=dict)  # by column name
+
+    @cached_property
+    def observations(self) -> tuple[Column, ...]:
+        """The observation columns: one, or one for each key of a dictionary space."""
+        return tuple(
+            Column(column_name(key), space.dtype, space.shape, "observation")
+            for key, space in self.observation.items()
+        )
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Every column of a trajectory of this policy, in the order of the wire."""
+        own = (
+            Column(ACTIONS, self.action.dtype, self.action.shape, "step"),
+            Column(REWARDS, "float32", (), "step"),
+        )
+        return self.observations + own + self.extras
+
+    @cached_property
+    def schema(self) -> str:
+        """A hash of what a receiver relies on: columns, horizon and stack. It is in every parcel."""
+        relied = [
+            [asdict(column) for column in self.columns],
+            self.horizon,
+            self.stack,
+            asdict(self.action),
+        ]
+        return hashlib.blake2b(repr(relied).encode(), digest_size=8).hexdigest()
+
+
+def column_name(key: str) -> str:
+    """The column and graph input of an observation leaf."""
+    return f"{OBSERVATIONS}.{key}" if key else OBSERVATIONS

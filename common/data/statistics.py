@@ -1,0 +1,107 @@
+"""Figures from counters and samples: rates, spreads and histories, all of bounded size. The clock is an argument."""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from statistics import fmean
+
+
+class Rate:
+    """How fast a cumulative counter grew over the last seconds."""
+
+    def __init__(self, window_s: float = 10.0, points: int = 32) -> None:
+        self._window_s = window_s
+        self._step_s = (
+            window_s / points
+        )  # samples closer than this replace one another, so that their number is bounded
+        self._samples: deque[tuple[float, float]] = deque()
+
+    def update(self, total: float, now: float) -> None:
+        """Take the counter's value at this moment. Call it while nothing grows too, or the rate stays what it was."""
+        samples = self._samples
+        if samples and total < samples[-1][1]:
+            samples.clear()  # the counter began anew
+        if len(samples) > 1 and now - samples[-2][0] < self._step_s:
+            samples.pop()
+        samples.append((now, total))
+        while len(samples) > 2 and samples[1][0] <= now - self._window_s:
+            samples.popleft()
+
+    @property
+    def per_second(self) -> float | None:
+        """The rate, or None before two moments are known."""
+        if len(self._samples) < 2:
+            return None
+        (before, low), (after, high) = self._samples[0], self._samples[-1]
+        return (high - low) / (after - before) if after > before else None
+
+
+class Spread:
+    """Mean and percentiles of the latest values."""
+
+    def __init__(self, size: int = 1000) -> None:
+        self._values: deque[float] = deque(maxlen=size)
+
+    def add(self, value: float) -> None:
+        """Take one value; the oldest goes when there are too many."""
+        self._values.append(value)
+
+    def extend(self, values: Iterable[float]) -> None:
+        """Take several values, the newest last."""
+        self._values.extend(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean, or None without values."""
+        return fmean(self._values) if self._values else None
+
+    def percentile(self, percent: float) -> float | None:
+        """The smallest value that so many percent of all do not exceed (nearest rank), or None without values."""
+        if not self._values:
+            return None
+        rank = max(1, math.ceil(percent / 100 * len(self._values)))
+        return sorted(self._values)[rank - 1]
+
+    @property
+    def p50(self) -> float | None:
+        """The median by nearest rank."""
+        return self.percentile(50)
+
+    @property
+    def p95(self) -> float | None:
+        """What nineteen of twenty values do not exceed."""
+        return self.percentile(95)
+
+
+class History:
+    """A whole series in at most `size` points: each is the mean of equally many values, and that number doubles when they run out."""
+
+    def __init__(self, size: int = 40) -> None:
+        self._size = size - size % 2  # points are merged in pairs
+        self._points: list[float] = []
+        self._each = 1
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        """Take the next value of the series."""
+        if len(self._points) == self._size:
+            self._points = [
+                (left + right) / 2
+                for left, right in zip(self._points[::2], self._points[1::2], strict=True)
+            ]
+            self._each *= 2
+        self._sum += value
+        self._count += 1
+        if self._count == self._each:
+            self._points.append(self._sum / self._count)
+            self._sum, self._count = 0.0, 0
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The series from its beginning; the last point may stand for fewer values."""
+        last = (self._sum / self._count,) if self._count else ()
+        return (*self._points, *last)

@@ -1,0 +1,1 @@
+"""Addresses, sockets, keys, and the diagnosis of a silent address."""

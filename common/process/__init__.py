@@ -1,0 +1,1 @@
+"""Configuration, lifecycle, logs, errors and limits of a process."""

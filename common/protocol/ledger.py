@@ -1,0 +1,88 @@
+"""The books of delivery: where every parcel went, so that each promise about them can be checked by adding up."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Tally:
+    """So many parcels with so many rows."""
+
+    parcels: int = 0
+    rows: int = 0
+
+    def add(self, rows: int) -> None:
+        """Count one more parcel."""
+        self.parcels += 1
+        self.rows += rows
+
+    def take(self, rows: int) -> None:
+        """Count one parcel less: it went elsewhere."""
+        self.parcels -= 1
+        self.rows -= rows
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What became of everything an actor collected: `collected = acknowledged + refused + sent + waiting + dropped`."""
+
+    collected: Tally = field(default_factory=Tally)
+    acknowledged: Tally = field(default_factory=Tally)
+    sent: Tally = field(default_factory=Tally)  # numbered, on the way, not yet acknowledged
+    waiting: Tally = field(default_factory=Tally)  # not yet numbered
+    refused: dict[str, Tally] = field(default_factory=dict)  # by the learner's reason
+    dropped: dict[str, Tally] = field(default_factory=dict)  # by our own reason
+
+    def refuse(self, reason: str, rows: int) -> None:
+        """Count a parcel that the learner did not take."""
+        self.refused.setdefault(reason, Tally()).add(rows)
+
+    def drop(self, reason: str, rows: int) -> None:
+        """Count a parcel that was given up here."""
+        self.dropped.setdefault(reason, Tally()).add(rows)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the sum holds, in parcels and in rows."""
+        parts = [
+            self.acknowledged,
+            self.sent,
+            self.waiting,
+            *self.refused.values(),
+            *self.dropped.values(),
+        ]
+        return (self.collected.parcels, self.collected.rows) == (
+            sum(p.parcels for p in parts),
+            sum(p.rows for p in parts),
+        )
+
+    def figures(self) -> dict[str, float]:
+        """The same as flat counters for a report: `collected.parcels`, `dropped.run ended.rows`."""
+        tallies = {
+            name: getattr(self, name) for name in ("collected", "acknowledged", "sent", "waiting")
+        }
+        tallies |= {f"refused.{reason}": tally for reason, tally in self.refused.items()}
+        tallies |= {f"dropped.{reason}": tally for reason, tally in self.dropped.items()}
+        return {
+            f"{name}.{unit}": getattr(tally, unit)
+            for name, tally in tallies.items()
+            for unit in ("parcels", "rows")
+        }
+
+
+@dataclass(slots=True)
+class Intake:
+    """What became of every parcel message a learner received: `received = accepted + duplicate + refused`."""
+
+    received: int = 0
+    accepted: int = 0
+    duplicate: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, reason: str) -> None:
+        """Count a message that is not taken."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the sum holds."""
+        return self.received == self.accepted + self.duplicate + sum(self.refused.values())

@@ -1,0 +1,131 @@
+"""The messages besides parcels and weights: what actors and learners tell each other."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from farflung.common.data.spec import Spec
+
+
+class State(StrEnum):
+    """What a learner is about; a beacon names it."""
+
+    RESTORING = "restoring"  # it goes on with a run, and reads what was there before
+    RUN = "run"
+    PAUSE = (
+        "pause"  # nobody says it yet: reserved, since an actor refuses a word that it does not know
+    )
+    AWAY = "away"  # it ends, the run does not: wait for it
+    STOP = "stop"  # the run is over
+
+    @property
+    def takes(self) -> bool:
+        """Whether a learner that said this last takes what it is sent."""
+        return self not in (State.AWAY, State.STOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """How much an actor may have unacknowledged: the flow control."""
+
+    messages: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """What a learner knows of one life of one actor. Everything up to `highest` counts, but for `missing`."""
+
+    actor: str
+    incarnation: int
+    highest: int
+    missing: tuple[int, ...]
+    refused: tuple[tuple[int, str], ...]  # numbers at or above the actor's base, with their reasons
+    credit: Credit
+
+
+@dataclass(frozen=True, slots=True)
+class Beacon:
+    """Said every second and after each commit: state, never an event, so losing one is harmless."""
+
+    run: str
+    policy: str
+    life: int  # random, one for each start of a learner process
+    epoch: int
+    version: int
+    steps: int
+    updates: int
+    state: State
+    lines: tuple[Ack, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """The spec as the feed carries it. In a private snapshot it also hands out the actor's place in the seed tree."""
+
+    spec: Spec
+    life: int
+    epoch: int
+    index: int = -1  # which actor of the run; -1 where it is not private
+    start: int = -1  # how often this index joined
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """An actor says that it is there, which version it holds, and where its unacknowledged numbers begin."""
+
+    run: str
+    policy: str
+    actor: str
+    incarnation: int
+    nonce: int  # the snapshot it confirms
+    epoch: int
+    version: int
+    base: int
+    seats: int = 1
+    evaluates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that went wrong at an actor, for the learner's screen."""
+
+    number: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every two seconds: cumulative counters, and the latest problems with their numbers."""
+
+    run: str
+    policy: str
+    actor: str
+    incarnation: int
+    base: int
+    epoch: int
+    version: int
+    counters: dict[str, float] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """An actor leaves on purpose."""
+
+    run: str
+    policy: str
+    actor: str
+    incarnation: int
+    base: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """A learner's figures for whoever watches: status, dashboards, metrics."""
+
+    run: str
+    policy: str
+    life: int
+    document: str  # JSON

@@ -1,0 +1,253 @@
+"""What an actor has to send: numbered at the first sending, kept until it is answered, sent again while it is not."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from farflung.common.protocol.incarnation import WINDOW
+from farflung.common.protocol.ledger import Ledger
+from farflung.common.protocol.messages import Ack, Credit
+
+Item = TypeVar("Item")
+Frame = bytes | bytearray | memoryview
+
+SENDINGS = 20  # of one number, each followed by a line that does not cover it: then it is given up
+SOONEST_S = 1.0  # after which a number is sent again, and four times the usual time until an acknowledgement
+LONGEST_S = 16.0  # between two sendings of one number; below the longest time after which connections are made anew, or none would end
+
+RUN_ENDED = "run ended"
+UNANSWERED = "unanswered"
+FULL = "outbox full"
+
+
+class WhenFull(Enum):
+    """What an outbox does with a parcel for which there is no room."""
+
+    WAIT = "wait"
+    DROP_OLDEST = "drop oldest"
+
+
+@dataclass(slots=True)
+class _Sent:
+    frame: Frame
+    rows: int
+    first_at: float
+    last_at: float
+    resent: bool = False
+    unanswered: int = 1  # sendings since which a line came, plus the one that none came after yet
+
+
+class Outbox(Generic[Item]):
+    """What an actor has for one learner: first waiting, not numbered and bounded; then sent, numbered and kept until it is answered.
+
+    `encode(item, incarnation, sequence, base)` forms the bytes once, at the first sending; every later one is identical.
+    """
+
+    def __init__(
+        self,
+        encode: Callable[[Item, int, int, int], Frame],
+        *,
+        incarnation: int,
+        capacity: int,  # bytes waiting; one item always fits
+        when_full: WhenFull = WhenFull.WAIT,
+    ) -> None:
+        self.incarnation = incarnation
+        self.when_full = when_full
+        self.credit = Credit(1, 1)  # before the first grant: one parcel
+        self.base = 1
+        self.unacknowledged_bytes = 0
+        self.ledger = Ledger()
+        self.before_release: Callable[[int, Frame], None] = lambda number, frame: (
+            None
+        )  # an acknowledged number is about to be forgotten
+        self.given_up: deque[tuple[int, str]] = deque(
+            maxlen=50
+        )  # for the screen: whoever shows them takes them out
+        self._encode = encode
+        self._capacity = capacity
+        self._waiting: deque[tuple[Item, int, int]] = deque()  # item, rows, size
+        self._waiting_bytes = 0
+        self._sent: dict[int, _Sent] = {}  # in the order of their numbers
+        self._again: dict[int, None] = {}  # numbers to send again, in order
+        self._newest = 0
+        self._formed: Frame | None = None  # the bytes of the first waiting item
+        self._chosen = 0  # the number of what next() gave
+        self._line_at = float("-inf")
+        self._progress_at = 0.0
+        self._usual_s = 0.0  # smoothed time until an acknowledgement
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many numbers are sent and not yet answered."""
+        return len(self._sent)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is unacknowledged."""
+        return not self._sent and not self._waiting
+
+    @property
+    def unanswered_since(self) -> float | None:
+        """Since when something is unacknowledged without any of it being answered; None if nothing is."""
+        return self._progress_at if self._sent else None
+
+    def offer(self, item: Item, rows: int, size: int) -> bool:
+        """Take an item to send. False: full, and set to wait; the caller keeps it and offers it again."""
+        while self._waiting and self._waiting_bytes + size > self._capacity:
+            if self.when_full is WhenFull.WAIT:
+                return False
+            self._drop_waiting(FULL)
+        self._waiting.append((item, rows, size))
+        self._waiting_bytes += size
+        self.ledger.collected.add(rows)
+        self.ledger.waiting.add(rows)
+        return True
+
+    def next(self, now: float) -> Frame | None:
+        """The frame that should leave now: a number to be sent again, else a new one if the credit allows; None if nothing should."""
+        again = next(iter(self._again), 0) or self._overdue(now)
+        if again:
+            self._chosen = again
+            return self._sent[again].frame
+        frame = self._form()
+        self._chosen = 0 if frame is None else self._newest + 1
+        return frame
+
+    def sent(self, now: float) -> None:
+        """The frame that next() gave has left. To be called directly after it, or not at all."""
+        number, self._chosen = self._chosen, 0
+        if not number:
+            raise ValueError("sent() must follow a next() that gave a frame")
+        if number > self._newest:
+            self._first_sent(now)
+            return
+        entry = self._sent[number]
+        entry.resent = True
+        entry.unanswered += (
+            entry.last_at <= self._line_at
+        )  # a learner that says nothing at all is not counted against the number
+        entry.last_at = now
+        self._again.pop(number, None)
+
+    def acknowledge(self, line: Ack, now: float) -> None:
+        """Take what the learner knows of this life: what it refused, what it keeps, what it misses, and the credit."""
+        if line.incarnation != self.incarnation:
+            return
+        self._line_at, self._chosen = now, 0
+        for number, reason in line.refused:
+            if number in self._sent:
+                self.ledger.refuse(reason, self._release(number, now).rows)
+                self.given_up.append((number, reason))
+        missing = frozenset(line.missing)
+        for number in [number for number in self._sent if number <= line.highest]:
+            if number in missing:
+                self._missed(number, now)
+            else:
+                self._acknowledged(number, now)
+        self._raise_base()
+        if self._sent and self._sent[self.base].unanswered >= SENDINGS and self._overdue(now):
+            self._give_up(self.base, now)
+            self._raise_base()
+        self.credit = line.credit
+
+    def resend_all(self) -> None:
+        """Send again everything that is unacknowledged: the epoch changed, or the connection was made anew."""
+        self._again = dict.fromkeys(self._sent)
+        self._chosen = 0
+
+    def end_run(self, incarnation: int) -> None:
+        """Drop and count everything: it was collected for a run that is over. Numbers begin at 1 again, in a new incarnation."""
+        for entry in self._sent.values():
+            self.ledger.sent.take(entry.rows)
+            self.ledger.drop(RUN_ENDED, entry.rows)
+        while self._waiting:
+            self._drop_waiting(RUN_ENDED)
+        self._sent, self._again = {}, {}
+        self._newest, self._chosen, self.base = 0, 0, 1
+        self.unacknowledged_bytes = 0
+        self.credit = Credit(1, 1)
+        self.incarnation = incarnation
+
+    def _drop_waiting(self, reason: str) -> None:
+        _, rows, size = self._waiting.popleft()
+        self._waiting_bytes -= size
+        self._formed, self._chosen = None, 0  # its number was not used: the next item takes it
+        self.ledger.waiting.take(rows)
+        self.ledger.drop(reason, rows)
+
+    def _form(self) -> Frame | None:
+        credit, sent = self.credit, len(self._sent)
+        if not self._waiting or credit.messages <= 0 or credit.size <= 0:
+            return None
+        if sent and (sent >= credit.messages or self._newest + 1 - self.base >= WINDOW):
+            return None
+        if self._formed is None:
+            self._formed = self._encode(
+                self._waiting[0][0], self.incarnation, self._newest + 1, self.base
+            )
+        if sent and self.unacknowledged_bytes + len(self._formed) > credit.size:
+            return None
+        return self._formed
+
+    def _first_sent(self, now: float) -> None:
+        assert self._formed is not None
+        _, rows, size = self._waiting.popleft()
+        if not self._sent:
+            self._progress_at = now
+        self._newest += 1
+        self._sent[self._newest] = _Sent(self._formed, rows, now, now)
+        self._waiting_bytes -= size
+        self.unacknowledged_bytes += len(self._formed)
+        self._formed = None
+        self.ledger.waiting.take(rows)
+        self.ledger.sent.add(rows)
+
+    def _acknowledged(self, number: int, now: float) -> None:
+        self.before_release(number, self._sent[number].frame)
+        entry = self._release(number, now)
+        self.ledger.acknowledged.add(entry.rows)
+        if not entry.resent:  # else nobody knows which sending was answered
+            taken = now - entry.first_at
+            self._usual_s += (taken - self._usual_s) / 8 if self._usual_s else taken
+
+    def _missed(self, number: int, now: float) -> None:
+        entry = self._sent[number]
+        if now < entry.last_at + _patience(max(0.2, 2 * self._usual_s), entry):
+            return  # the line may be older than the last sending
+        if entry.unanswered >= SENDINGS:
+            self._give_up(number, now)
+        else:
+            self._again[number] = None
+
+    def _give_up(self, number: int, now: float) -> None:
+        self.ledger.drop(UNANSWERED, self._release(number, now).rows)
+        self.given_up.append((number, UNANSWERED))
+
+    def _release(self, number: int, now: float) -> _Sent:
+        entry = self._sent.pop(number)
+        self._again.pop(number, None)
+        self._progress_at = now
+        self.unacknowledged_bytes -= len(entry.frame)
+        self.ledger.sent.take(entry.rows)
+        return entry
+
+    def _raise_base(self) -> None:
+        while self.base <= self._newest and self.base not in self._sent:
+            self.base += 1
+
+    def _overdue(self, now: float) -> int:
+        oldest = self._sent.get(self.base)
+        if oldest is None or now < oldest.last_at + SOONEST_S:
+            return 0
+        return (
+            self.base
+            if now >= oldest.last_at + _patience(SOONEST_S + 4 * self._usual_s, oldest)
+            else 0
+        )
+
+
+def _patience(first_s: float, entry: _Sent) -> float:
+    """How long to wait for an answer. It grows: a stalled disk or a slow line must not look like a number that cannot be taken."""
+    return min(first_s * min(1 << entry.unanswered - 1, 8), LONGEST_S)

@@ -1,0 +1,297 @@
+"""Parcels as bytes and back: everything that arrives is checked against the receiver's own spec."""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from farflung.common.data.spec import ACTIONS, Spec
+from farflung.common.data.trajectory import Column, Ending, Parcel, Results
+from farflung.common.data.weights import ALIGNMENT, layout
+from farflung.common.process.errors import Refused
+from farflung.common.protocol.compression import DECODE, ENCODE
+from farflung.common.protocol.headers import pack_table
+from farflung.common.protocol.wire import (
+    MAX_MESSAGE_BYTES,
+    Envelope,
+    Kind,
+    Opened,
+    assemble,
+    read_table,
+)
+
+COUNTS = (
+    Column("lengths", "int32", (), "trajectory"),
+    Column("endings", "uint8", (), "trajectory"),
+)
+RESULTS = (
+    Column("result_returns", "float64", (), "trajectory"),
+    Column("result_lengths", "int32", (), "trajectory"),
+)
+COUNTED = tuple(column.name for column in (*COUNTS, *RESULTS))
+ENDINGS = len(Ending)
+
+PLANS = 1024  # sizes of parcels that are remembered: an actor's recur
+
+UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+class ParcelCodec:
+    """The parcels of one policy as bytes, both ways. What the spec says of columns is worked out once."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._schema, self._horizon, self._stack = spec.schema, spec.horizon, spec.stack
+        self._columns = [
+            _Expected(column, spec.compression.get(column.name, "")) for column in spec.columns
+        ]
+        self._counts = [_Expected(column, "") for column in COUNTS]
+        self._results = [_Expected(column, "") for column in RESULTS]
+        spaces = [
+            *zip(
+                (column.name for column in spec.observations),
+                spec.observation.values(),
+                strict=True,
+            ),
+            (ACTIONS, spec.action),
+        ]
+        self._choices = [(name, space) for name, space in spaces if space.sizes]
+        self._step_column = next(
+            index for index, column in enumerate(spec.columns) if column.per == "step"
+        )
+        self._plan = lru_cache(PLANS)(self._planned)
+        self._table = lru_cache(PLANS)(self._tabled)
+        self._steps = lru_cache(PLANS)(self._counted)
+        self._known: dict[
+            tuple[bool, bytes], _Plan
+        ] = {}  # by packed table: what lies where its plan says
+
+    def encode(self, envelope: Envelope, parcel: Parcel) -> bytearray:
+        """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
+        arrays = (
+            []
+            if parcel.evaluation
+            else [(expected, parcel.columns[expected.name]) for expected in self._columns]
+        )
+        arrays += zip(self._counts, (parcel.lengths, parcel.endings), strict=True)
+        arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
+        blocks = [expected.block(array) for expected, array in arrays]
+        table = self._table(
+            tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation
+        )
+        return assemble(
+            Kind.PARCEL, envelope._asdict() | {"evaluation": parcel.evaluation}, blocks, table
+        )
+
+    def decode(self, opened: Opened, envelope: Envelope, *, known_finite: bool = False) -> Parcel:
+        """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec.
+
+        That its numbers are finite is known of what was accepted before: it is not looked at again, which is a quarter of the work.
+        """
+        if envelope.schema != self._schema:
+            raise Refused("schema", f"{envelope.schema}, and this learner's is {self._schema}")
+        evaluation = opened.header.get("evaluation") is True
+        plan = self._known.get((evaluation, opened.table))
+        if plan is not None and len(opened.data) >= plan.end:
+            arrays = plan.cut(opened.data)
+        else:
+            plan, arrays = self._read(opened, evaluation)
+        if not known_finite:
+            plan.require_finite(arrays)
+        lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
+        parcel = Parcel(
+            envelope.epoch,
+            envelope.version,
+            lengths,
+            endings,
+            arrays,
+            Results(returns, episodes),
+            evaluation,
+        )
+        if evaluation != (len(lengths) == 0):
+            raise Refused("lengths", "rows in an evaluation, or none in a parcel")
+        if self._steps(lengths.tobytes(), endings.tobytes()) != plan.steps:
+            raise Refused(
+                "lengths",
+                f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending",
+            )
+        for name, space in () if evaluation else self._choices:
+            if not _below(
+                arrays[name],
+                space.sizes[0]
+                if space.kind == "discrete"
+                else np.reshape(space.sizes, space.shape),
+            ):
+                raise Refused("range", f"{name} outside {list(space.sizes)}")
+        return parcel
+
+    def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
+        """How a parcel looks that is not known yet, and its columns, each checked for itself unless all lie where the sizes say."""
+        table = read_table(opened)
+        if not isinstance(table, list) or len(table) != len(self._counts) + len(self._results) + (
+            0 if evaluation else len(self._columns)
+        ):
+            raise Refused("columns", "not the columns of the spec")
+        steps = 0 if evaluation else _claimed(table[self._step_column])
+        trajectories, finished = _claimed(table[-4]), _claimed(table[-2])
+        if steps > self._horizon * trajectories or trajectories > len(opened.data):
+            raise Refused(
+                "lengths",
+                f"{steps} steps in {trajectories} trajectories of at most {self._horizon}",
+            )
+        plan = self._plan(evaluation, steps, trajectories, finished)
+        if table != plan.table or len(opened.data) < plan.end:
+            return plan, plan.take(table, opened.data)
+        if len(self._known) >= PLANS:
+            del self._known[next(iter(self._known))]
+        self._known[evaluation, opened.table] = plan
+        return plan, plan.cut(opened.data)
+
+    def _tabled(
+        self, shapes: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], evaluation: bool
+    ) -> bytes:
+        """What a header says of columns of such shapes, and so many bytes each."""
+        columns = [*([] if evaluation else self._columns), *self._counts, *self._results]
+        placed = zip(columns, shapes, layout(sizes)[0], sizes, strict=True)
+        return pack_table(
+            [
+                [column.name, column.column.dtype, shape, offset, size, column.encoding]
+                for column, shape, offset, size in placed
+            ]
+        )
+
+    def _counted(self, lengths: bytes, endings: bytes) -> int:
+        """The steps of trajectories of these lengths and endings; -1 if one has none or more than the horizon, or an unknown ending."""
+        counts = np.frombuffer(lengths, COUNTS[0].dtype)
+        known = _below(counts - 1, self._horizon) and _below(
+            np.frombuffer(endings, COUNTS[1].dtype), ENDINGS
+        )
+        return int(counts.sum()) if known else -1
+
+    def _planned(self, evaluation: bool, steps: int, trajectories: int, episodes: int) -> "_Plan":
+        columns = [] if evaluation else self._columns
+        counts = [expected.column.count(steps, trajectories, self._stack) for expected in columns]
+        return _Plan(
+            [*columns, *self._counts, *self._results],
+            [*counts, trajectories, trajectories, episodes, episodes],
+            steps,
+        )
+
+
+class _Plan:
+    """How a parcel of such sizes looks. What is not compressed lies where the sizes say: one comparison of the whole table is enough."""
+
+    def __init__(self, columns: list["_Expected"], counts: list[int], steps: int) -> None:
+        self.steps = steps
+        self._columns, self._counts = columns, counts
+        offsets, self.end = layout(
+            column.element * count for column, count in zip(columns, counts, strict=True)
+        )
+        placed = [*zip(columns, counts, offsets, strict=True)]
+        self._places = [
+            (column.name, (count, *column.shape), column.dtype, offset)
+            for column, count, offset in placed
+        ]
+        self.table = [
+            [
+                column.name,
+                column.column.dtype,
+                [count, *column.shape],
+                offset,
+                column.element * count,
+                "",
+            ]
+            for column, count, offset in placed
+        ]
+        self._floats = [
+            column.name
+            for column, count in zip(columns, counts, strict=True)
+            if column.dtype.kind == "f" and count
+        ]
+
+    def cut(self, data: memoryview) -> dict[str, np.ndarray]:
+        """The columns by name, as views into data whose table is this plan's and that is long enough."""
+        return {
+            name: np.ndarray(shape, dtype, data, offset)
+            for name, shape, dtype, offset in self._places
+        }
+
+    def take(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
+        """The columns by name, where the table differs from the plan: each is compressed, or lies elsewhere, or is refused."""
+        taken = zip(self._columns, table, self._counts, strict=True)
+        return {column.name: column.take(row, data, count) for column, row, count in taken}
+
+    def require_finite(self, arrays: dict[str, np.ndarray]) -> None:
+        """Refuse what is no number."""
+        for name in self._floats:
+            if not _finite(arrays[name]):
+                raise Refused("nonfinite", f"{name} holds NaN or infinity")
+
+
+class _Expected:
+    """One column as the receiver's spec has it, to which what arrives must be equal before memory is taken for it."""
+
+    def __init__(self, column: Column, encoding: str) -> None:
+        self.column, self.name, self.encoding = column, column.name, encoding
+        self.dtype, self.shape = np.dtype(column.dtype), column.shape
+        self.element = self.dtype.itemsize * math.prod(column.shape)
+
+    def block(self, array: np.ndarray) -> bytes | memoryview:
+        """The bytes of an array that is to be sent as this column."""
+        block = np.ascontiguousarray(array, self.dtype).data.cast("B") if array.size else b""
+        return ENCODE[self.encoding](block)
+
+    def take(self, row: Any, data: memoryview, count: int) -> np.ndarray:
+        """The column of `count` elements that a row of the table describes, as a view into the data."""
+        if not isinstance(row, list) or len(row) != 6:
+            raise Refused("columns", "a column is not described by six values")
+        name, dtype, shape, offset, length, encoding = row
+        if name != self.name:
+            raise Refused("columns", f"{name!r} where {self.name} belongs")
+        if dtype != self.column.dtype:
+            raise Refused("dtype", f"{name} is {dtype!r}, not {self.column.dtype}")
+        if shape != [count, *self.shape]:
+            raise Refused("shape", f"{name} is {shape!r}, not {[count, *self.shape]}")
+        if (
+            type(offset) is not int
+            or type(length) is not int
+            or offset % ALIGNMENT
+            or not 0 <= offset <= offset + length <= len(data)
+        ):
+            raise Refused("columns", f"{name} does not lie in its message")
+        if encoding not in ("", self.encoding):
+            raise Refused("encoding", f"{name} comes as {encoding!r}")
+        size = self.element * count
+        block = DECODE[encoding](data[offset : offset + length], size)
+        if len(block) != size:
+            raise Refused("columns", f"{name} has {len(block)} bytes, not {size}")
+        return np.ndarray(
+            (count, *self.shape), self.dtype, block
+        )  # our numbers: 2.0 equals 2 and is no size
+
+
+def _claimed(row: Any) -> int:
+    """How many elements a column says it has; its bytes must agree."""
+    shape = row[2] if isinstance(row, list) and len(row) == 6 else None
+    if (
+        not isinstance(shape, list)
+        or not shape
+        or type(shape[0]) is not int
+        or not 0 <= shape[0] <= MAX_MESSAGE_BYTES
+    ):
+        raise Refused("columns", "a column does not say how long it is")
+    return shape[0]
+
+
+def _finite(array: np.ndarray) -> bool:
+    return _all(np.isfinite(array))
+
+
+def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:
+    """Whether all are from 0 to below a limit: a number that becomes an index. Negative ones are huge without their sign."""
+    return _all(array.view(UNSIGNED[array.itemsize]) < limit)
+
+
+def _all(truths: np.ndarray) -> bool:
+    """Whether each of some truths holds: for the few of a small column in a fraction of the time that `numpy.all` takes."""
+    return 0 not in truths.tobytes()

@@ -1,0 +1,1 @@
+"""Farflung: far-flung actors, one learner. Message-passing reinforcement learning over ZeroMQ."""

@@ -1,0 +1,1 @@
+"""Training without sockets, threads or clocks: inserts, updates, pacing."""

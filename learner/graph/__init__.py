@@ -1,0 +1,1 @@
+"""The acting graph: export, tracing and proof."""

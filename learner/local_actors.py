@@ -1,0 +1,73 @@
+"""The actors that a learner brings along: child processes beside it, or players that take turns with it."""
+
+import shlex
+import time
+from pathlib import Path
+
+from farflung.actor.config import ActorConfig
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.worker import Means
+from farflung.common.net.address import Address
+from farflung.common.net.keys import CLIENT_FILE, client_keys
+from farflung.common.process.lifecycle import Stop
+from farflung.learner.build import Learner
+from farflung.learner.children import Children, actor_command
+from farflung.learner.config import LearnerConfig
+from farflung.learner.processors import local_actors
+from farflung.learner.schedule.sequential import LocalCollector, LocalEvaluator, Player
+
+DEFAULT_POLICY = ActorConfig().policy
+EVALUATION_SEATS = 20
+
+
+def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
+    """The actors and the evaluator that this learner brings along: ordinary ones, over loopback."""
+    near, now = address.seen_from_here, time.monotonic()
+    wanted: list[tuple[str, int, bool]] = [
+        (f"local-{index}", config.environments, False) for index in range(local_actors(config))
+    ]
+    if config.evaluate_every:
+        wanted.append(("evaluator", min(config.evaluate_episodes, EVALUATION_SEATS), True))
+    keys = (
+        str(client_keys(Path(config.keys)).path) if config.keys and wanted else ""
+    )  # the path: a secret is on no command line
+    for name, seats, evaluates in wanted:
+        command = actor_command(
+            near,
+            name,
+            environments=seats,
+            policy=config.policy,
+            imports=config.imports,
+            evaluate=evaluates,
+            keys=keys,
+        )
+        children.add(name, command, now)
+
+
+def line_to_paste(config: LearnerConfig, address: Address) -> str:
+    """The command that starts an actor of this learner, on another machine if it listens beyond this one."""
+    words = ["actor", str(address.seen_from_elsewhere)]
+    words += (
+        ["--feed-port", str(address.feed_port)] if address.feed_port != address.port + 1 else []
+    )
+    words += ["--keys", CLIENT_FILE] if config.keys else []
+    words += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
+    words += [word for package in config.imports for word in ("--import", package)]
+    return shlex.join(words)
+
+
+def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[Player]:
+    """The actors of the sequential mode, with the same names and sizes."""
+    made: list[Player] = []
+
+    def means(client: PolicyClient, environments: int) -> Means:
+        return Means(environments, client.problem, stop.wait, time.monotonic)
+
+    for index in range(max(1, local_actors(config))):
+        client = PolicyClient(config.policy, f"local-{index}", config.environments)
+        made.append(LocalCollector(client, means(client, config.environments)))
+    if config.evaluate_every:
+        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
+        client = PolicyClient(config.policy, "evaluator", seats, evaluates=True)
+        made.append(LocalEvaluator(client, means(client, seats)))
+    return made

@@ -1,0 +1,1 @@
+"""Status, screen, panel and metrics."""

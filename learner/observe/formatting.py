@@ -1,0 +1,93 @@
+"""How figures are written for people: short, of steady width, and never more than a terminal may safely print."""
+
+import math
+from collections.abc import Sequence
+
+UNKNOWN = "-"
+
+
+def count(number: int) -> str:
+    """A count with its thousands marked: 1,243,904."""
+    return f"{number:,}"
+
+
+def compact(number: int) -> str:
+    """A size in at most five characters up to a billion: 950, 62.3k, 100k, 1.5M."""
+    for unit, mark in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f}".removesuffix(".0") + mark
+    return str(number)
+
+
+def figure(value: float | None) -> str:
+    """A measured number to about three digits: 471.3, 7.90, 0.128, 2.1e-05."""
+    if value is None:
+        return UNKNOWN
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if not math.isfinite(size) or size < 0.001 or size >= 1e9:
+        return f"{value:.1e}"
+    return f"{value:,.{0 if size >= 1000 else 1 if size >= 10 else 2 if size >= 1 else 3}f}"
+
+
+def rate(value: float | None) -> str:
+    """Something per second: 18,402, 28.7, 0.5."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """A duration in its two largest units: 41 s, 2 min 31 s, 3 h 12 min, 2 d 4 h."""
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    whole = int(seconds)
+    for unit, name, lower, lower_name in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= unit:
+            return f"{count(whole // unit)} {name} {whole % unit // lower} {lower_name}"
+    return f"{whole} s"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The series as bars from its lowest to its highest value, the newest right; a number that is not finite leaves a gap."""
+    bars = "▁▂▃▄▅▆▇█"
+    values = _shrunk(values, width)
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return ""
+    low, span = min(finite), max(finite) - min(finite)
+    heights = ((value - low) / span * 7 if span else 3.0 for value in values)
+    return "".join(bars[round(height)] if math.isfinite(height) else " " for height in heights)
+
+
+def _shrunk(values: Sequence[float], width: int) -> Sequence[float]:
+    """At most so many values: neighbours become their mean."""
+    each = -(-len(values) // width) if width > 0 else len(values) + 1
+    if each <= 1:
+        return values
+    groups = [values[start : start + each] for start in range(0, len(values), each)]
+    return [sum(group) / len(group) for group in groups]
+
+
+def one_line(text: str) -> str:
+    """The text as one line: of a traceback, what it was about and the error at its end."""
+    lines = [
+        line.strip()
+        for line in text.replace("Traceback (most recent call last):", "").splitlines()
+        if line.strip()
+    ]
+    return printable(lines[0] if len(lines) == 1 else f"{lines[0]} … {lines[-1]}") if lines else ""
+
+
+def printable(text: str) -> str:
+    """The text with everything that could steer a terminal blanked, at the same length: names and problems come over the network."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(letter if letter.isprintable() else " " for letter in text)
+    )

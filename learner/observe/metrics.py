@@ -1,0 +1,151 @@
+"""Curves for later: `metrics.jsonl` and TensorBoard events, under Stable-Baselines3's names where it has one."""
+
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.observe.status import ActorState, Status
+
+INTERVAL_S = 2.0
+
+
+def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink:
+    """Writes a run's figures into its folder. An evaluation is written once, when it is new."""
+    files = _Files(folder, clock)
+    return StatusSink(f"metrics in {folder}", files.write, INTERVAL_S, files.close)
+
+
+def scalars(status: Status) -> dict[str, float]:
+    """The known figures of a status by their published names. Those of the algorithm stand under `train/`."""
+    evaluation = status.evaluation
+    present = [
+        actor for actor in status.actors if actor.state not in (ActorState.LEFT, ActorState.SILENT)
+    ]
+    figures: dict[str, float | None] = {
+        "rollout/ep_rew_mean": status.return_mean,
+        "rollout/ep_len_mean": status.length_mean,
+        "rollout/exploration_rate": status.epsilon,
+        "time/total_timesteps": status.steps,
+        "time/episodes": status.episodes,
+        "time/fps": status.steps_per_second,
+        "time/time_elapsed": status.seconds,
+        "time/checkpoint_pause": status.checkpoint_pause_s,
+        "eval/mean_reward": evaluation.mean if evaluation else None,
+        "eval/mean_ep_length": evaluation.length_mean if evaluation else None,
+        "eval/best_mean_reward": evaluation.best if evaluation else None,
+        "train/loss": status.loss,
+        "train/learning_rate": status.learning_rate,
+        "train/n_updates": status.updates,
+        "train/skipped_updates": status.skipped,
+        "train/updates_per_second": status.updates_per_second,
+        "train/version": status.version,
+        "pacing/replay_ratio": status.ratio_held,
+        "pacing/policy_lag_p50": status.lag_p50,
+        "pacing/policy_lag_p95": status.lag_p95,
+        "replay/size": status.replay_size,
+        "actors/present": len(present),
+        "parcels/received": status.received,
+        "parcels/duplicates": status.duplicates,
+        "parcels/refused": sum(status.refused.values()),
+        "parcels/lost": status.lost,
+    }
+    own = {
+        name if "/" in name else f"train/{name}": value for name, value in status.metrics.items()
+    }
+    known = {name: value for name, value in figures.items() if value is not None}
+    return {name: float(value) for name, value in (own | known).items() if value is not None}
+
+
+class _Files:
+    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._evaluation: object = None
+        self._events: _Events | None = None
+        self._tensorboard = True
+
+    def write(self, status: Status) -> None:
+        """One line, and one event."""
+        named = scalars(status)
+        if status.evaluation == self._evaluation:
+            named = {name: value for name, value in named.items() if not name.startswith("eval/")}
+        self._evaluation = status.evaluation
+        now = self._clock()
+        finite = {name: value if math.isfinite(value) else None for name, value in named.items()}
+        _append(
+            self._folder / "metrics.jsonl",
+            json.dumps({"wall_time": now, "epoch": status.epoch, **finite}, allow_nan=False),
+        )
+        self._event(named, status.steps, now)
+
+    def close(self) -> None:
+        """Nothing is kept open after this; a later write opens a new events file."""
+        if self._events is not None:
+            events, self._events = self._events, None
+            events.close()
+
+    def _event(self, named: dict[str, float], steps: int, now: float) -> None:
+        if not self._tensorboard:
+            return
+        try:
+            self._events = self._events or _Events(self._folder / "tb", now)
+            self._events.write(named, steps, now)
+        except ImportError:
+            self._tensorboard = False
+            logging.getLogger(__name__).warning(
+                "no TensorBoard events are written: the package tensorboard is not installed"
+            )
+        except OSError:
+            self.close()  # its last record may be torn: what follows goes to a new file
+            raise
+
+
+def _append(path: Path, line: str) -> None:
+    """One more line; after a torn one on a fresh line. The file is opened each time, so that it may be moved or cut meanwhile."""
+    with path.open("ab+") as file:
+        if file.tell() > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                line = "\n" + line
+        file.write(line.encode() + b"\n")
+
+
+class _Events:
+    """A TensorBoard events file, written in the caller's thread: `EventFileWriter` would add one, and load TensorFlow if there is any."""
+
+    def __init__(self, folder: Path, now: float) -> None:
+        # Imported here: 0.2 s, and an installation may lack it.
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary_pb2.Summary
+        folder.mkdir(parents=True, exist_ok=True)
+        # Readers find files by this prefix and order them by the time in the name.
+        self._file = (folder / f"events.out.tfevents.{now:017.6f}.{os.getpid()}").open("ab")
+        self._records: Any = RecordWriter(self._file)
+        self._records.write(
+            self._event(wall_time=now, file_version="brain.Event:2").SerializeToString()
+        )
+
+    def write(self, named: dict[str, float], steps: int, now: float) -> None:
+        """All figures of one moment as one record."""
+        summary = self._summary(
+            value=[
+                self._summary.Value(tag=name, simple_value=value) for name, value in named.items()
+            ]
+        )
+        self._records.write(
+            self._event(wall_time=now, step=steps, summary=summary).SerializeToString()
+        )
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close; a disk that is still full raises here."""
+        self._file.close()

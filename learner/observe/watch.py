@@ -1,0 +1,101 @@
+"""`learner status`: what a running learner says of itself, once, and whether it makes progress."""
+
+import time
+from typing import TextIO
+
+from farflung.common.net.address import Address
+from farflung.common.net.diagnose import Finding, diagnose
+from farflung.common.net.keys import ClientKeys
+from farflung.common.net.sockets import Context, feed_subscriber
+from farflung.common.process.errors import FarflungError, NotAllowed, Refused
+from farflung.common.process.exits import Exit
+from farflung.common.protocol.messages import State, Telemetry
+from farflung.common.protocol.topics import broker, telemetry
+from farflung.common.protocol.wire import open_frame, read
+from farflung.learner.observe.formatting import duration
+from farflung.learner.observe.screen import can_draw, line
+from farflung.learner.observe.status import Status, from_document, to_document
+
+PATIENCE_S = 1.5  # before it is asked why nothing is heard: figures come every second
+STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects; 0: however long
+
+
+class Unhealthy(FarflungError):
+    """No learner answers, or one that makes no progress: what a health check wants to know."""
+
+    exit_code = Exit.UNHEALTHY
+
+
+def watch(
+    context: Context,
+    address: Address,
+    stream: TextIO,
+    as_json: bool = False,
+    timeout_s: float = 5.0,
+    keys: ClientKeys | None = None,
+    stalled_s: float = STALLED_S,
+) -> None:
+    """Prints the next status that the learner at this address tells; raises `Unhealthy` if there is none, or no progress."""
+    status = receive(context, address, timeout_s, keys)
+    stream.write((to_document(status) if as_json else describe(status, stream)) + "\n")
+    if status.state == State.RUN and 0 < stalled_s < status.idle_seconds:
+        raise Unhealthy(
+            f"no step and no update for {duration(status.idle_seconds)}: {status.waiting or 'nothing says why'}"
+        )
+
+
+def receive(
+    context: Context, address: Address, timeout_s: float, keys: ClientKeys | None = None
+) -> Status:
+    """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
+    unread, relayed = "", False
+    silent = Finding("")
+    with feed_subscriber(context, address, [telemetry()], keys=keys) as socket:
+        end = time.monotonic() + timeout_s
+        if not socket.poll(int(min(timeout_s, PATIENCE_S) * 1000)):
+            silent = diagnose(address, keys)
+            if silent.final:
+                raise NotAllowed(silent.text)
+        while (left := end - time.monotonic()) > 0:
+            if not socket.poll(max(1, int(left * 1000))):
+                break
+            topic, *_, frame = socket.recv_multipart()
+            if topic.startswith(broker()):
+                relayed = True
+                continue
+            try:
+                return decode(frame)
+            except Refused as refusal:
+                unread = str(refusal)
+    if unread:
+        raise Unhealthy(
+            f"what {address} tells cannot be read, use the same release on both sides: {unread}"
+        )
+    if relayed:
+        raise Unhealthy(
+            f"a broker answers at {address}, but no learner behind it was heard within {timeout_s:g} s"
+        )
+    why = silent.text or f"does a learner run there, with its feed on port {address.feed_port}?"
+    raise Unhealthy(f"nothing heard from {address} within {timeout_s:g} s: {why}")
+
+
+def decode(frame: bytes) -> Status:
+    """The status in a telemetry message; raises `Refused` for any other bytes."""
+    message = read(open_frame(frame))
+    if not isinstance(message, Telemetry):
+        raise Refused("kind", f"{type(message).__name__} is not expected here")
+    return from_document(message.document)
+
+
+def describe(status: Status, stream: TextIO) -> str:
+    """The panel where the stream shows it, else one line."""
+    if not can_draw(stream):
+        return line(status)
+    from rich.console import Console
+
+    from farflung.learner.observe.panel import draw
+
+    console = Console(file=stream)
+    with console.capture() as captured:
+        console.print(draw(status, console.width, console.height))
+    return captured.get().rstrip("\n")

@@ -1,0 +1,1 @@
+"""Schedules: the order of inserts, updates and publications in each mode."""

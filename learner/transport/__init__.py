@@ -1,0 +1,1 @@
+"""Drivers of an endpoint: a network thread, or calls in one process."""

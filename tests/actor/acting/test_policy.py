@@ -1,0 +1,112 @@
+"""A policy answers for all seats in one call, with the weights that it was given last."""
+
+import dataclasses
+
+import numpy as np
+import onnx
+import pytest
+
+from farflung.actor.acting.policy import Policy
+from farflung.common.data.spec import Graph, Tensor
+from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.process.errors import Refused
+
+
+def weights(graph: Graph, value: float) -> Weights:
+    """A matrix full of one value, and a bias that counts up."""
+    arrays = {"matrix": np.full((4, 6), value, np.float32), "bias": np.arange(6, dtype=np.float32)}
+    return Weights("run", "policy", Version(1, 1), 0, 0, graph.weights, pack(graph.weights, arrays))
+
+
+@pytest.fixture
+def policy(linear: Graph) -> Policy:
+    policy = Policy(linear)
+    policy.load(weights(linear, 1.0))
+    return policy
+
+
+def test_all_seats_are_answered_in_one_call(policy: Policy) -> None:
+    """Three seats, six outputs: the sum of the observation plus the output's number."""
+    observations = np.array([[1, 2, 3, 4], [0, 0, 0, 0], [1, -1, 1, -1]], np.float32)
+    (q,) = policy.answer({"observations": observations})
+    assert q.dtype == np.float32
+    np.testing.assert_array_equal(q, np.array([[10], [0], [0]]) + np.arange(6))
+
+
+def test_new_weights_have_their_effect(policy: Policy, linear: Graph) -> None:
+    """After a load the answers are those of the new weights."""
+    policy.load(weights(linear, -2.0))
+    (q,) = policy.answer({"observations": np.ones((1, 4), np.float32)})
+    np.testing.assert_array_equal(q, [-8 + np.arange(6)])
+
+
+def test_a_session_outlives_its_block(policy: Policy, linear: Graph) -> None:
+    """What is done to the block after a load has no effect."""
+    given = weights(linear, 1.0)
+    policy.load(given)
+    assert isinstance(given.block, bytearray)
+    given.block[:] = bytes(len(given.block))
+    (q,) = policy.answer({"observations": np.ones((1, 4), np.float32)})
+    np.testing.assert_array_equal(q, [4 + np.arange(6)])
+
+
+def test_the_same_call_gives_the_same_bits(linear: Graph) -> None:
+    """Across sessions, whatever was asked in between, and wherever in memory the inputs lie."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "matrix": rng.standard_normal((4, 6), np.float32),
+        "bias": rng.standard_normal(6, np.float32),
+    }
+    given = Weights(
+        "run", "policy", Version(1, 1), 0, 0, linear.weights, pack(linear.weights, arrays)
+    )
+    observations = rng.standard_normal((16, 4), np.float32)
+    answers = []
+    for shift in range(4):
+        policy = Policy(linear)
+        policy.load(given)
+        buffer = np.zeros(64 + shift, np.float32)[shift:].reshape(16, 4)
+        policy.answer({"observations": buffer})
+        buffer[...] = observations
+        answers.append(policy.answer({"observations": buffer})[0].tobytes())
+    assert len(set(answers)) == 1
+
+
+def test_a_policy_without_weights_does_not_answer(linear: Graph) -> None:
+    """There is no guess to act on before the first load."""
+    with pytest.raises(ValueError, match="first load"):
+        Policy(linear).answer({"observations": np.ones((1, 4), np.float32)})
+
+
+@pytest.mark.parametrize(
+    "change", [{"block": b"1234"}, {"tensors": (Tensor("other", "float32", (4, 6)),)}]
+)
+def test_weights_of_another_graph_are_refused(
+    policy: Policy, linear: Graph, change: dict[str, object]
+) -> None:
+    """Names, shapes and the length of the block are the graph's; what was loaded before stays."""
+    with pytest.raises(Refused, match="not those of the acting graph"):
+        policy.load(dataclasses.replace(weights(linear, 2.0), **change))
+    (q,) = policy.answer({"observations": np.ones((1, 4), np.float32)})
+    assert q[0, 0] == 4
+
+
+def test_a_hostile_graph_is_refused_before_a_session_exists(linear: Graph) -> None:
+    """The check comes with the policy."""
+    with pytest.raises(Refused, match="cut short"):
+        Policy(dataclasses.replace(linear, model=linear.model[:-1]))
+
+
+def test_what_onnxruntime_does_not_take_is_refused(linear: Graph) -> None:
+    """A graph can pass the check and still be nonsense: that is a refusal too."""
+    model = onnx.load_from_string(linear.model)
+    model.graph.node[0].input[0] = "nowhere"
+    policy = Policy(dataclasses.replace(linear, model=model.SerializeToString()))
+    with pytest.raises(Refused, match="onnxruntime does not take it"):
+        policy.load(weights(linear, 1.0))
+
+
+def test_what_cannot_be_answered_is_refused(policy: Policy) -> None:
+    """onnxruntime's errors come out as ours."""
+    with pytest.raises(Refused, match="cannot answer"):
+        policy.answer({"observations": np.ones((1, 5), np.float32)})

@@ -1,0 +1,560 @@
+"""One policy at an actor, driven in turns with the learner's own gate and herald. Time is a number."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farflung.actor.connection.policy_client import PROBLEM_BYTES, PROBLEMS, PolicyClient
+from farflung.common.data.spec import Spec
+from farflung.common.data.trajectory import Parcel
+from farflung.common.data.weights import Version, Weights
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.learner_tracker import Action
+from farflung.common.protocol.messages import Announcement, Bye, Report, State
+from farflung.common.protocol.receipts import Receipt, Receipts
+from farflung.common.protocol.receipts import read as read_receipts
+
+MakeDesk = Callable[..., Any]
+MakeParcel = Callable[..., Parcel]
+MakeWeights = Callable[..., Weights]
+
+
+@pytest.fixture
+def spec(make_spec: Callable[..., Spec]) -> Spec:
+    """Of the run that is at our address."""
+    return make_spec()
+
+
+@pytest.fixture
+def desk(spec: Spec, make_desk: MakeDesk) -> Any:
+    """The learner at our address."""
+    return make_desk(spec)
+
+
+def dialled(**others: Any) -> PolicyClient:
+    """A channel that has asked for a snapshot."""
+    client = PolicyClient("p", "a", 1, **others)
+    client.rebuilt(0.0)
+    client.ask(0.0)
+    return client
+
+
+@pytest.fixture
+def client(desk: Any) -> PolicyClient:
+    """An actor that has joined at time 0 and said so."""
+    client = dialled()
+    desk.speak(client, 0.0)
+    desk.listen(client, 0.0)
+    return client
+
+
+def offer(client: PolicyClient, parcel: Parcel) -> None:
+    """Something to send."""
+    assert client.outbox.offer(parcel, parcel.rows, parcel.size)
+
+
+def read(frame: bytes) -> Any:
+    """What was said in a frame."""
+    return wire.read(wire.open_frame(frame))
+
+
+class TestJoining:
+    """From the first question to the first hello."""
+
+    def test_a_snapshot_brings_spec_weights_and_a_place(self, spec: Spec, desk: Any) -> None:
+        """Two actors get two places; both are told apart by their names."""
+        channels = [dialled(), PolicyClient("p", "b", 1)]
+        channels[1].ask(0.0)
+        for client in channels:
+            assert client.ready is None
+            desk.speak(client, 0.0)
+        first, second = (client.ready for client in channels)
+        assert (first.spec, first.index, first.start) == (spec, 0, 0)
+        assert (second.index, second.start) == (1, 0)
+        assert channels[0].weights.version == Version(1, 1)
+
+    def test_a_hello_confirms_the_snapshot(self, desk: Any) -> None:
+        """It names version and seats, and the question is taken back; a third joiner can be served then."""
+        client = PolicyClient("p", "a", 3, evaluates=True)
+        client.ask(0.0)
+        asked = topics.parse_private(client.private)
+        desk.speak(client, 0.0)
+        (hello, report) = desk.listen(client, 0.0) if client.due(0.0) is Action.NOTHING else ()
+        hello = read(hello)
+        assert (
+            hello.nonce,
+            hello.epoch,
+            hello.version,
+            hello.base,
+            hello.seats,
+            hello.evaluates,
+        ) == (asked.nonce, 1, 1, 1, 3, True)
+        assert isinstance(read(report), Report)
+        assert client.private is None
+        assert client.subscriptions == [b"w/p/", b"c/p/"]
+        assert desk.receiver.seen["a"].seats == 3
+
+    def test_nothing_is_sent_before_somebody_is_there(
+        self, desk: Any, make_parcel: MakeParcel
+    ) -> None:
+        """What is said into the air would only queue."""
+        client = dialled()
+        client.bye("too early")
+        offer(client, make_parcel())
+        assert client.next(0.0) is None
+        assert not client.listens(0.0)
+        desk.speak(client, 0.0)
+        assert client.listens(0.0)
+        assert len(desk.listen(client, 0.0)) == 2
+
+    def test_weights_without_a_spec_are_of_no_use(self, desk: Any) -> None:
+        """Whatever is published before the snapshot came is passed over: that brings them again."""
+        client = dialled()
+        for topic, frame in desk.say(0.0):
+            if topic == b"w/p/":
+                client.hear(topic, frame, 0.0)
+        assert client.weights is None
+
+    def test_an_answer_to_somebody_elses_question_is_none(
+        self, client: PolicyClient, desk: Any, spec: Spec
+    ) -> None:
+        """Nor is one to a question that was given up for a newer one."""
+        joined = client.ready
+        client.ask(1.0)
+        old = client.private
+        client.ask(3.0)
+        client.hear(
+            old,
+            bytes(wire.encode(Announcement(dataclasses.replace(spec, horizon=9), 7, 1, 5, 5))),
+            3.0,
+        )
+        assert client.ready is joined
+        assert client.tracker.nonce is not None
+
+    def test_an_old_answer_under_the_new_topic_ends_no_question(
+        self, client: PolicyClient, desk: Any, make_spec: Callable[..., Spec]
+    ) -> None:
+        """A learner that began a new run has heard the question of the old life: its weights come, and it is asked again."""
+        client.ask(1.0)
+        for topic, frame in desk.say(1.0, client):
+            if topic == client.private:
+                client.tracker.nonce = None  # as after a newer epoch
+                client.hear(topic, frame, 1.0)
+        assert client.private is not None
+
+
+class TestWeights:
+    """Which versions are acted on."""
+
+    def test_the_newest_counts(
+        self, client: PolicyClient, desk: Any, spec: Spec, make_weights: MakeWeights
+    ) -> None:
+        """An older one that comes late changes nothing; the step count comes along."""
+        for number in (3, 2):
+            frame = wire.encode_weights(make_weights(spec, number, steps=100 * number))
+            client.hear(b"w/p/", bytes(frame), 0.1)
+        assert client.weights.version == Version(1, 3)
+        assert client.steps == 300
+
+    def test_those_of_another_graph_are_refused(
+        self,
+        client: PolicyClient,
+        make_weights: MakeWeights,
+        make_spec: Callable[..., Spec],
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """The sentence is in the log, and the ones before stay."""
+        other = make_weights(make_spec(stack=4), 2)
+        client.hear(b"w/p/", bytes(wire.encode_weights(other)), 0.1)
+        assert client.weights.version == Version(1, 1)
+        assert "not those of the acting graph" in caplog.text
+
+    def test_to_be_behind_is_to_ask(
+        self, client: PolicyClient, desk: Any, spec: Spec, make_weights: MakeWeights
+    ) -> None:
+        """A beacon names version 2, which never comes: after a second a snapshot is asked for, and brings it."""
+        desk.publisher.publish(make_weights(spec, 2))
+        for topic, frame in desk.say(1.0):
+            if topic != b"w/p/":
+                client.hear(topic, frame, 1.0)
+        assert client.due(1.5) is Action.NOTHING
+        assert client.due(2.1) is Action.ASK
+        client.ask(2.1)
+        desk.speak(client, 2.1)
+        assert client.weights.version == Version(1, 2)
+        assert client.private is None
+
+
+class TestDelivery:
+    """Parcels on their way, and what becomes of them."""
+
+    def test_what_is_kept_is_acknowledged(
+        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+    ) -> None:
+        """Three parcels of four rows; before the first grant one leaves, then the rest."""
+        for _ in range(3):
+            offer(client, make_parcel())
+        assert len(desk.listen(client, 0.1)) == 1
+        for now in (1.0, 2.0):
+            desk.speak(client, now)
+            desk.listen(client, now)
+        assert [accepted.envelope.sequence for accepted in desk.taken] == [1, 2, 3]
+        assert client.outbox.idle
+        assert (client.outbox.ledger.acknowledged.rows, client.outbox.ledger.balanced) == (12, True)
+
+    def test_a_refusal_is_shown_on_both_screens(
+        self,
+        client: PolicyClient,
+        desk: Any,
+        make_parcel: MakeParcel,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """A parcel of NaN counts as refused; the next report tells the learner whose it was."""
+        offer(client, make_parcel(stamp=float("nan")))
+        desk.listen(client, 0.1)
+        desk.speak(client, 1.0)
+        assert "parcel 1 was not taken: nonfinite" in caplog.text
+        client.due(2.0)
+        desk.listen(client, 2.0)
+        assert "a: refused: parcel 1 was not taken: nonfinite" in desk.receiver.problems
+        assert client.outbox.ledger.refused["nonfinite"].parcels == 1
+        assert client.outbox.ledger.balanced
+
+    def test_after_a_new_connection_everything_is_sent_again(
+        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+    ) -> None:
+        """To the byte; and it counts once."""
+        offer(client, make_parcel())
+        sent = desk.listen(client, 0.1)
+        client.rebuilt(0.2)
+        assert desk.listen(client, 0.2) == sent
+        assert (len(desk.taken), desk.receiver.inbox.ledger.duplicate) == (1, 1)
+
+    def test_silence_asks_for_a_new_connection(self, client: PolicyClient) -> None:
+        """After eight seconds in which nothing was heard."""
+        assert client.due(7.9) is Action.NOTHING
+        assert client.due(8.1) is Action.REBUILD
+
+    @pytest.mark.parametrize("state", [State.AWAY, State.STOP])
+    def test_a_learner_that_has_ended_is_sent_nothing(
+        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel, state: State
+    ) -> None:
+        """It would lie in a queue for whoever comes next to the address. One that was started again gets it."""
+        desk.publisher.state = state
+        desk.speak(client, 1.0)
+        offer(client, make_parcel())
+        client.bye("too late")
+        assert client.next(1.0) is None
+        desk.publisher.state = State.RUN
+        desk.speak(client, 2.0)
+        assert desk.listen(client, 2.0)
+
+
+class TestTurns:
+    """Restarts, new runs, rivals."""
+
+    def test_a_newer_epoch_is_sent_everything_again(
+        self,
+        client: PolicyClient,
+        desk: Any,
+        spec: Spec,
+        make_desk: MakeDesk,
+        make_parcel: MakeParcel,
+    ) -> None:
+        """The learner was started again and has nothing of what was under way: the same actor goes on in the same run."""
+        joined = client.ready
+        offer(client, make_parcel(stamp=3))
+        desk.listen(client, 0.1)
+        resumed = make_desk(spec, epoch=2, life=8)
+        for now in (1.0, 1.1):
+            resumed.speak(client, now)
+            resumed.listen(client, now)
+            if client.due(now) is Action.ASK:
+                client.ask(now)
+        assert [parcel.columns["observations"][0, 0] for parcel in resumed.parcels] == [3]
+        assert client.ready is joined
+        assert client.weights.version == Version(2, 1)
+
+    def test_an_epoch_that_is_over_is_not_obeyed(
+        self, client: PolicyClient, spec: Spec, make_desk: MakeDesk
+    ) -> None:
+        """A late word of it changes nothing."""
+        make_desk(spec, epoch=2, life=8).speak(client, 1.0)
+        late = make_desk(spec, epoch=1, life=7)
+        late.publisher.state = State.STOP
+        late.speak(client, 1.5)
+        assert client.state is State.RUN
+
+    def test_a_new_run_is_joined_and_the_old_ones_parcels_are_dropped(
+        self,
+        client: PolicyClient,
+        desk: Any,
+        make_spec: Callable[..., Spec],
+        make_desk: MakeDesk,
+        make_parcel: MakeParcel,
+        make_weights: MakeWeights,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """One was sent, one waits: both are counted as of a run that ended. Numbers and step count begin anew, nothing old is said."""
+        client.steps, client.state = 1000, State.STOP
+        offer(client, make_parcel())
+        desk.listen(client, 0.1)
+        offer(client, make_parcel())
+        client.bye("to the old run")
+        incarnation = client.outbox.incarnation
+        other = make_desk(make_spec(run="s", horizon=8), life=9)
+        other.speak(client, 5.0)
+        assert client.ready is None
+        assert (client.steps, client.state) == (0, State.RUN)
+        assert "2 unacknowledged parcels of the one before are dropped" in caplog.text
+        assert client.due(5.0) is Action.ASK
+        client.ask(5.0)
+        other.speak(client, 5.0)
+        assert (client.ready.spec.run, client.ready.spec.horizon) == ("s", 8)
+        assert client.outbox.incarnation != incarnation
+        offer(client, make_parcel(8))
+        other.listen(client, 5.0)
+        assert [accepted.envelope.sequence for accepted in other.taken] == [1]
+        assert other.receiver.inbox.ledger.refused == {}
+        ledger = client.outbox.ledger
+        assert (ledger.dropped["run ended"].parcels, ledger.balanced) == (2, True)
+
+    def test_two_learners_in_turns_are_named_and_get_nothing(
+        self,
+        client: PolicyClient,
+        desk: Any,
+        make_spec: Callable[..., Spec],
+        make_desk: MakeDesk,
+        make_parcel: MakeParcel,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """Until one of them is left for ten seconds."""
+        rival = make_desk(make_spec(run="s"), life=9)
+        rival.speak(client, 1.0)
+        desk.speak(client, 2.0)
+        assert "two learners speak at this address in turns (9 and 7)" in caplog.text
+        client.bye("nobody should hear this")
+        assert client.next(2.0) is None
+        assert client.due(2.0) is Action.NOTHING
+        for now in range(3, 13):
+            rival.speak(client, float(now))
+        assert client.listens(12.5)
+        assert client.tracker.run == "s"
+
+    def test_two_lives_of_one_run_are_named_and_get_nothing(
+        self,
+        client: PolicyClient,
+        desk: Any,
+        spec: Spec,
+        make_desk: MakeDesk,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """The run's folder was copied, and the copy is resumed: both go on. When only the former is left, that is named too."""
+        copied = make_desk(spec, life=9, epoch=2)
+        for now in range(1, 5):
+            copied.speak(client, float(now))
+            desk.speak(client, now + 0.5)
+        assert "two learners of the same run" in caplog.text
+        assert "life 9 in epoch 2 and life 7 in epoch 1" in caplog.text
+        client.bye("nobody should hear this")
+        assert client.next(4.5) is None
+        assert "only epoch 1" not in caplog.text
+        for now in range(6, 20):
+            desk.speak(client, float(now))
+        assert client.next(19.0) is None
+        assert (
+            "only epoch 1 of run r is heard, and epoch 2 was obeyed: stop that learner"
+            in caplog.text
+        )
+
+
+class TestSaying:
+    """Reports, problems, the last word."""
+
+    def test_every_two_seconds_a_report_tells_counters_and_ledger(
+        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+    ) -> None:
+        """Not more often."""
+        client.due(0.5)
+        desk.listen(client, 0.5)
+        client.work.steps = 40
+        offer(client, make_parcel())
+        desk.listen(client, 2.0)
+        for now in (2.1, 2.4, 2.6):
+            client.due(now)
+        (report,) = (read(frame) for frame in desk.listen(client, 2.6))
+        assert (
+            report.counters["steps"],
+            report.counters["sent.parcels"],
+            report.counters["waiting.rows"],
+        ) == (40, 1, 0)
+        assert desk.receiver.seen["a"].counters["steps"] == 40
+
+    def test_a_problem_is_shown_once(self, client: PolicyClient, desk: Any) -> None:
+        """Reports repeat the latest, since each of them may be lost."""
+        client.problem("environment", "Traceback\nValueError: so it is")
+        for now in (3.0, 6.0):
+            client.due(now)
+            desk.listen(client, now)
+        assert list(desk.receiver.problems) == ["a: environment: ValueError: so it is"]
+
+    def test_many_long_problems_do_not_burst_a_report(
+        self, client: PolicyClient, desk: Any
+    ) -> None:
+        """As many of the newest are told as a header has room for, each with its end: there a traceback names its error."""
+        for number in range(2 * PROBLEMS):
+            client.problem("environment", "ä" * PROBLEM_BYTES + f"\nerror {number}")
+        client.due(3.0)
+        desk.listen(client, 3.0)
+        assert [text.rpartition(" ")[2] for text in desk.receiver.problems] == [
+            str(2 * PROBLEMS - n) for n in range(7, 0, -1)
+        ]
+        assert desk.receiver.inbox.ledger.refused == {}
+
+    def test_the_last_words_are_the_ledger_and_a_reason(
+        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+    ) -> None:
+        """Also what went wrong just now; a reason may be long."""
+        client.due(0.0)
+        desk.listen(client, 0.0)
+        client.problem("ended", "it broke")
+        client.bye("because " * 1000)
+        report, bye = (read(frame) for frame in desk.listen(client, 0.1))
+        assert report.problems[-1].text == "it broke"
+        assert isinstance(bye, Bye)
+        assert len(bye.reason) == 500
+        assert "a: ended: it broke" in desk.receiver.problems
+        assert next(iter(desk.receiver.roster)).left
+
+    def test_before_anybody_was_heard_there_is_nobody_to_say_goodbye_to(self) -> None:
+        """The word would have no run to name."""
+        client = dialled()
+        client.bye("alone")
+        assert not client._words
+
+
+class TestOddities:
+    """What comes over the network may be anything."""
+
+    @pytest.mark.parametrize("frame", [b"", b"\xfa\x5f" + bytes(40), bytes(16), b"x" * 1000])
+    def test_what_is_no_message_is_passed_over(
+        self, client: PolicyClient, frame: bytes, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """And said."""
+        client.hear(b"c/p/", frame, 0.1)
+        assert "a message of the learner is refused" in caplog.text
+        assert client.ready is not None
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {
+                "observation": {
+                    "": {
+                        "kind": "box",
+                        "dtype": "garbage",
+                        "shape": [3],
+                        "sizes": [],
+                        "low": [],
+                        "high": [],
+                    }
+                }
+            },
+            {"horizon": 0},
+            {
+                "observation": {},
+                "extras": [{"name": "x", "dtype": "V7", "shape": [], "per": "step"}],
+            },
+            {
+                "graph": {
+                    "model": b"",
+                    "inputs": [],
+                    "outputs": [],
+                    "weights": [{"name": "w", "dtype": "float7", "shape": [1]}],
+                }
+            },
+        ],
+    )
+    def test_a_spec_that_makes_no_sense_is_refused_when_it_comes(
+        self, desk: Any, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It is not joined, and nothing raises later."""
+        client = dialled()
+        for topic, frame in desk.say(0.0, client):
+            if topic == client.private and wire.open_frame(frame).kind is wire.Kind.ANNOUNCEMENT:
+                header = wire.open_frame(frame).header
+                header["spec"] |= changes
+                client.hear(topic, bytes(wire.assemble(wire.Kind.ANNOUNCEMENT, header, ())), 0.0)
+            elif topic == client.private:
+                client.hear(topic, frame, 0.0)
+        assert client.ready is None
+        assert "makes no sense" in caplog.text
+
+    def test_beacons_of_another_policy_are_not_ours(
+        self, client: PolicyClient, make_spec: Callable[..., Spec], make_desk: MakeDesk
+    ) -> None:
+        """Even if they came under our topic."""
+        other = make_desk(make_spec(policy="q", run="s"))
+        for topic, frame in other.say(1.0):
+            if topic == b"c/q/":
+                client.hear(b"c/p/", frame, 1.0)
+        assert client.tracker.run == "r"
+
+
+def test_a_parcel_carries_the_version_it_was_played_under(
+    client: PolicyClient, desk: Any, make_parcel: MakeParcel
+) -> None:
+    """Not the one that is held when it leaves."""
+    offer(client, make_parcel(version=42))
+    desk.listen(client, 0.1)
+    (accepted,) = desk.taken
+    assert (accepted.envelope.epoch, accepted.envelope.version, accepted.envelope.actor) == (
+        1,
+        42,
+        "a",
+    )
+    assert np.array_equal(accepted.parcel.lengths, [4])
+
+
+def test_lines_at_info_say_what_happens(
+    client: PolicyClient, spec: Spec, make_desk: MakeDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A restart of the learner is news, no warning."""
+    with caplog.at_level(logging.INFO):
+        make_desk(spec, epoch=2, life=8).speak(client, 1.0)
+    assert "the learner was started again" in caplog.text
+
+
+def test_receipts_are_written_before_a_parcel_is_released(
+    client: PolicyClient, desk: Any, make_parcel: MakeParcel, tmp_path: Path
+) -> None:
+    """One line for each acknowledged parcel, with the checksum of its bytes; none for what is refused or on its way."""
+    held: list[int] = []
+
+    class Watched(Receipts):
+        def add(self, receipt: Receipt) -> None:
+            held.append(client.outbox.unacknowledged)
+            super().add(receipt)
+
+    client.write_receipts(Watched(tmp_path / "receipts"))
+    offer(client, make_parcel())
+    (frame,) = [
+        frame
+        for frame in desk.listen(client, 0.1)
+        if wire.open_frame(frame).kind is wire.Kind.PARCEL
+    ]
+    assert list(read_receipts(tmp_path / "receipts")) == []
+    desk.speak(client, 0.2)
+    (receipt,) = read_receipts(tmp_path / "receipts")
+    assert (receipt.actor, receipt.incarnation, receipt.sequence) == (
+        "a",
+        client.outbox.incarnation,
+        1,
+    )
+    assert receipt.checksum == wire.checksum(frame)
+    assert held == [1]

@@ -1,0 +1,336 @@
+"""A seat in a world that somebody else steps. The world here counts: what is seen is (episode, step)."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farflung.actor.connection.policy_client import Joined
+from farflung.actor.external import Seat
+from farflung.actor.recording import Scores
+from farflung.common.data.spec import Exploration, Graph, Space, Spec, Tensor
+from farflung.common.data.trajectory import Ending, Parcel
+from farflung.common.data.weights import Version, Weights
+from farflung.common.process.errors import ConfigurationError
+
+MakeSpec = Callable[..., Spec]
+MakeWeights = Callable[..., Weights]
+MakeSeat = Callable[..., Seat]
+
+
+@pytest.fixture
+def scores() -> Scores:
+    """Of the one seat."""
+    return Scores(1)
+
+
+@pytest.fixture
+def make_seat(make_spec: MakeSpec, scores: Scores) -> MakeSeat:
+    """Gives seats under specs of windows of four steps."""
+    return lambda **changes: Seat(Joined(make_spec(**changes), 0, 0), scores)
+
+
+@pytest.fixture
+def weights(make_spec: MakeSpec, make_weights: MakeWeights) -> Weights:
+    """Under which action 2 is the best."""
+    return make_weights(make_spec(), best=2)
+
+
+def stamp(episode: int, step: int) -> np.ndarray:
+    """What is seen."""
+    return np.array([7, episode, step], np.float32)
+
+
+def play(
+    seat: Seat, weights: Weights, lengths: list[int], ending: Ending = Ending.TERMINATED
+) -> list[Parcel]:
+    """Whole episodes of these lengths, the last of which is still going on; step t gives a reward of t."""
+    parcels = []
+    for episode, length in enumerate(lengths):
+        for step in range(length):
+            parcels.append(seat.see(stamp(episode, step)))
+            seat.choose(weights, 0, explore=True)
+            ends = step == length - 1 and episode < len(lengths) - 1
+            seat.record(
+                step,
+                ends and ending is Ending.TERMINATED,
+                ends and ending is Ending.TRUNCATED,
+                stamp(episode, step + 1),
+            )
+    return [parcel for parcel in [*parcels, seat.rest()] if parcel is not None]
+
+
+def rows(parcels: list[Parcel], spec: Spec) -> list[tuple[list[tuple[int, int]], Ending]]:
+    """Each trajectory as the (episode, step) of its frames, and how it ended."""
+    trajectories = itertools.chain.from_iterable(
+        parcel.trajectories(spec.columns, spec.stack) for parcel in parcels
+    )
+    return [
+        ([(int(e), int(s)) for _, e, s in one.columns["observations"]], one.ending)
+        for one in trajectories
+    ]
+
+
+def frames(episode: int, *steps: int) -> list[tuple[int, int]]:
+    """Of one episode."""
+    return [(episode, step) for step in steps]
+
+
+class TestWindows:
+    """What was recorded comes out in windows."""
+
+    @pytest.mark.parametrize("ending", [Ending.TERMINATED, Ending.TRUNCATED])
+    def test_every_step_is_in_one_window(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights, ending: Ending
+    ) -> None:
+        """Episodes of 1, 4 and 4 steps in windows of 4: cut at each ending and each window's end, the last window is short."""
+        parcels = play(make_seat(), weights, [1, 4, 4], ending)
+        assert rows(parcels, make_spec()) == [
+            (frames(0, 0, 1), ending),
+            (frames(1, 0, 1, 2, 3), Ending.OPEN),
+            (frames(1, 3, 4), ending),
+            (frames(2, 0, 1, 2, 3), Ending.OPEN),
+            (frames(2, 3, 4), Ending.OPEN),
+        ]
+        assert [parcel.rows for parcel in parcels] == [4, 4, 1]
+        assert [parcel.columns["rewards"].tolist() for parcel in parcels] == [
+            [0, 0, 1, 2],
+            [3, 0, 1, 2],
+            [3],
+        ]
+        assert [parcel.results.returns.tolist() for parcel in parcels] == [[0], [6], []]
+        assert [parcel.results.lengths.tolist() for parcel in parcels] == [[1], [4], []]
+        assert all(set(parcel.columns["actions"].tolist()) == {2} for parcel in parcels)
+
+    def test_an_ending_at_the_end_of_a_window_is_one(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
+    ) -> None:
+        """The next window begins with the next episode."""
+        assert rows(play(make_seat(), weights, [4, 2]), make_spec()) == [
+            (frames(0, 0, 1, 2, 3, 4), Ending.TERMINATED),
+            (frames(1, 0, 1, 2), Ending.OPEN),
+        ]
+
+    def test_windows_of_one_step(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
+    ) -> None:
+        """Each is whole."""
+        assert rows(play(make_seat(horizon=1), weights, [2, 1]), make_spec(horizon=1)) == [
+            (frames(0, 0, 1), Ending.OPEN),
+            (frames(0, 1, 2), Ending.TERMINATED),
+            (frames(1, 0, 1), Ending.OPEN),
+        ]
+
+    def test_a_stack_never_looks_into_another_episode(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, make_weights: MakeWeights
+    ) -> None:
+        """Three frames: an episode's first is repeated, a window goes on where the one before ended."""
+        spec = make_spec(stack=3)
+        assert rows(play(make_seat(stack=3), make_weights(spec), [2, 4]), spec) == [
+            (frames(0, 0, 0, 0, 1, 2), Ending.TERMINATED),
+            (frames(1, 0, 0, 0, 1, 2), Ending.OPEN),
+            (frames(1, 0, 1, 2, 3, 4), Ending.OPEN),
+        ]
+
+    def test_weights_are_swapped_between_windows_only(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights, make_weights: MakeWeights
+    ) -> None:
+        """Version 2 is there in the middle of the first window; without any weights the last ones stay."""
+        seat, newer = make_seat(), make_weights(make_spec(), 2, best=3)
+        assert seat.version == Version(0, 0)
+        chosen, parcels = [], []
+        for step, given in enumerate(
+            [weights, weights, newer, newer, newer, None, None, None, None]
+        ):
+            parcels.append(seat.see(stamp(0, step)))
+            chosen.append(seat.choose(given, 0, explore=True))
+            seat.record(0.0, False, False, stamp(0, step + 1))
+        assert chosen == [2, 2, 2, 2, 3, 3, 3, 3, 3]
+        assert [parcel.version for parcel in parcels if parcel] == [1, 2]
+        assert seat.version == Version(1, 2)
+
+
+class TestRecording:
+    """What counts as the outcome of an action."""
+
+    def test_what_is_shown_is_copied(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
+    ) -> None:
+        """A sensor may write each reading into the same array."""
+        seat, sensor = make_seat(), np.zeros(3, np.float32)
+        for step in range(2):
+            sensor[:] = 0, 0, step
+            seat.see(sensor)
+            sensor[:] = 99
+            seat.choose(weights, 0, explore=True)
+            sensor[:] = 0, 0, step + 1
+            seat.record(1.0, step == 1, False, sensor)
+            sensor[:] = 99
+        assert rows([seat.rest()], make_spec()) == [(frames(0, 0, 1, 2), Ending.TERMINATED)]
+
+    def test_an_unrecorded_action_is_left_out(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights, scores: Scores
+    ) -> None:
+        """What follows counts as another episode, and the one that was torn has no result."""
+        seat = make_seat()
+        for step in range(4):
+            assert seat.see(stamp(0, step)) is None
+            seat.choose(weights, 0, explore=True)
+            if step != 1:
+                seat.record(1.0, step == 3, False, stamp(0, step + 1))
+        parcel = seat.see(stamp(1, 0))
+        assert rows([parcel], make_spec()) == [
+            (frames(0, 0, 1), Ending.OPEN),
+            (frames(0, 2, 3, 4), Ending.TERMINATED),
+        ]
+        assert parcel.results.returns.tolist() == [2.0]
+
+    def test_what_is_acted_on_is_what_came_of_the_action_before(
+        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
+    ) -> None:
+        """A fresher reading replaces the one that was recorded, so that the next decision is stored with what it was made on."""
+        seat = make_seat()
+        seat.see(stamp(0, 0))
+        seat.choose(weights, 0, explore=True)
+        seat.record(0.0, False, False, stamp(0, 1))
+        seat.see(stamp(0, 5))
+        seat.choose(weights, 0, explore=True)
+        seat.record(0.0, False, False, stamp(0, 6))
+        assert rows([seat.rest()], make_spec()) == [(frames(0, 0, 5, 6), Ending.OPEN)]
+
+    def test_without_an_action_there_is_nothing_to_record(
+        self, make_seat: MakeSeat, weights: Weights
+    ) -> None:
+        """Before the first one, and twice for one."""
+        seat = make_seat()
+        with pytest.raises(ValueError, match="call act\\(\\) before it"):
+            seat.record(0.0, False, False, stamp(0, 1))
+        seat.see(stamp(0, 0))
+        seat.choose(weights, 0, explore=True)
+        seat.record(0.0, False, False, stamp(0, 1))
+        with pytest.raises(ValueError, match="call act\\(\\) before it"):
+            seat.record(0.0, False, False, stamp(0, 1))
+
+    def test_nothing_comes_of_nothing(self, make_seat: MakeSeat, weights: Weights) -> None:
+        """A seat that never acted has no window; one that acted once without an outcome has one without rows."""
+        seat = make_seat()
+        assert seat.rest() is None
+        seat.see(stamp(0, 0))
+        seat.choose(weights, 0, explore=True)
+        assert seat.rest().rows == 0
+
+    def test_what_rests_may_complete_a_window(self, make_seat: MakeSeat, weights: Weights) -> None:
+        """Then it is a whole one."""
+        (parcel,) = play(make_seat(), weights, [4])
+        assert parcel.rows == 4
+
+
+class TestActing:
+    """What is chosen."""
+
+    def test_greedily_if_wanted(self, make_seat: MakeSeat, weights: Weights) -> None:
+        """Epsilon 1 explores in every step, but for those that shall not."""
+        seat = make_seat(horizon=100, exploration=Exploration(1.0, 1.0, 1))
+        chosen = {True: set(), False: set()}
+        for step in range(100):
+            seat.see(stamp(0, step))
+            action = seat.choose(weights, 0, explore=step % 2 == 0)
+            assert type(action) is int
+            chosen[step % 2 == 0].add(action)
+            seat.record(0.0, False, False, stamp(0, step + 1))
+        assert chosen == {True: {0, 1, 2, 3}, False: {2}}
+
+    def test_continuous_actions_are_arrays_of_the_callers_own(
+        self,
+        make_seat: MakeSeat,
+        weights: Weights,
+        make_spec: MakeSpec,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """What is done to them later does not change what is recorded."""
+
+        class Answers:
+            def __init__(self, graph: Graph) -> None: ...
+
+            def load(self, weights: Weights) -> None: ...
+
+            def answer(self, inputs: object) -> list[np.ndarray]:
+                return [np.full((1, 2), 0.5, np.float32), np.full((1, 2), -40, np.float32)]
+
+        monkeypatch.setattr("farflung.actor.external.Policy", Answers)
+        action = Space("box", "float32", (2,), low=(-1, -1), high=(1, 0.25))
+        outputs = tuple(Tensor(name, "float32", (2,)) for name in ("mean", "log_std"))
+        seat = make_seat(
+            action=action, head="gaussian", graph=Graph(b"", (), outputs, weights.tensors)
+        )
+        for explore in (True, False):
+            seat.see(stamp(0, 0))
+            action = seat.choose(weights, 0, explore=explore)
+            assert action.tolist() == [0.5, 0.25]
+            action[:] = 99
+            seat.record(0.0, False, False, stamp(0, 1))
+        assert seat.rest().columns["actions"].tolist() == [[0.5, 0.25]] * 2
+
+    def test_exploration_follows_the_learners_steps(
+        self, make_seat: MakeSeat, weights: Weights
+    ) -> None:
+        """Epsilon falls from 1 to 0 over ten steps of the run."""
+        seat = make_seat(horizon=100, exploration=Exploration(1.0, 0.0, 10))
+        seat.see(stamp(0, 0))
+        assert {seat.choose(weights, 10, explore=True) for _ in range(100)} == {2}
+
+
+class TestChecking:
+    """What is shown is what the learner's world shows."""
+
+    @pytest.mark.parametrize(
+        ("observation", "says"),
+        [
+            (
+                np.zeros(4, np.float32),
+                r"observations: float32 \(4,\) was shown, and the learner's toys/Stamp-v0 has float32 \(3,\)",
+            ),
+            (0.5, r"observations: float64 \(\) was shown"),
+            (["a", "b", "c"], "was shown, and"),
+            ([[1], [1, 2], [1]], "no observations can be read"),
+            ({"x": 1}, "was shown, and"),
+            (None, "was shown, and"),
+        ],
+    )
+    def test_anything_else_is_refused_in_a_sentence(
+        self, make_seat: MakeSeat, weights: Weights, observation: Any, says: str
+    ) -> None:
+        """When acting and when recording; what was there before stays."""
+        seat = make_seat()
+        with pytest.raises(ConfigurationError, match=says):
+            seat.see(observation)
+        seat.see([7.0, 0, 0])  # plain numbers will do
+        seat.choose(weights, 0, explore=True)
+        with pytest.raises(ConfigurationError, match=says):
+            seat.record(0.0, False, False, observation)
+        seat.record(0.0, False, False, stamp(0, 1))
+        assert seat.rest().rows == 1
+
+    def test_discrete_parts_count_from_0(self, make_seat: MakeSeat) -> None:
+        """A dictionary has all its parts, each within its space."""
+        parts = {
+            "room": Space("discrete", "int64", (), (3,)),
+            "dials": Space("multidiscrete", "int64", (2,), (4, 2)),
+        }
+        seat = make_seat(observation=parts)
+        seat.see({"room": 2, "dials": [3, 1]})
+        for wrong, says in (
+            (
+                {"room": 3, "dials": [0, 0]},
+                r"observations.room: 3 was shown, and .* counts from 0 to below \[3\]",
+            ),
+            ({"room": 0, "dials": [0, 2]}, r"observations.dials: \[0, 2\] was shown"),
+            ({"room": 0, "dials": [-1, 0]}, "counts from 0"),
+            ({"room": 0.0, "dials": [0, 0]}, "float64"),
+            ({"room": 0}, "no observations.dials can be read out of an observation"),
+            (7, "no observations.room can be read"),
+        ):
+            with pytest.raises(ConfigurationError, match=says):
+                seat.see(wrong)

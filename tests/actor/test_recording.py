@@ -1,0 +1,195 @@
+"""Recording: how a window falls into trajectories."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farflung.actor.recording import Frames, Recorder, Scores, cut, results
+from farflung.actor.worlds.seats import End, Step
+from farflung.common.data.trajectory import Column, Ending, Results
+from farflung.common.data.weights import Version
+
+COLUMNS = (
+    Column("observations", "float32", (), "observation"),
+    Column("actions", "int64", (), "step"),
+    Column("rewards", "float32", (), "step"),
+)
+
+# What happens to a seat in a step: it goes on, ends in one of two ways, or is lost.
+GOES_ON, TERMINATES, TRUNCATES, LOST = range(4)
+
+
+def test_two_seats_by_hand() -> None:
+    """Seat 0 terminates at its second step of four; seat 1 loses its third."""
+    endings = np.array([[0, 0], [1, 0], [0, 0], [0, 0]], np.uint8)
+    lost = np.array([[0, 0], [0, 0], [0, 1], [0, 0]], np.bool_)
+    where = cut(endings, lost, stack=2)
+    assert where.lengths.tolist() == [2, 2, 2, 1]
+    assert where.endings.tolist() == [Ending.TERMINATED, Ending.OPEN, Ending.OPEN, Ending.OPEN]
+    assert (where.steps // 2).tolist() == [0, 1, 2, 3, 0, 1, 3]
+    assert (where.steps % 2).tolist() == [0, 0, 0, 0, 1, 1, 1]
+    # Row 1 is what was seen at time 0. A later episode begins with its first frame twice.
+    assert (where.frames // 2).tolist() == [0, 1, 2, 3, 3, 3, 4, 5, 0, 1, 2, 3, 4, 4, 5]
+    assert (where.frames % 2).tolist() == [0] * 8 + [1] * 7
+    assert where.finals.tolist() == [3]
+
+
+def test_a_window_without_steps_has_no_trajectories() -> None:
+    """Nothing was recorded, or everything was lost."""
+    for lost in (np.zeros((0, 3), np.bool_), np.ones((5, 3), np.bool_)):
+        where = cut(np.zeros(lost.shape, np.uint8), lost, stack=4)
+        assert [len(part) for part in where] == [0, 0, 0, 0, 0]
+
+
+class Model:
+    """Seats that count: each observation is a number of its own, and every trajectory is kept as a plain list."""
+
+    def __init__(self, seats: int, stack: int) -> None:
+        self.stack = stack
+        self.count = 0.0
+        self.step = Step({"observations": np.zeros(seats, np.float32)}, np.zeros(seats, np.float32))
+        self.history = [[self.see(seat)] * stack for seat in range(seats)]
+        self.open: list[list[list[float]]] = [
+            [] for _ in range(seats)
+        ]  # the frames and the rewards of what goes on
+        self.kept: list[list[tuple[list[float], list[float], Ending]]] = [[] for _ in range(seats)]
+
+    def see(self, seat: int) -> float:
+        """Another number in a seat."""
+        self.count += 1
+        self.step.observations["observations"][seat] = self.count
+        return self.count
+
+    def begin(self) -> None:
+        """A window begins with the newest frames."""
+        self.kept = [[] for _ in self.kept]
+        self.open = [[list(history), []] for history in self.history]
+
+    def play(self, events: tuple[int, ...]) -> Step:
+        """One step of every seat."""
+        self.step.ended, self.step.lost = {}, []
+        for seat, event in enumerate(events):
+            frames, rewards = self.open[seat]
+            if event == LOST:
+                self.step.lost.append(seat)
+                self.close(seat, Ending.OPEN)
+            else:
+                self.step.rewards[seat] = self.count
+                rewards.append(self.count)
+            if event in (TERMINATES, TRUNCATES):
+                final = self.see(seat)
+                frames.append(final)
+                ending = Ending(event)
+                self.step.ended[seat] = End(ending, {"observations": np.array(final, np.float32)})
+                self.close(seat, ending)
+            seen = self.see(seat)
+            if event == GOES_ON:
+                frames.append(seen)
+                self.history[seat] = [*self.history[seat], seen][1:]
+            else:
+                self.history[seat] = [seen] * self.stack
+                self.open[seat] = [list(self.history[seat]), []]
+        return self.step
+
+    def close(self, seat: int, ending: Ending) -> None:
+        """A trajectory without steps is none."""
+        frames, rewards = self.open[seat]
+        if rewards:
+            self.kept[seat].append((frames, rewards, ending))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_any_window_is_cut_as_seat_by_seat(data: st.DataObject) -> None:
+    """Whatever ends and is lost, wherever windows begin and end: frames, rewards and endings are those of a plain list for each seat."""
+    seats, stack, horizon = (data.draw(st.integers(1, most)) for most in (3, 4, 6))
+    model = Model(seats, stack)
+    frames = Frames(model.step.observations, stack)
+    recorder = Recorder(COLUMNS, seats, horizon, stack)
+    for _ in range(3):
+        recorder.begin(frames)
+        model.begin()
+        for _ in range(horizon):
+            step = model.play(
+                data.draw(
+                    st.tuples(
+                        *[st.sampled_from([GOES_ON, GOES_ON, TERMINATES, TRUNCATES, LOST])] * seats
+                    )
+                )
+            )
+            recorder.add(np.arange(seats), step)
+            frames.add(step)
+            expected = model.history if stack > 1 else [history[0] for history in model.history]
+            assert frames.stacks["observations"].tolist() == expected
+        for seat in range(seats):
+            model.close(seat, Ending.OPEN)
+        parcel = recorder.parcel(Version(1, 2), Results())
+        found = [
+            (
+                trajectory.columns["observations"].tolist(),
+                trajectory.columns["rewards"].tolist(),
+                trajectory.ending,
+            )
+            for trajectory in parcel.trajectories(COLUMNS, stack)
+        ]
+        assert found == [trajectory for kept in model.kept for trajectory in kept]
+        assert parcel.columns["actions"].tolist() == [
+            seat for seat, kept in enumerate(model.kept) for _, rewards, _ in kept for _ in rewards
+        ]
+
+
+def test_a_window_may_be_packed_before_its_end() -> None:
+    """What there is so far is cut open there."""
+    model = Model(2, 1)
+    recorder = Recorder(COLUMNS, 2, 10, 1)
+    recorder.begin(Frames(model.step.observations, 1))
+    recorder.add(np.zeros(2), model_step(model))
+    parcel = recorder.parcel(Version(0, 5), Results())
+    assert (parcel.lengths.tolist(), parcel.endings.tolist(), parcel.epoch, parcel.version) == (
+        [1, 1],
+        [Ending.OPEN] * 2,
+        0,
+        5,
+    )
+
+
+def model_step(model: Model) -> Step:
+    """One step in which nothing ends."""
+    model.begin()
+    return model.play((GOES_ON,) * len(model.history))
+
+
+def test_a_parcel_owns_its_columns() -> None:
+    """The next window is written into the same rows without touching what was handed out."""
+    model = Model(1, 1)
+    recorder = Recorder(COLUMNS, 1, 1, 1)
+    recorder.begin(Frames(model.step.observations, 1))
+    recorder.add(np.array([3]), model_step(model))
+    parcel = recorder.parcel(Version(0, 1), Results())
+    before = {name: column.copy() for name, column in parcel.columns.items()}
+    recorder.begin(Frames(model.step.observations, 1))
+    recorder.add(np.array([9]), model_step(model))
+    assert all((parcel.columns[name] == column).all() for name, column in before.items())
+
+
+def test_scores_are_of_whole_episodes() -> None:
+    """Returns and lengths run over windows; a lost episode has none, and the next begins at nothing."""
+    scores = Scores(2)
+    step = Step({}, np.array([1.5, 10.0], np.float32))
+    assert scores.add(step) == {}
+    assert len(scores.take().returns) == 0
+    step.ended = {0: End(Ending.TRUNCATED, {})}
+    assert scores.add(step) == {0: (3.0, 2)}
+    step.ended, step.lost = {}, [1]
+    scores.add(step)
+    step.ended, step.lost = {0: End(Ending.TERMINATED, {}), 1: End(Ending.TERMINATED, {})}, []
+    scores.add(step)
+    taken = scores.take()
+    assert (taken.returns.tolist(), taken.lengths.tolist()) == ([3.0, 3.0, 10.0], [2, 2, 1])
+    assert (taken.returns.dtype, taken.lengths.dtype) == (np.float64, np.int32)
+    assert len(scores.take().returns) == 0
+
+
+def test_no_results_are_empty_columns() -> None:
+    """Of the types that the wire carries."""
+    assert (results([]).returns.dtype, results([]).lengths.dtype) == (np.float64, np.int32)

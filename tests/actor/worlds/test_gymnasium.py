@@ -1,0 +1,233 @@
+"""Worlds of Gymnasium: what is said of them, and what is refused."""
+
+from dataclasses import replace
+from types import ModuleType
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from farflung.actor.worlds.gymnasium import describe, make, register_wrapper, seats, translate
+from farflung.actor.worlds.seats import Seats
+from farflung.common.data.spec import Graph, Space, Spec, World
+from farflung.common.process.errors import ConfigurationError
+
+
+def seated(
+    world: World, count: int = 1, *, vector: bool = False, spec: Spec | None = None
+) -> Seats:
+    """Seats whose environments are expected to work."""
+    return seats(
+        world,
+        count,
+        key=("actor", 0, 0),
+        on_problem=lambda *_: None,
+        wait=lambda _: None,
+        clock=lambda: 0.0,
+        vector=vector,
+        spec=spec,
+    )
+
+
+def spec_of(world: World) -> Spec:
+    """A spec for a world, without a graph."""
+    found = describe(world)
+    return Spec(
+        "run",
+        "policy",
+        "async",
+        world,
+        found.observation,
+        found.action,
+        "q",
+        4,
+        1,
+        Graph(b"", (), (), ()),
+    )
+
+
+def test_a_plain_world_has_one_leaf() -> None:
+    """CartPole: four floats, two actions, 500 steps at most, solved at 475."""
+    found = describe(World("CartPole-v1"))
+    assert found.observation == {"": Space("box", "float32", (4,))}
+    assert found.action == Space("discrete", "int64", (), (2,))
+    assert (found.steps_limit, found.reward_threshold) == (500, 475.0)
+
+
+def test_a_discrete_observation_is_a_number() -> None:
+    """FrozenLake: which of sixteen squares."""
+    assert describe(World("FrozenLake-v1")).observation == {
+        "": Space("discrete", "int64", (), (16,))
+    }
+
+
+def test_a_dictionary_has_a_leaf_for_each_key(worlds: ModuleType) -> None:
+    """Each part keeps its own kind, type and shape."""
+    found = describe(World("toys/Parts-v0"))
+    assert found.observation == {
+        "stamp": Space("box", "float32", (3,)),
+        "room": Space("discrete", "int64", (), (3,)),
+        "dials": Space("multidiscrete", "int64", (2,), (4, 2)),
+        "picture": Space("box", "uint8", (2, 2)),
+    }
+    assert found.action == Space("discrete", "int64", (), (4,))
+    assert (found.steps_limit, found.reward_threshold) == (None, None)
+
+
+def test_doubles_are_carried_as_floats(worlds: ModuleType) -> None:
+    """Nothing downstream computes in doubles; the bounds of an action stay what they are."""
+    found = describe(World("toys/Echo-v0"))
+    assert found.observation == {"": Space("box", "float32", (2,))}
+    assert found.action == Space(
+        "box", "float32", (2,), low=(-float(np.float64(0.1)), 0.0), high=(0.1, np.inf)
+    )
+
+
+def test_several_choices_at_once_are_an_action_space(worlds: ModuleType) -> None:
+    """A MultiDiscrete action is described by how many choices each part has."""
+    found = describe(World("toys/Odd-v0", {"action": spaces.MultiDiscrete([3, 2])}))
+    assert found.action == Space("multidiscrete", "int64", (2,), (3, 2))
+
+
+@pytest.mark.parametrize(
+    ("space", "named"),
+    [
+        (spaces.Text(5), "Text"),
+        (spaces.Tuple((spaces.Discrete(2),)), "Tuple"),
+        (spaces.Sequence(spaces.Discrete(2)), "Sequence"),
+        (spaces.MultiBinary(3), "MultiBinary"),
+        (spaces.Dict(inner=spaces.Dict(x=spaces.Discrete(2))), "'inner'"),
+        (spaces.Dict(word=spaces.Text(5)), "'word'"),
+        (spaces.Dict({"a/b": spaces.Discrete(2)}), "'a/b'"),
+        (spaces.Dict(), "nothing to see"),
+        (spaces.Box(0, 1, (2,), np.uint64), "uint64"),
+    ],
+)
+def test_an_observation_space_that_no_column_carries_is_named(
+    worlds: ModuleType, space: spaces.Space, named: str
+) -> None:
+    """The refusal is one sentence with the environment and the space in it."""
+    with pytest.raises(ConfigurationError, match=named) as refusal:
+        describe(World("toys/Odd-v0", {"observation": space}))
+    assert "toys/Odd-v0" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Text(5), spaces.Dict(x=spaces.Discrete(2)), spaces.Box(0, 9, (2,), np.int64)]
+)
+def test_an_action_space_that_no_policy_answers_is_named(
+    worlds: ModuleType, space: spaces.Space
+) -> None:
+    """An action is a number, several numbers, or floats."""
+    with pytest.raises(ConfigurationError, match="its action space is"):
+        describe(World("toys/Odd-v0", {"action": space}))
+
+
+@pytest.mark.parametrize(
+    ("world", "says"),
+    [
+        (World("os:system"), "--import MODULE"),
+        (World("CartPole"), "did you mean CartPole-v1"),
+        (World("ALE/Pong-v5"), "--import PACKAGE"),
+        (World("CartPole-v1", {"gravity": 3}), "unexpected keyword argument 'gravity'"),
+        (World("CartPole-v1", wrappers=(("TimeLimitt", {}),)), "did you mean TimeLimit"),
+        (World("CartPole-v1", wrappers=(("os.system", {}),)), "no wrapper is registered"),
+        (
+            World("toys/Homeless-v0"),
+            r"needs a package that is not installed here: pip install 'farflung\[box2d\]'$",
+        ),
+        (
+            World("toys/Homeless-v0", {"lacks": "MuJoCo"}),
+            "not installed here: MuJoCo is not installed, run `pip install swig`",
+        ),
+    ],
+)
+def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(
+    worlds: ModuleType, world: World, says: str
+) -> None:
+    """It says what to do: the nearest name, what to install, what to import."""
+    with pytest.raises(ConfigurationError, match=says) as refusal:
+        describe(world)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_id_that_names_a_module_imports_nothing(
+    worlds: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names come over the network: Gymnasium itself would import what stands before the colon."""
+    monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imported {name}"))
+    for method in (make, describe, seated, lambda world: seated(world, vector=True)):
+        with pytest.raises(ConfigurationError):
+            method(World("antigravity:CartPole-v1"))
+
+
+def test_wrappers_go_around_in_order(worlds: ModuleType) -> None:
+    """The first is the innermost: a picture flattened, then with the time at its end."""
+    wrappers = (
+        ("FilterObservation", {"filter_keys": ["picture"]}),
+        ("FlattenObservation", {}),
+        ("TimeLimit", {"max_episode_steps": 2}),
+    )
+    found = describe(World("toys/Parts-v0", wrappers=wrappers))
+    assert found.observation == {"": Space("box", "uint8", (4,))}
+    assert found.steps_limit == 2
+
+
+def test_a_wrapper_of_ones_own_is_registered_by_name(
+    worlds: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spec carries its name and arguments only."""
+    monkeypatch.setattr("farflung.actor.worlds.gymnasium.WRAPPERS", {})
+    register_wrapper(
+        "short", lambda environment, steps: gymnasium.wrappers.TimeLimit(environment, steps)
+    )
+    assert describe(World("toys/Stamp-v0", wrappers=(("short", {"steps": 3}),))).steps_limit == 3
+
+
+def test_a_world_with_other_spaces_than_the_learners_is_refused(worlds: ModuleType) -> None:
+    """Two machines with two versions of an environment do not mix."""
+    spec = spec_of(World("CartPole-v1"))
+    assert len(seated(spec.world, 2, spec=spec)) == 2
+    with pytest.raises(ConfigurationError, match="has other observations here"):
+        seated(spec.world, spec=replace(spec, observation={"": Space("box", "float32", (5,))}))
+    with pytest.raises(ConfigurationError, match="has other actions here"):
+        seated(
+            spec.world, spec=replace(spec, action=Space("discrete", "int64", (), (3,))), vector=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("world", "says"),
+    [
+        (World("toys/Stamp-v0"), "no vectorised version"),
+        (
+            World("CartPole-v1", wrappers=(("TimeLimit", {"max_episode_steps": 5}),)),
+            "wrappers go around single environments",
+        ),
+        (World("toys/StampDisabled-v0"), "begins no episodes by itself"),
+        (World("CartPole-v1", {"gravity": 3}), "cannot be made with"),
+    ],
+)
+def test_a_world_that_cannot_step_all_seats_itself_says_so(
+    worlds: ModuleType, world: World, says: str
+) -> None:
+    """`--vector` never falls back silently."""
+    with pytest.raises(ConfigurationError, match=says):
+        seated(world, 2, vector=True)
+
+
+def test_actions_are_told_as_the_world_numbers_them() -> None:
+    """Columns count from 0, worlds from where they like; floats are held to bounds that a column would round beyond."""
+    world, seen = World("x"), spaces.Discrete(2)
+    assert translate(world, seen, spaces.Discrete(3, start=5)).act(np.array([0, 2])).tolist() == [
+        5,
+        7,
+    ]
+    assert translate(world, seen, spaces.MultiDiscrete([3, 3], start=[1, -1])).act(
+        np.array([[0, 0], [2, 1]])
+    ).tolist() == [[1, -1], [3, 0]]
+    box = spaces.Box(-0.1, 0.1, (1,), np.float64)
+    assert box.contains(translate(world, seen, box).act(np.array([[0.1]], np.float32))[0])
+    assert not box.contains(np.array([0.1], np.float32).astype(np.float64))

@@ -1,0 +1,410 @@
+"""Seats at play: lists of environments and vectorised ones, whole and broken."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from farflung.actor.worlds.gymnasium import seats
+from farflung.actor.worlds.lockstep import Failures, VectorSeats
+from farflung.actor.worlds.seats import Leaf, Seats, Translation
+from farflung.common.data.spec import Space, World
+from farflung.common.data.trajectory import Ending
+from farflung.common.process.errors import ConfigurationError, EnvironmentFailure
+
+
+class Surroundings:
+    """What a process gives its environments: an ear, a pause and a clock."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.pauses: list[float] = []
+        self.now = 0.0
+        self.beats = 0
+
+    def seats(
+        self,
+        world: World,
+        count: int = 1,
+        *,
+        vector: bool = False,
+        key: tuple[int | str, ...] = ("actor", 0, 0),
+    ) -> Seats:
+        """Seats that tell, wait and beat here."""
+        return seats(
+            world,
+            count,
+            key=key,
+            on_problem=lambda kind, text: self.problems.append(f"{kind}: {text}"),
+            wait=self.pauses.append,
+            clock=lambda: self.now,
+            vector=vector,
+            beat=self.beat,
+        )
+
+    def beat(self) -> None:
+        """Counts."""
+        self.beats += 1
+
+
+@pytest.fixture
+def around(worlds: ModuleType) -> Surroundings:
+    """A process around toy worlds."""
+    worlds.Faulty.counts.clear()
+    return Surroundings()
+
+
+def zeros(seats: Seats) -> np.ndarray:
+    """Action 0 in every seat."""
+    return np.zeros(len(seats), np.int64)
+
+
+def stamps(seats: Seats, steps: int) -> list[list[float]]:
+    """The stamps of the first seat from its reset on."""
+    seen = [seats.reset().observations["observations"][0].tolist()]
+    for _ in range(steps):
+        seen.append(seats.step(zeros(seats)).observations["observations"][0].tolist())
+    return seen
+
+
+class TestList:
+    """Environments in a plain list."""
+
+    def test_a_seat_whose_episode_ended_is_already_in_its_next(self, around: Surroundings) -> None:
+        """The last observation is kept aside; episode 0 of one step terminates, episode 1 of six is truncated."""
+        seats = around.seats(World("toys/Stamp-v0"), 2)
+        life = seats.reset().observations["observations"][:, 0].tolist()
+        step = seats.step(zeros(seats))
+        assert {seat: end.ending for seat, end in step.ended.items()} == {
+            0: Ending.TERMINATED,
+            1: Ending.TERMINATED,
+        }
+        assert step.ended[1].observation["observations"].tolist() == [life[1], 0, 1]
+        assert step.observations["observations"].tolist() == [[life[0], 1, 0], [life[1], 1, 0]]
+        for t in range(1, 6):
+            step = seats.step(zeros(seats))
+            assert (step.ended, step.lost, step.rewards.tolist()) == ({}, [], [t - 1, t - 1])
+        step = seats.step(zeros(seats))
+        assert step.ended[0].ending is Ending.TRUNCATED
+        assert step.rewards.tolist() == [5, 5]
+
+    def test_a_watchdog_hears_of_every_environment_step(self, around: Surroundings) -> None:
+        """Not of every vector step: with many slow environments that would look like a hang; so would making or resetting all of them."""
+        seats = around.seats(World("toys/Stamp-v0"), 3)
+        assert around.beats == 3
+        stamps(seats, 2)
+        assert around.beats == 3 + 3 + 6
+
+    def test_an_array_that_is_written_again_is_copied_first(self, around: Surroundings) -> None:
+        """An environment may return the same array in each step, its last of an episode included."""
+        seats = around.seats(World("toys/Stamp-v0", {"in_place": True}))
+        seen = seats.reset().observations["observations"]
+        last = seats.step(zeros(seats)).ended[0].observation["observations"]
+        assert (last[1:].tolist(), seen[0, 1:].tolist()) == ([0, 1], [1, 0])
+
+    def test_parts_of_a_dictionary_are_columns(self, around: Surroundings) -> None:
+        """Rooms 5 to 7 are carried as 0 to 2, actions 0 to 3 are told as -1 to 2."""
+        seats = around.seats(World("toys/Parts-v0", {"longest": 99}), 2)
+        seats.reset()
+        last = seats.step(np.array([3, 1])).ended[1].observation
+        assert {
+            name: value.tolist() for name, value in last.items() if name != "observations.stamp"
+        } == {
+            "observations.room": 1,
+            "observations.dials": [1, 1],
+            "observations.picture": [[1, 1], [1, 1]],
+        }
+        seen = seats.step(np.array([3, 1])).observations
+        assert seen["observations.room"].tolist() == [1, 1]
+        assert seen["observations.dials"].tolist() == [[3, 1], [1, 1]]
+        assert seen["observations.picture"].dtype == np.uint8
+
+    def test_an_environment_may_keep_its_action(self, around: Surroundings) -> None:
+        """What it writes into it stays its own; doubles come back as floats."""
+        seats = around.seats(World("toys/Echo-v0"))
+        seats.reset()
+        actions = np.array([[0.1, 7.0]], np.float32)
+        assert seats.step(actions).observations["observations"].tolist() == [[np.float32(0.1), 7.0]]
+        assert actions.tolist() == [[np.float32(0.1), 7.0]]
+
+    @pytest.mark.parametrize("wrong", [[0.5], [[0.5, 0.5]], ["a", "b"]])
+    def test_an_observation_outside_its_space_is_refused(
+        self, around: Surroundings, wrong: list[object]
+    ) -> None:
+        """Numpy would broadcast one number over two, silently."""
+        with pytest.raises(ConfigurationError, match="correct the environment"):
+            around.seats(World("toys/Echo-v0", {"wrong": wrong})).reset()
+
+
+class TestStreams:
+    """Which random numbers an episode draws."""
+
+    def episodes(
+        self,
+        around: Surroundings,
+        *key: int | str,
+        seed: int = 0,
+        world: str = "CartPole-v1",
+        vector: bool = False,
+    ) -> list[float]:
+        """Where six episodes of two seats begin."""
+        seats = around.seats(
+            World(world, {"max_episode_steps": 1}, seed=seed), 2, key=key, vector=vector
+        )
+        starts = [seats.reset().observations["observations"][:, 0].copy()]
+        starts += [
+            seats.step(zeros(seats)).observations["observations"][:, 0].copy() for _ in range(5)
+        ]
+        return [float(start) for step in starts for start in step]
+
+    def test_one_place_in_the_tree_plays_the_same_episodes_again(
+        self, around: Surroundings
+    ) -> None:
+        """Two lives with one seed, role, index and start are the same to the bit."""
+        assert self.episodes(around, "actor", 1, 2) == self.episodes(around, "actor", 1, 2)
+        assert self.episodes(around, "actor", 1, 2, vector=True) == self.episodes(
+            around, "actor", 1, 2, vector=True
+        )
+
+    def test_no_two_episodes_share_a_stream(self, around: Surroundings) -> None:
+        """Whether of one seat, of two seats, of two actors, of two starts, of two seeds or of an evaluation."""
+        keys: list[tuple[int | str, ...]] = [
+            ("actor", 0, 0),
+            ("actor", 1, 0),
+            ("actor", 0, 1),
+            ("evaluation", 0, 0),
+        ]
+        starts = [
+            start
+            for key in keys
+            for seed in (0, 1)
+            for start in self.episodes(around, *key, seed=seed)
+        ]
+        assert len(set(starts)) == len(starts) == 4 * 2 * 12
+
+    def test_an_episode_does_not_depend_on_those_before_it(self, around: Surroundings) -> None:
+        """Its stream is its own, not what others left of one: here somebody drew a hundred numbers in between."""
+        one, two = (around.seats(World("CartPole-v1", {"max_episode_steps": 1})) for _ in range(2))
+        one.reset()
+        two.reset()
+        two._environments[0].unwrapped.np_random.random(100)  # type: ignore[attr-defined]
+        seen = [
+            seats.step(zeros(seats)).observations["observations"].tolist() for seats in (one, two)
+        ]
+        assert seen[0] == seen[1]
+
+
+class TestFailures:
+    """Environments that raise."""
+
+    def test_a_step_that_raises_costs_one_seat_its_episode(self, around: Surroundings) -> None:
+        """The traceback is told, the environment is built again after a pause, and the seat is in a new episode; others go on."""
+        seats = around.seats(World("toys/Faulty-v0", {"longest": 99, "steps": [7]}), 2)
+        before = seats.reset().observations["observations"].copy()
+        for _ in range(3):
+            seats.step(zeros(seats))
+        step = seats.step(zeros(seats))
+        assert (step.lost, step.rewards.tolist()) == ([1], [2, 0])
+        assert step.observations["observations"][0].tolist() == [before[0, 0], 1, 3]
+        assert step.observations["observations"][1, 0] != before[1, 0]
+        assert step.observations["observations"][1, 1:].tolist() == [0, 0]
+        assert around.pauses == [0.25]
+        assert len(around.problems) == 1
+        assert "RuntimeError: one of the steps failed" in around.problems[0]
+        assert "worlds.py" in around.problems[0]
+        assert seats.step(zeros(seats)).lost == []
+
+    def test_a_reset_that_raises_takes_no_step_away(self, around: Surroundings) -> None:
+        """The episode that ended counts; only the next one begins elsewhere."""
+        seats = around.seats(World("toys/Faulty-v0", {"resets": [1]}))
+        life = float(seats.reset().observations["observations"][0, 0])
+        step = seats.step(zeros(seats))
+        assert (step.lost, list(step.ended)) == ([], [0])
+        assert step.observations["observations"][0, 0] != life
+        assert step.observations["observations"][0, 1:].tolist() == [0, 0]
+
+    def test_pauses_grow_until_one_can_be_built(self, around: Surroundings) -> None:
+        """Neither closing the broken one nor making another need work at once; what closing raised is told, not counted."""
+        seats = around.seats(
+            World("toys/Faulty-v0", {"resets": [0], "closes": [0], "makes": [1, 2]})
+        )
+        seats.reset()
+        assert around.pauses == [0.25, 0.5, 1.0]
+        told = [problem.splitlines()[-1] for problem in around.problems]
+        assert [
+            next(
+                what
+                for what in ("closes", "resets", "makes")
+                if f"one of the {what} failed" in line
+            )
+            for line in told
+        ] == [
+            "closes",
+            "resets",
+            "makes",
+            "makes",
+        ]
+
+    @pytest.mark.parametrize(
+        ("world", "vector"), [("toys/Faulty-v0", False), ("toys/FaultyNextStep-v0", True)]
+    )
+    def test_the_fifth_failure_in_five_minutes_is_the_end(
+        self, around: Surroundings, world: str, vector: bool
+    ) -> None:
+        """It says how often and why, and does not wait any more."""
+        seats = around.seats(World(world, {"steps": list(range(9))}), vector=vector)
+        seats.reset()
+        for _ in range(4):
+            assert seats.step(zeros(seats)).lost == [0]
+        with pytest.raises(
+            EnvironmentFailure,
+            match=r"failed 5 times in 5 minutes, at last with RuntimeError\('one of the steps failed'\)",
+        ):
+            seats.step(zeros(seats))
+        assert around.pauses == [0.25, 0.5, 1.0, 2.0]
+
+    def test_an_environment_that_can_never_be_reset_ends_too(self, around: Surroundings) -> None:
+        """Rebuilding does not go on for ever."""
+        with pytest.raises(EnvironmentFailure):
+            around.seats(World("toys/Faulty-v0", {"resets": list(range(9))})).reset()
+
+    def test_failures_are_forgotten_after_five_minutes(self, around: Surroundings) -> None:
+        """A step that fails once in a while never ends the actor, and the pause is short again."""
+        seats = around.seats(World("toys/Faulty-v0", {"steps": list(range(20))}))
+        seats.reset()
+        for _ in range(20):
+            assert seats.step(zeros(seats)).lost == [0]
+            around.now += 100
+        assert max(around.pauses) == 1.0
+
+    def test_closing_closes_all(self, around: Surroundings, worlds: ModuleType) -> None:
+        """One that fails to close does not keep the others open."""
+        seats = around.seats(World("toys/Faulty-v0", {"closes": [0]}), 3)
+        seats.close()
+        assert worlds.Faulty.counts["closes"] == 3
+        assert len(around.problems) == 1
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+class TestVector:
+    """Environments that step all seats themselves, and begin new episodes themselves, in one of two ways."""
+
+    def test_episodes_are_those_of_a_list(self, around: Surroundings, mode: str) -> None:
+        """The same endings after the same steps, and every final observation; an empty step between two episodes is lost."""
+        seats = around.seats(World(f"toys/Stamp{mode}-v0"), 2, vector=True)
+        seen = [tuple(seats.reset().observations["observations"][1, 1:].tolist())]
+        ends, empty = [], 0
+        for _ in range(40):
+            step = seats.step(zeros(seats))
+            empty += len(step.lost)
+            if 1 in step.ended:
+                assert 1 not in step.lost
+                ends.append(
+                    (step.ended[1].ending, *step.ended[1].observation["observations"][1:].tolist())
+                )
+            if 1 not in step.ended or mode == "SameStep":
+                seen.append(tuple(step.observations["observations"][1, 1:].tolist()))
+        lengths = [1 + episode * 5 % 9 for episode in range(6)]
+        assert ends[:6] == [
+            (Ending.TRUNCATED if e % 2 else Ending.TERMINATED, e, length)
+            for e, length in enumerate(lengths)
+        ]
+        assert seen[:27] == [
+            (e, step) for e, length in enumerate(lengths) for step in range(length)
+        ]
+        assert (empty == 0) == (mode == "SameStep")
+
+    def test_a_dictionary_is_copied_part_by_part(self, around: Surroundings, mode: str) -> None:
+        """Of running episodes and of those that ended."""
+        seats = around.seats(World(f"toys/Parts{mode}-v0"), 2, vector=True)
+        assert seats.reset().observations["observations.room"].tolist() == [0, 0]
+        end = seats.step(np.array([0, 3])).ended[1].observation
+        assert {
+            name: end[name].tolist()
+            for name in ("observations.room", "observations.dials", "observations.picture")
+        } == {
+            "observations.room": 1,
+            "observations.dials": [3, 1],
+            "observations.picture": [[1, 1], [1, 1]],
+        }
+
+    def test_one_that_raises_loses_all_seats_their_episodes(
+        self, around: Surroundings, mode: str
+    ) -> None:
+        """Nothing of the step is kept, and the whole of it is built again; a reset or a make may fail on the way."""
+        seats = around.seats(
+            World(f"toys/Faulty{mode}-v0", {"steps": [0], "resets": [3], "makes": [4]}),
+            2,
+            vector=True,
+        )
+        seats.reset()
+        step = seats.step(zeros(seats))
+        assert (step.lost, step.ended, step.rewards.tolist()) == ([0, 1], {}, [0, 0])
+        assert step.observations["observations"][:, 1:].tolist() == [[0, 0], [0, 0]]
+        assert len(around.pauses) == 3
+        seats.close()
+
+    def test_a_watchdog_hears_of_every_step(self, around: Surroundings, mode: str) -> None:
+        """One for all seats, and before it one for making them and one for resetting them."""
+        seats = around.seats(World(f"toys/Stamp{mode}-v0"), 5, vector=True)
+        assert len(seats) == 5
+        stamps(seats, 3)
+        assert around.beats == 1 + 1 + 3
+
+
+class Lingering:
+    """A vectorised environment whose seat is over at its first step, and still says so in the empty step after it."""
+
+    def __init__(self) -> None:
+        self.time = 0
+
+    def reset(self, seed: int) -> tuple[np.ndarray, dict[str, object]]:
+        """At the start."""
+        return np.zeros((1, 1), np.float32), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, object]]:
+        """Over at the first step and at the second, which is none."""
+        self.time += 1
+        return (
+            np.full((1, 1), self.time, np.float32),
+            np.zeros(1),
+            np.array([self.time <= 2]),
+            np.array([False]),
+            {},
+        )
+
+
+def test_an_empty_step_ends_nothing() -> None:
+    """Whatever a vectorised environment leaves standing in its flags: an episode ends once."""
+    leaf = Leaf("", Space("box", "float32", (1,)))
+    translation = Translation((leaf,), Space("discrete", "int64", (), (2,)), np.copy)
+    failures = Failures(lambda *_: None, lambda _: None, lambda: 0.0)
+    seats = VectorSeats(
+        Lingering(),
+        1,
+        Lingering,
+        translation,
+        same_step=False,
+        seed=0,
+        key=("actor", 0, 0),
+        beat=lambda: None,
+        failures=failures,
+    )
+    seats.reset()
+    steps = [(list(step.ended), step.lost) for step in (seats.step(zeros(seats)) for _ in range(4))]
+    assert steps == [([0], []), ([], [0]), ([], []), ([], [])]
+
+
+def test_cartpoles_own_vectorised_version_steps_like_its_single_one(around: Surroundings) -> None:
+    """Episodes end where the pole fell, not a step later, and a new one begins upright."""
+    seats = around.seats(World("CartPole-v1"), 8, vector=True)
+    seats.reset()
+    ended = 0
+    for _ in range(60):
+        fallen = seats.step(zeros(seats))
+        ended += len(fallen.ended)
+        assert all(abs(end.observation["observations"][2]) > 0.2 for end in fallen.ended.values())
+        assert (np.abs(fallen.observations["observations"][fallen.lost]) <= 0.05).all()
+    assert ended > 20

@@ -1,0 +1,322 @@
+"""A broker between real sockets: frames go up to whom they belong, feeds go down, and nobody can hold up anybody else."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.net.sockets import Socket
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Telemetry
+from farflung.learner.observe.watch import Unhealthy, watch
+
+PATIENCE_MS = 10_000
+Z = topics.private("p0", "box-1", 7, 1)
+Served = Callable[..., Any]
+Eventually = Callable[..., Any]
+
+
+def word(policy: str, size: int = 1) -> bytes:
+    """An experience message with so much data; a relay needs nothing else of its header."""
+    return bytes(wire.assemble(wire.Kind.PARCEL, {"run": "run-1", "policy": policy}, [b"x" * size]))
+
+
+@pytest.fixture
+def dial(context: sockets.Context) -> Iterator[Callable[..., tuple[Socket, Socket]]]:
+    """An actor's two sockets, without an actor."""
+    made: list[Socket] = []
+
+    def make(address: Address, *wanted: bytes) -> tuple[Socket, Socket]:
+        pair = (
+            sockets.experience_sender(context, address),
+            sockets.feed_subscriber(context, address, sorted(wanted)),
+        )
+        made.extend(pair)
+        return pair
+
+    yield make
+    for socket in made:
+        socket.close(linger=0)
+
+
+def heard(feed: Socket) -> list[bytes]:
+    """The next message on a feed."""
+    assert feed.poll(PATIENCE_MS)
+    return feed.recv_multipart()
+
+
+def balanced(figures: Any) -> bool:
+    """Whether everything that was received is somewhere."""
+    kept = sum(up.passed + up.queued + sum(up.dropped.values()) for up in figures.upstreams)
+    return bool(figures.received == kept + sum(figures.refused.values()))
+
+
+# ---- up
+
+
+def test_a_frame_is_passed_on_unread(served: Served, dial: Any) -> None:
+    """To the bit, even if it was damaged on the way: its checksum is the learner's business."""
+    broker, learner = served()
+    push, _ = dial(broker.address)
+    frames = [word("p0"), word("p0", 200_000), word("p0")[:-1] + b"?"]
+    for frame in frames:
+        push.send(frame)
+    assert learner.take(3) == frames
+    figures = broker.ended()
+    assert (figures.received, figures.upstreams[0].passed, figures.upstreams[0].passed_bytes) == (
+        3,
+        3,
+        sum(map(len, frames)),
+    )
+
+
+def test_each_policy_has_its_learner(served: Served, dial: Any) -> None:
+    """One address for both; what nobody speaks for is refused, and counted."""
+    broker, red, blue = served(2)
+    push, _ = dial(broker.address)
+    for policy in ("p1", "p0", "p2", "p1"):
+        push.send(word(policy))
+    assert red.take(1) == [word("p0")]
+    assert blue.take(2) == [word("p1")] * 2
+    figures = broker.ended()
+    assert figures.refused == {"unknown policy": 1}
+    assert balanced(figures)
+
+
+def test_what_is_no_experience_is_refused_by_reason(served: Served, dial: Any) -> None:
+    """Random bytes, several parts, a message of the feed, another protocol; honest ones pass all the while."""
+    broker, learner = served()
+    push, _ = dial(broker.address)
+    push.send(b"nonsense")
+    push.send_multipart([word("p0"), b"more", b"and more"])
+    push.send(bytes(wire.encode(Telemetry("run-1", "p0", 1, "{}"))))
+    push.send(word("p0")[:2] + b"\x09" + word("p0")[3:])
+    push.send(word("p0"))
+    assert learner.take(1) == [word("p0")]
+    figures = broker.ended()
+    assert figures.refused == {"truncated": 1, "parts": 1, "kind": 1, "protocol": 1}
+    assert balanced(figures)
+
+
+def test_a_snapshot_is_enough_to_know_whom_it_came_from(served: Served, dial: Any) -> None:
+    """The hello that confirms it often comes before the next beacon."""
+    broker, learner = served()
+    _, feed = dial(broker.address, topics.private("late", "box-1", 7, 1))
+    private = topics.private("late", "box-1", 7, 1)
+    while not feed.poll(10):
+        learner.say(private, b"weights")
+    push, _ = dial(broker.address)
+    push.send(word("late"))
+    assert learner.take(1) == [word("late")]
+
+
+@pytest.mark.slow
+def test_a_learner_that_takes_nothing_holds_up_nobody(
+    served: Served, dial: Any, eventually: Eventually
+) -> None:
+    """Its queue fills to the bound, the rest is dropped and counted; the other learner gets everything."""
+    capacity, frame = 1 << 20, word("p0", 60_000)
+    broker, dead, alive = served(2, capacity=capacity)
+    push, _ = dial(broker.address)
+    dead.pull.set(zmq.RCVHWM, 1)
+    dead.close()
+    for _ in range(100):
+        push.send(frame)
+        push.send(word("p1"))
+    assert alive.take(100) == [word("p1")] * 100
+    eventually(lambda: broker.figures.received == 200)
+    figures = broker.ended()
+    full = figures.upstreams[0]
+    assert capacity - len(frame) < full.queued_bytes <= capacity
+    assert full.passed == sockets.RELAY_MESSAGES  # in the socket
+    assert full.dropped == {"queue full": 100 - full.passed - full.queued}
+    assert full.dropped["queue full"] > 0
+    assert balanced(figures)
+
+
+# ---- down
+
+
+def test_a_feed_goes_to_those_who_listen(served: Served, dial: Any) -> None:
+    """Small messages and large, as they are."""
+    broker, learner = served()
+    _, one = dial(broker.address, b"c/p0/", b"w/p0/")
+    _, other = dial(broker.address, b"c/p0/")
+    for feed in (one, other):
+        while not feed.poll(10):
+            learner.say(b"c/p0/", b"beacon")
+        while feed.poll(50):
+            assert feed.recv_multipart() == [b"c/p0/", b"beacon"]
+    while other.poll(50):
+        other.recv_multipart()
+    learner.say(b"w/p0/", b"x" * 300_000)
+    assert heard(one) == [b"w/p0/", b"x" * 300_000]
+    assert not other.poll(0)
+
+
+def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
+    served: Served, dial: Any, eventually: Eventually
+) -> None:
+    """To the one who asked only; taken back, it is taken back upstream."""
+    broker, learner = served()
+    _, feed = dial(broker.address, b"c/p0/", b"w/p0/", Z)
+    eventually(lambda: b"\x01" + Z in learner.hear())
+    assert learner.words[-3:] == [b"\x01c/p0/", b"\x01w/p0/", b"\x01" + Z]
+    _, stranger = dial(broker.address, b"w/p0/")
+    learner.say(Z, b"announcement")
+    learner.say(Z, b"weights")
+    assert [heard(feed), heard(feed)] == [[Z, b"announcement"], [Z, b"weights"]]
+    assert not stranger.poll(0)
+    feed.unsubscribe(Z)
+    eventually(lambda: b"\x00" + Z in learner.hear())
+
+
+def test_who_wants_everything_gets_nothing(
+    served: Served, dial: Any, eventually: Eventually
+) -> None:
+    """Neither here nor upstream; an honest listener beside it is served."""
+    broker, learner = served()
+    greedy = [dial(broker.address, topic)[1] for topic in (b"", b"z/")]
+    _, honest = dial(broker.address, Z)
+    eventually(lambda: b"\x01" + Z in learner.hear())
+    learner.say(Z, b"secret")
+    assert heard(honest) == [Z, b"secret"]
+    assert not any(feed.poll(0) for feed in greedy)
+    assert not {b"\x01", b"\x01z/"} & set(learner.hear())
+
+
+def test_one_who_leaves_takes_its_subscriptions_along(
+    served: Served, dial: Any, eventually: Eventually
+) -> None:
+    """A connection that ends is as good as an unsubscription, once nobody else listens."""
+    broker, learner = served()
+    _, one = dial(broker.address, b"w/p0/")
+    _, other = dial(broker.address, b"w/p0/", Z)
+    eventually(lambda: b"\x01" + Z in learner.hear() and broker.figures.subscriptions == 5)
+    other.close()
+    eventually(lambda: b"\x00" + Z in learner.hear())
+    assert b"\x00w/p0/" not in learner.words
+    one.close()
+    eventually(lambda: b"\x00w/p0/" in learner.hear())
+
+
+def test_subscriptions_are_repeated_to_a_learner_that_returns(
+    served: Served, town: Any, dial: Any, eventually: Eventually
+) -> None:
+    """In byte order, open questions among them, so that it answers who asked its predecessor."""
+    broker, learner = served()
+    dial(broker.address, b"w/p0/", Z)
+    eventually(lambda: b"\x01" + Z in learner.hear())
+    learner.close()
+    again = town(learner.address)
+    eventually(lambda: len(again.hear()) == 5)
+    assert again.words == [b"\x01c/", b"\x01s/", b"\x01t/broker:", b"\x01w/p0/", b"\x01" + Z]
+
+
+def test_a_silent_upstream_is_dialled_anew(
+    served: Served, dial: Any, eventually: Eventually
+) -> None:
+    """After eight seconds, with every subscription; what waited is dropped, and what comes later arrives."""
+    broker, learner = served()
+    _, feed = dial(broker.address, b"w/p0/")
+    eventually(lambda: b"\x01w/p0/" in learner.hear())
+    before = len(learner.words)
+    broker.later = 8.1
+    dial(broker.address, b"w/p0/")  # it looks at its clock when something comes
+    eventually(lambda: broker.figures.upstreams[0].builds == 2)
+    eventually(lambda: learner.hear()[before:].count(b"\x01w/p0/") == 1)
+    learner.say(b"w/p0/", b"news")
+    assert heard(feed) == [b"w/p0/", b"news"]
+    push, _ = dial(broker.address)
+    push.send(word("p0"))
+    assert learner.take(1) == [word("p0")]
+    assert broker.figures.upstreams[0].builds == 2
+
+
+# ---- brokers
+
+
+def test_its_books_are_on_its_feed(served: Served, dial: Any) -> None:
+    """For whoever watches, once a second."""
+    broker, learner = served(name="gate")
+    push, _ = dial(broker.address)
+    push.send(word("p0"))
+    learner.take(1)
+    broker.later = 1.0
+    _, feed = dial(broker.address, b"t/")
+    topic, frame = heard(feed)
+    message = wire.read(wire.open_frame(frame))
+    assert isinstance(message, Telemetry)
+    document = json.loads(message.document)
+    assert topic == topics.broker("gate")
+    assert (document["broker"], document["upstreams"][0]["policies"]) == ("gate", ["p0"])
+    assert document["received"] == 1
+
+
+def test_a_chain_is_as_good_as_one(
+    served: Served, broker: Any, dial: Any, eventually: Eventually
+) -> None:
+    """Frames, feeds, questions and unsubscriptions pass through both; the far one's books are heard too."""
+    near, learner = served(name="near")
+    far = broker(near.address, name="far")
+    push, feed = dial(far.address, Z)
+    eventually(lambda: b"\x01" + Z in learner.hear())
+    learner.say(Z, b"answer")
+    assert heard(feed) == [Z, b"answer"]
+    push.send(word("p0"))
+    assert learner.take(1) == [word("p0")]
+    feed.unsubscribe(Z)
+    eventually(lambda: b"\x00" + Z in learner.hear())
+    near.later = 1.0
+    _, watcher = dial(far.address, b"t/")
+    assert heard(watcher)[0] == topics.broker("near")
+
+
+@pytest.mark.slow
+def test_a_circle_of_brokers_is_named(
+    broker: Any, context: sockets.Context, dial: Any, eventually: Eventually
+) -> None:
+    """Feeds would go round for ever: the broker that hears itself ends with a sentence."""
+    address, *listening = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+    for socket in listening:
+        socket.close()
+    one = broker(address, name="one")
+    other = broker(one.address, address=address, name="other")
+    one.later = 1.0
+    dial(one.address, b"c/")
+    failure = eventually(lambda: one.failure or other.failure)
+    assert isinstance(failure, ConfigurationError)
+    assert "leads back to this broker" in str(failure)
+
+
+def test_two_learners_of_one_policy_are_named(
+    broker: Any, town: Any, dial: Any, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first one keeps the trajectories: one stream is never split."""
+    first, second = town(), town()
+    made = broker(first.address, second.address)
+    for learner in (first, second):
+        eventually(lambda learner=learner: b"\x01c/" in learner.hear())
+        learner.say(b"c/p0/")
+        eventually(lambda: made.figures.upstreams[0].policies)
+    eventually(lambda: "trains policy p0 too" in caplog.text)
+    push, _ = dial(made.address)
+    push.send(word("p0"))
+    assert first.take(1) == [word("p0")]
+    assert not second.pull.poll(0)
+
+
+def test_a_watcher_is_told_when_nobody_is_behind_a_broker(
+    broker: Any, context: sockets.Context
+) -> None:
+    """The broker's own books are not taken for a learner's."""
+    made = broker(Address("127.0.0.1", 1, 2))
+    made.later = 1.0
+    with pytest.raises(Unhealthy, match=r"a broker answers at .*, but no learner behind it"):
+        watch(context, made.address, io.StringIO(), timeout_s=0.2)

@@ -1,0 +1,97 @@
+"""Rates, spreads and histories against numbers worked by hand."""
+
+import pytest
+
+from farflung.common.data.statistics import History, Rate, Spread
+
+
+def test_a_rate_is_unknown_before_two_moments() -> None:
+    """One moment says nothing about speed."""
+    rate = Rate()
+    assert rate.per_second is None
+    rate.update(5, now=1.0)
+    assert rate.per_second is None
+    rate.update(6, now=1.0)
+    assert rate.per_second is None
+
+
+def test_a_rate_is_growth_over_time() -> None:
+    """300 more in 2 seconds are 150 per second."""
+    rate = Rate()
+    rate.update(100, now=10.0)
+    rate.update(400, now=12.0)
+    assert rate.per_second == pytest.approx(150)
+
+
+def test_a_rate_forgets_what_is_older_than_its_window() -> None:
+    """After ten quick seconds and ten idle ones, a window of five shows the idleness."""
+    rate = Rate(window_s=5.0)
+    for second in range(21):
+        rate.update(min(second, 10) * 100, now=float(second))
+    assert rate.per_second == 0
+
+
+def test_a_counter_that_begins_anew_starts_a_new_rate() -> None:
+    """A restarted actor counts from zero: no negative rate."""
+    rate = Rate()
+    rate.update(1000, now=0.0)
+    rate.update(2000, now=1.0)
+    rate.update(10, now=2.0)
+    assert rate.per_second is None
+    rate.update(30, now=3.0)
+    assert rate.per_second == pytest.approx(20)
+
+
+def test_a_rate_keeps_few_samples_however_often_it_is_told() -> None:
+    """Ten thousand updates in ten seconds keep at most the window's points, and the right rate."""
+    rate = Rate(window_s=10.0, points=32)
+    for tick in range(10_000):
+        rate.update(tick, now=tick / 1000)
+    assert len(rate._samples) <= 34
+    assert rate.per_second == pytest.approx(1000, rel=0.01)
+
+
+def test_percentiles_are_by_nearest_rank() -> None:
+    """Of 1 to 20, ten values do not exceed 10 and nineteen do not exceed 19."""
+    spread = Spread()
+    spread.extend(range(20, 0, -1))
+    assert (spread.p50, spread.p95, spread.mean) == (10, 19, 10.5)
+    assert (spread.percentile(0), spread.percentile(100)) == (1, 20)
+
+
+def test_a_spread_without_values_knows_nothing() -> None:
+    """None, not zero."""
+    spread = Spread()
+    assert (spread.p50, spread.p95, spread.mean, len(spread)) == (None, None, None, 0)
+
+
+def test_a_spread_is_of_the_latest_values() -> None:
+    """The oldest value goes when there are too many."""
+    spread = Spread(size=3)
+    for value in (100.0, 1.0, 2.0, 3.0):
+        spread.add(value)
+    assert (len(spread), spread.mean, spread.p95) == (3, 2.0, 3.0)
+
+
+def test_a_history_halves_its_points_when_it_is_full() -> None:
+    """1 2 3 4 in four points; a fifth value makes it 1.5 3.5 and the fifth alone, the sixth completes the pair."""
+    history = History(size=4)
+    for value in (1.0, 2.0, 3.0, 4.0):
+        history.add(value)
+    assert history.points == (1.0, 2.0, 3.0, 4.0)
+    history.add(5.0)
+    assert history.points == (1.5, 3.5, 5.0)
+    history.add(7.0)
+    assert history.points == (1.5, 3.5, 6.0)
+
+
+def test_a_history_covers_the_whole_series_in_bounded_space() -> None:
+    """Of 0 to 9999 there are at most 40 points, rising from near the first to the last."""
+    history = History()
+    for value in range(10_000):
+        history.add(float(value))
+    points = history.points
+    assert 20 <= len(points) <= 40
+    assert list(points) == sorted(points)
+    assert points[0] < 500
+    assert points[-1] > 9500

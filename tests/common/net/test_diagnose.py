@@ -1,0 +1,198 @@
+"""Why an address says nothing: each cause by name, with its cure, over real sockets."""
+
+import http.server
+import logging
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from farflung.common.net import diagnose as diagnosing
+from farflung.common.net import keys, sockets
+from farflung.common.net.address import Address
+from farflung.common.net.diagnose import Diagnosis, Finding, diagnose
+from farflung.common.net.listener import Listener
+from farflung.common.process.errors import NotAllowed
+
+ANYWHERE = Address("127.0.0.1", 0, 0)
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Keys of a server and of its first actor."""
+    keys.make(tmp_path / "keys")
+    return tmp_path / "keys"
+
+
+@contextmanager
+def server(folder=None):
+    """Where a server listens, with keys or without."""
+    with sockets.context() as context:
+        front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(folder) if folder else None)
+        try:
+            yield front.address
+        finally:
+            front.close()
+
+
+@contextmanager
+def listener():
+    """A port that accepts and says nothing, in front of one that does so too."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as first,
+        socket.create_server(("127.0.0.1", 0)) as second,
+    ):
+        yield Address("127.0.0.1", first.getsockname()[1], second.getsockname()[1]), second
+
+
+def test_nobody_listens():
+    """Whoever waits is told where it looked; a learner may come yet."""
+    with listener() as (address, _):
+        pass
+    found = diagnose(address, None)
+    assert str(address) in found.text
+    assert "nobody listens" in found.text
+    assert (found.final, found.welcome) == (False, False)
+
+
+def test_a_name_that_does_not_resolve(monkeypatch):
+    """It may be one day: names of containers come and go."""
+
+    def unknown(*arguments, **options):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", unknown)
+    found = diagnose(Address("gpu-bxo", 5555, 5556), None)
+    assert (found.text.partition(":")[0], found.final) == (
+        "the name gpu-bxo does not resolve",
+        False,
+    )
+
+
+def test_something_else_listens():
+    """A web server has no greeting of ours; what hangs up may be a tunnel whose other end is not there yet."""
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), http.server.BaseHTTPRequestHandler
+    ) as web:
+        thread = threading.Thread(target=web.serve_forever)
+        thread.start()
+        found = diagnose(Address("127.0.0.1", web.server_port, web.server_port), None)
+        web.shutdown()
+        thread.join()
+    assert (
+        "says nothing: is the port right" in found.text
+    )  # until the line that we began has an end
+    with listener() as (address, second):
+        hang_up = threading.Thread(target=lambda: second.accept()[0].close())
+        address = Address(address.host, address.feed_port, address.feed_port)
+        hang_up.start()
+        assert "hangs up" in diagnose(address, None).text
+        hang_up.join()
+    with listener() as (address, _):
+        assert "says nothing" in diagnose(address, None).text  # it never says anything
+
+
+def test_keys_are_compared(folder, tmp_path):
+    """What we have against what the server has: each of the ways in which they differ is final, and named with its cure."""
+    keys.make(tmp_path / "other")
+    known, other = keys.client_keys(folder), keys.client_keys(tmp_path / "other")
+    unknown = keys.ClientKeys(other.path, other.client, other.public, other.secret, known.server)
+    with server(folder) as guarded, server() as plain:
+        found = {
+            "welcome": diagnose(guarded, known),
+            "plain": diagnose(plain, None),
+            "no key": diagnose(guarded, None),
+            "not wanted": diagnose(plain, known),
+            "not allowed": diagnose(guarded, unknown),
+            "another server": diagnose(guarded, other),
+        }
+    assert {name for name, finding in found.items() if finding.welcome} == {"welcome", "plain"}
+    assert {name for name, finding in found.items() if finding.final} == found.keys() - {
+        "welcome",
+        "plain",
+    }
+    assert "--keys FILE" in found["no key"].text
+    assert "leave out" in found["not wanted"].text
+    assert f"does not allow the key in {other.path}" in found["not allowed"].text
+    assert "--add actor" in found["not allowed"].text
+    assert f"is not the server that {other.path} is for" in found["another server"].text
+
+
+class TestSilence:
+    """When it asks, and what it says."""
+
+    @pytest.fixture
+    def found(self, monkeypatch):
+        """What a look at the address finds, to be changed."""
+        found = [Finding("nobody is there")]
+        monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: found[0])
+        return found
+
+    def look(self, silent, since, until, known=False):
+        """Look ten times a second, each question answered before the next look; gives when the sockets are to be made anew."""
+        anew = []
+        for tenth in range(int(since * 10), int(until * 10)):
+            if silent.look(tenth / 10, known, tenth / 10):
+                anew.append(tenth / 10)
+            if silent._asking is not None:
+                silent._asking.join(PATIENCE_S)
+        return anew
+
+    def test_who_was_heard_lately_is_not_asked(self, found, caplog):
+        """Beacons come every second."""
+        silent = Diagnosis(Address("desk", 1, 2))
+        with caplog.at_level(logging.INFO):
+            for second in range(100):
+                assert not silent.look(1.4, True, float(second))
+        assert silent._asking is None
+        assert not caplog.records
+
+    def test_it_says_why_and_seldom_again(self, found, caplog):
+        """40 s are two lines; another reason is a line at once."""
+        silent = Diagnosis(Address("desk", 1, 2))
+        with caplog.at_level(logging.INFO):
+            assert self.look(silent, 0, 40) == []
+            assert [record.message for record in caplog.records] == [
+                "waiting for a learner at desk:1: nobody is there"
+            ] * 2
+            found[0] = Finding("it hangs up")
+            self.look(silent, 40, 45)
+        assert caplog.records[-1].message.endswith("it hangs up")
+        assert len(caplog.records) == 3
+
+    def test_wrong_keys_end_it_at_once_or_make_it_wait(self, found):
+        """From the beginning they are a mistake; later somebody revoked them, and may allow them again: then the sockets are made anew."""
+        found[0] = Finding("not allowed", final=True)
+        with pytest.raises(NotAllowed, match="not allowed") as raised:
+            self.look(Diagnosis(Address("desk", 1, 2)), 0, 5)
+        assert raised.value.exit_code == 77
+        silent = Diagnosis(Address("desk", 1, 2))
+        assert self.look(silent, 0, 10, known=True) == []
+        found[0] = Finding("come in", welcome=True)
+        assert len(self.look(silent, 10, 20, known=True)) == 1
+
+    def test_a_question_that_cannot_be_asked_ends_nothing(self, monkeypatch, caplog):
+        """It is said."""
+        monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: 1 / 0)
+        with caplog.at_level(logging.INFO):
+            self.look(Diagnosis(Address("desk", 1, 2)), 0, 3)
+        assert "cannot be found out" in caplog.text
+
+    def test_an_answer_that_takes_long_holds_up_nobody(self, monkeypatch):
+        """Names and connections may take their time; only one question is under way."""
+        asked, go = [], threading.Event()
+        monkeypatch.setattr(
+            diagnosing,
+            "diagnose",
+            lambda address, keys: asked.append(1) or (go.wait(PATIENCE_S) and Finding("late")),
+        )
+        silent, began = Diagnosis(Address("desk", 1, 2)), time.monotonic()
+        for second in range(2, 20):
+            assert not silent.look(float(second), False, float(second))
+        assert time.monotonic() - began < PATIENCE_S / 2
+        assert asked == [1]
+        go.set()
+        silent._asking.join(PATIENCE_S)

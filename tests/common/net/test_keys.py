@@ -1,0 +1,173 @@
+"""Key files: made once, kept, read by their owner alone, and refused in a sentence when they make no sense."""
+
+import os
+import stat
+
+import pytest
+
+from farflung.common.net import keys
+from farflung.common.net.address import parse_address
+from farflung.common.net.keys import Client
+from farflung.common.process.errors import ConfigurationError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What `learner keys` makes."""
+    keys.make(tmp_path / "keys")
+    return tmp_path / "keys"
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_server_and_its_first_actor_know_each_other(folder):
+    """The actor's file has the server's public key, and its own is listed, whatever the umask."""
+    server, actor = keys.server_keys(folder), keys.client_keys(folder / "actor.key")
+    assert actor.server == server.public
+    assert keys.allowed_client(folder / "allowed/actor.pub") == (
+        actor.public.decode(),
+        Client("actor", "actor"),
+    )
+    assert [mode(path) for path in (folder, folder / "server.key", folder / "actor.key")] == [
+        0o700,
+        0o600,
+        0o600,
+    ]
+    assert sorted(path.name for path in folder.rglob("*")) == [
+        "actor.key",
+        "actor.pub",
+        "allowed",
+        "server.key",
+    ]
+
+
+def test_what_is_there_is_kept(folder):
+    """A second run changes no file, and says so."""
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert all("kept" in sentence for sentence in keys.make(folder))
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_another_client_is_added_and_a_revoked_one_comes_back_only_when_it_is_asked_for(folder):
+    """`--add` makes a key, and allows the one again whose `.pub` was removed; a plain run does not."""
+    keys.make(folder, "relay", "broker")
+    assert keys.client_keys(folder / "relay.key").client == Client("relay", "broker")
+    listed = folder / "allowed/relay.pub"
+    before = listed.read_text()
+    listed.unlink()
+    keys.make(folder)
+    assert not listed.exists()
+    assert "again" in keys.make(folder, "relay")[-1]
+    assert listed.read_text() == before
+    (folder / "allowed/actor.pub").unlink()
+    assert "not allowed" in keys.make(folder)[1]
+    assert not (folder / "allowed/actor.pub").exists()
+
+
+def test_a_key_that_was_moved_to_its_machine_is_not_made_again(folder):
+    """Its owner is still allowed."""
+    (folder / "actor.key").unlink()
+    assert "elsewhere" in keys.make(folder)[-1]
+    assert not (folder / "actor.key").exists()
+
+
+@pytest.mark.parametrize("name", ["server.key", "actor.key"])
+@pytest.mark.parametrize("wide", [0o640, 0o604, 0o620, 0o601])
+def test_a_secret_that_others_can_read_is_refused(folder, name, wide):
+    """With the command that cures it."""
+    (folder / name).chmod(wide)
+    with pytest.raises(ConfigurationError, match=f"chmod 600 .*{name}"):
+        keys.server_keys(folder) if name == "server.key" else keys.client_keys(folder / name)
+
+
+def test_a_group_may_read_what_root_gave_it(folder, monkeypatch):
+    """A cluster hands a secret to a process that is not root as root's file, readable by its group."""
+    (folder / "actor.key").chmod(0o640)
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file of root's")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert keys.client_keys(folder / "actor.key").client.label == "actor"
+    (folder / "actor.key").chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        keys.client_keys(folder / "actor.key")
+
+
+def test_no_secret_is_in_what_is_printed(folder):
+    """A traceback or a log line shows the object, not the key."""
+    server, actor = keys.server_keys(folder), keys.client_keys(folder)
+    for held in (server, actor):
+        assert held.secret.decode() not in repr(held) + str(held)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is no label"),
+        ('label = "a/b"\nrole = "actor"\n', "is no label"),
+        ('label = "server"\nrole = "actor"\n', "server's own"),
+        ('label = "a"\nrole = "king"\n', "is no role"),
+        ('label = "a"\nrole = "actor"\npublic = "short"\n', "no public key"),
+        (
+            f'label = "a"\nrole = "actor"\npublic = "{"#" * 40}"\n',
+            "no public key",
+        ),  # as a number it is too large
+        (f'label = "a"\nrole = "actor"\npublic = "{"é" * 40}"\n', "no public key"),
+        ("label = ", "is no key file"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, sentence):
+    """Each with what is wrong."""
+    path = tmp_path / "a.pub"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=sentence):
+        keys.allowed_client(path)
+
+
+def test_an_allowed_file_is_called_as_its_label(folder):
+    """Else removing `robot.pub` would not revoke robot."""
+    (folder / "allowed/actor.pub").rename(folder / "allowed/robot.pub")
+    with pytest.raises(ConfigurationError, match=r"actor\.pub"):
+        keys.allowed_client(folder / "allowed/robot.pub")
+
+
+def test_a_folder_that_is_not_there_says_how_it_is_made(tmp_path):
+    """In the sentence that refuses it."""
+    with pytest.raises(ConfigurationError, match="learner keys"):
+        keys.server_keys(tmp_path / "none")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        keys.client_keys(tmp_path / "none.key")
+
+
+def test_names_begin_with_the_label_of_their_key(folder):
+    """One without a label gets it, one with another is refused."""
+    own = keys.client_keys(folder)
+    assert keys.full_name(own, "box-1") == keys.full_name(own, "actor/box-1") == "actor/box-1"
+    assert keys.full_name(None, "box-1") == "box-1"
+    with pytest.raises(ConfigurationError, match="begin with actor/"):
+        keys.full_name(own, "robot/box-1")
+
+
+def test_a_broker_speaks_for_all_and_an_actor_for_its_own():
+    """`act/` is not the beginning of `actor/`."""
+    assert Client("edge", "broker").may_speak_for("actor/box-1")
+    assert Client("actor", "actor").may_speak_for("actor/box-1")
+    assert not any(
+        Client("actor", "actor").may_speak_for(name)
+        for name in ("act/box", "actor", "actor-2/box", "box", "")
+    )
+
+
+def test_the_usual_key_file_is_for_other_machines(folder, monkeypatch):
+    """On loopback a learner usually has no keys; what is named counts everywhere."""
+    home = folder.parent
+    monkeypatch.setenv("HOME", str(home))
+    assert keys.client_keys_for(parse_address("gpu-box"), "") is None
+    (home / ".config/farflung").mkdir(parents=True)
+    (folder / "actor.key").rename(home / ".config/farflung/actor.key")
+    found = keys.client_keys_for(parse_address("gpu-box"), "")
+    assert found is not None
+    assert found.path == home / ".config/farflung/actor.key"
+    assert keys.client_keys_for(parse_address("localhost"), "") is None
+    assert keys.client_keys_for(parse_address("localhost"), "~/.config/farflung/actor.key") == found

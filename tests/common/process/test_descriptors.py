@@ -1,0 +1,61 @@
+"""A process has the file descriptors that it needs, or says how many those are."""
+
+import resource
+
+import pytest
+
+from farflung.common.process import descriptors
+from farflung.common.process.errors import ConfigurationError
+
+NONE = resource.RLIM_INFINITY
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch):
+    """Gives this process limits; what it sets then is in the list."""
+
+    def limited(soft: int, hard: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        monkeypatch.setattr(descriptors.resource, "getrlimit", lambda what: (soft, hard))
+        monkeypatch.setattr(
+            descriptors.resource, "setrlimit", lambda what, limits: found.append(limits)
+        )
+        return found
+
+    return limited
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"),
+    [
+        (1024, 4096, [(4096, 4096)]),  # all that is allowed
+        (1024, 1 << 20, [(8192, 1 << 20)]),  # all that is wanted
+        (256, NONE, [(8192, NONE)]),
+        (9000, 9000, []),  # never lowered
+        (NONE, NONE, []),
+        (200, 200, []),  # just enough
+    ],
+)
+def test_the_limit_is_raised_as_far_as_is_wanted_and_allowed(limited, soft, hard, expected):
+    """200 are needed."""
+    found = limited(soft, hard)
+    descriptors.require(200, "a broker")
+    assert found == expected
+
+
+def test_more_than_wanted_may_be_needed(limited):
+    """A thousand upstreams are the user's wish."""
+    found = limited(1024, 1 << 20)
+    descriptors.require(10_000, "a broker")
+    assert found == [(10_000, 1 << 20)]
+
+
+def test_too_few_are_refused_with_the_number(limited):
+    """It is better to say so at the start than to turn actors away later, without a word."""
+    found = limited(100, 199)
+    with pytest.raises(
+        ConfigurationError,
+        match=r"a broker needs 200 file descriptors, and this system allows 199: .*ulimit -n 200",
+    ) as caught:
+        descriptors.require(200, "a broker")
+    assert (found, caught.value.exit_code) == ([], 78)

@@ -1,0 +1,537 @@
+"""The message format: what goes in comes out, and everything odd is refused under its own reason."""
+
+import struct
+import zlib
+from dataclasses import replace
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farflung.common.data.spec import Graph, Space, Spec, Tensor, World
+from farflung.common.data.trajectory import Ending, Parcel, Results
+from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import wire
+from farflung.common.protocol.messages import (
+    Ack,
+    Announcement,
+    Beacon,
+    Bye,
+    Credit,
+    Hello,
+    Problem,
+    Report,
+    State,
+    Telemetry,
+)
+from farflung.common.protocol.parcels import ParcelCodec
+
+GRAPH = Graph(
+    b"model",
+    (),
+    (),
+    (
+        Tensor("a.weight", "float32", (3, 2)),
+        Tensor("scale", "float32", ()),
+        Tensor("count", "int64", (5,)),
+    ),
+)
+
+
+def a_spec(**changes):
+    spec = Spec(
+        run="cartpole-1",
+        policy="default",
+        mode="async",
+        world=World(
+            "Toy-v0",
+            {"size": 3, "nested": {"list": [1, 2.5, "x", None]}},
+            (("Clip", {"low": -1.0}),),
+            7,
+        ),
+        observation={"": Space("box", "float32", (2,))},
+        action=Space("discrete", "int64", (), (3,)),
+        head="q",
+        horizon=8,
+        stack=1,
+        graph=GRAPH,
+    )
+    return replace(spec, **changes)
+
+
+def a_parcel(spec, lengths=(2, 3), endings=(Ending.OPEN, Ending.TERMINATED)):
+    rng = np.random.default_rng(0)
+    steps, count = sum(lengths), len(lengths)
+    columns = {}
+    for column in spec.columns:
+        shape = (column.count(steps, count, spec.stack), *column.shape)
+        columns[column.name] = rng.integers(0, 3, shape).astype(column.dtype)
+    results = Results(np.array([1.5, -2.0]), np.array([4, 9], np.int32))
+    return Parcel(3, 17, np.array(lengths, np.int32), np.array(endings, np.uint8), columns, results)
+
+
+def an_envelope(spec, **changes):
+    envelope = wire.Envelope(spec.run, spec.policy, "host-1a", 99, 5, 2, 3, 17, spec.schema)
+    return envelope._replace(**changes)
+
+
+def received(frame, spec):
+    opened = wire.open_frame(frame)
+    envelope = wire.read_envelope(opened)
+    return envelope, ParcelCodec(spec).decode(opened, envelope)
+
+
+def reason(action):
+    with pytest.raises(Refused) as caught:
+        action()
+    return caught.value.reason
+
+
+def reassembled(frame, change):
+    """The frame after `change(header)`, with a correct checksum: what a hostile sender would make."""
+    opened = wire.open_frame(frame)
+    header = opened.header | ({"columns": wire.read_table(opened)} if opened.table else {})
+    change(header)
+    return wire.assemble(opened.kind, header, (opened.data,))
+
+
+@pytest.mark.parametrize("stack", [1, 4])
+def test_a_parcel_survives_the_trip_to_the_bit(stack):
+    """Every column, length, ending and result comes out as it went in, and the bytes are the same each time."""
+    spec = a_spec(stack=stack)
+    parcel, envelope = a_parcel(spec), an_envelope(spec)
+    frame = ParcelCodec(spec).encode(envelope, parcel)
+    assert frame == ParcelCodec(spec).encode(envelope, parcel)
+    found, out = received(frame, spec)
+    assert found == envelope
+    assert (out.epoch, out.version, out.rows, out.evaluation) == (3, 17, 5, False)
+    for name, column in parcel.columns.items():
+        np.testing.assert_array_equal(out.columns[name], column)
+        assert out.columns[name].dtype == column.dtype
+    np.testing.assert_array_equal(out.lengths, parcel.lengths)
+    np.testing.assert_array_equal(out.endings, parcel.endings)
+    np.testing.assert_array_equal(out.results.returns, [1.5, -2.0])
+    np.testing.assert_array_equal(out.results.lengths, [4, 9])
+
+
+def test_columns_lie_on_64_byte_boundaries():
+    """A received column can be used where it lies."""
+    spec = a_spec()
+    frame = ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec))
+    opened = wire.open_frame(frame)
+    assert (len(frame) - len(opened.data)) % 64 == 0
+    assert all(row[3] % 64 == 0 for row in wire.read_table(opened))
+
+
+def test_dictionary_observations_are_a_column_each():
+    """A dictionary space travels as one column for each of its keys."""
+    spec = a_spec(
+        observation={
+            "camera": Space("box", "uint8", (4, 4, 1)),
+            "speed": Space("box", "float32", ()),
+        }
+    )
+    _, out = received(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)), spec)
+    assert out.columns["observations.camera"].shape == (7, 4, 4, 1)
+    assert out.columns["observations.speed"].shape == (7,)
+
+
+def test_images_may_be_compressed_and_nothing_else():
+    """lz4 where the receiver's spec says so; a sender that compresses another column is refused."""
+    images = {"": Space("box", "uint8", (16, 16, 1))}
+    plain, packed = (
+        a_spec(observation=images),
+        a_spec(observation=images, compression={"observations": "lz4"}),
+    )
+    parcel = replace(
+        a_parcel(plain),
+        columns=a_parcel(plain).columns | {"observations": np.zeros((7, 16, 16, 1), np.uint8)},
+    )
+    frame = ParcelCodec(packed).encode(an_envelope(packed), parcel)
+    assert len(frame) < parcel.columns["observations"].nbytes
+    _, out = received(frame, packed)
+    np.testing.assert_array_equal(out.columns["observations"], parcel.columns["observations"])
+    assert reason(lambda: received(frame, plain)) == "encoding"
+
+
+def test_a_compressed_column_that_lies_about_its_size_takes_no_memory():
+    """The size comes from the receiver's spec, so a bomb has nowhere to expand to."""
+    spec = a_spec(
+        observation={"": Space("box", "uint8", (16, 16, 1))}, compression={"observations": "lz4"}
+    )
+    import lz4.block
+
+    parcel = a_parcel(spec)
+    bomb = lz4.block.compress(bytes(50_000_000), store_size=False)
+    frame = ParcelCodec(spec).encode(an_envelope(spec), parcel)
+    opened = wire.open_frame(frame)
+    data = bytes(opened.data) + bytes(-len(opened.data) % 64)
+    table = wire.read_table(opened)
+    table[0][3:5] = [len(data), len(bomb)]
+    hostile = wire.assemble(wire.Kind.PARCEL, opened.header | {"columns": table}, (data, bomb))
+    assert reason(lambda: received(hostile, spec)) == "encoding"
+
+
+def test_an_evaluation_is_results_without_rows():
+    """Greedy episodes come as results, and rows in such a parcel are refused."""
+    spec = a_spec()
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.uint8)
+    parcel = Parcel(
+        1, 2, *nothing, {}, Results(np.array([500.0]), np.array([500], np.int32)), evaluation=True
+    )
+    _, out = received(ParcelCodec(spec).encode(an_envelope(spec), parcel), spec)
+    assert out.evaluation
+    assert out.rows == 0
+    assert out.results.returns.tolist() == [500.0]
+    with_rows = replace(a_parcel(spec), evaluation=True)
+    assert (
+        reason(lambda: received(ParcelCodec(spec).encode(an_envelope(spec), with_rows), spec))
+        == "lengths"
+    )
+
+
+def an_int64(header, index):
+    header["columns"][index][1] = "int64"
+
+
+def a_shape(header, index):
+    header["columns"][index][2][0] += 1
+
+
+def with_column(spec, name, value):
+    """A parcel in which one column has one odd value."""
+    parcel = a_parcel(spec)
+    column = parcel.columns[name].copy()
+    column[0] = value
+    return replace(parcel, columns=parcel.columns | {name: column})
+
+
+HEADER_FAULTS = {
+    "columns": [
+        lambda header: header.pop("columns"),
+        lambda header: header["columns"].pop(),
+        lambda header: header["columns"].reverse(),
+        lambda header: header["columns"].__setitem__(0, "observations"),
+        lambda header: header["columns"][0].__setitem__(3, 1),
+        lambda header: header["columns"][0].__setitem__(3, 1 << 40),
+        lambda header: header["columns"][0].__setitem__(4, 8),
+        lambda header: header["columns"][0].__setitem__(4, None),
+        lambda header: header["columns"][3].__setitem__(2, [1 << 62]),
+        lambda header: header["columns"][3].__setitem__(2, "many"),
+    ],
+    "dtype": [lambda header: an_int64(header, 0)],
+    "shape": [
+        lambda header: a_shape(header, 0),
+        lambda header: header["columns"][0].__setitem__(2, None),
+    ],
+    "encoding": [
+        lambda header: header["columns"][0].__setitem__(5, "lz4"),
+        lambda header: header["columns"][0].__setitem__(5, 7),
+    ],
+    "schema": [lambda header: header.__setitem__("schema", "0")],
+    "header": [
+        lambda header: header.pop("actor"),
+        lambda header: header.__setitem__("actor", "../etc"),
+        lambda header: header.__setitem__("actor", "a" * 200),
+        lambda header: header.__setitem__("sequence", -1),
+        lambda header: header.__setitem__("sequence", True),
+        lambda header: header.__setitem__("base", 0),
+        lambda header: header.__setitem__("base", 6),
+        lambda header: header.__setitem__("run", 7),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("expected", "fault"),
+    [(name, fault) for name, faults in HEADER_FAULTS.items() for fault in faults],
+)
+def test_a_header_that_differs_from_the_spec_is_refused_under_its_reason(expected, fault):
+    """Names, dtypes, shapes, offsets and identities are compared before anything is taken."""
+    spec = a_spec()
+    frame = reassembled(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)), fault)
+    assert reason(lambda: received(frame, spec)) == expected
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["observations", "rewards"])
+def test_numbers_that_are_not_finite_are_refused(name, value):
+    """A NaN reward or an infinite observation never reaches the replay."""
+    spec = a_spec()
+    frame = ParcelCodec(spec).encode(an_envelope(spec), with_column(spec, name, value))
+    assert reason(lambda: received(frame, spec)) == "nonfinite"
+
+
+@pytest.mark.parametrize("value", [-1, 3, 1 << 40])
+def test_an_action_that_is_none_of_the_choices_is_refused(value):
+    """It becomes an index, so it must be one."""
+    spec = a_spec()
+    frame = ParcelCodec(spec).encode(an_envelope(spec), with_column(spec, "actions", value))
+    assert reason(lambda: received(frame, spec)) == "range"
+
+
+def test_multidiscrete_values_are_checked_each_against_its_own_size():
+    """The second number of this space may be 4, the first may not."""
+    spec = a_spec(observation={"": Space("multidiscrete", "int64", (2,), (2, 5))})
+    parcel = replace(
+        a_parcel(spec), columns=a_parcel(spec).columns | {"observations": np.tile([1, 4], (7, 1))}
+    )
+    received(ParcelCodec(spec).encode(an_envelope(spec), parcel), spec)
+    swapped = replace(parcel, columns=parcel.columns | {"observations": np.tile([4, 1], (7, 1))})
+    assert (
+        reason(lambda: received(ParcelCodec(spec).encode(an_envelope(spec), swapped), spec))
+        == "range"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "endings"),
+    [((0, 5), (0, 0)), ((9, 1), (0, 0)), ((-1, 3), (0, 0)), ((2, 3), (0, 3)), ((2, 3), (0, 255))],
+)
+def test_impossible_lengths_and_endings_are_refused(lengths, endings):
+    """No empty trajectory, none above the horizon, no ending that nobody knows."""
+    spec = a_spec()
+    parcel = a_parcel(spec)
+    parcel = replace(
+        parcel, lengths=np.array(lengths, np.int32), endings=np.array(endings, np.uint8)
+    )
+    assert reason(lambda: received(ParcelCodec(spec).encode(an_envelope(spec), parcel), spec)) in {
+        "lengths",
+        "shape",
+    }
+
+
+def test_bytes_that_are_no_message_are_refused_each_under_its_reason():
+    """Too short, wrong magic, wrong version, unknown kind, changed byte, cut off, header too long."""
+    spec = a_spec()
+    good = bytes(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
+
+    def changed(index, value):
+        frame = bytearray(good)
+        frame[index] = value
+        return frame
+
+    def claimed(offset, value):
+        frame = bytearray(good)
+        struct.pack_into("<I", frame, offset, value)
+        return frame
+
+    found = {
+        "empty": reason(lambda: wire.open_frame(b"")),
+        "short": reason(lambda: wire.open_frame(good[:15])),
+        "magic": reason(lambda: wire.open_frame(changed(0, 0))),
+        "version": reason(lambda: wire.open_frame(changed(2, 9))),
+        "kind": reason(lambda: wire.open_frame(changed(3, 200))),
+        "flip": reason(lambda: wire.open_frame(changed(len(good) - 1, good[-1] ^ 1))),
+        "header flip": reason(lambda: wire.open_frame(changed(40, good[40] ^ 1))),
+        "cut": reason(lambda: wire.open_frame(good[:-1])),
+        "longer": reason(lambda: wire.open_frame(good + b"x")),
+        "header": reason(lambda: wire.open_frame(claimed(4, 1 << 20))),
+        "total": reason(lambda: wire.open_frame(claimed(8, 1 << 31))),
+    }
+    assert found == {
+        "empty": "truncated",
+        "short": "truncated",
+        "magic": "magic",
+        "version": "protocol",
+        "kind": "kind",
+        "flip": "checksum",
+        "header flip": "checksum",
+        "cut": "truncated",
+        "longer": "truncated",
+        "header": "header size",
+        "total": "oversized",
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (b"\x91" * 60_000, "header depth"),
+        (b"\x81\xa1a" * 20_000, "header depth"),
+        (msgpack.packb([1, 2]), "header"),
+        (msgpack.packb({1: 2}), "header"),
+        (b"\xc7\x05\x01abcde", "header"),
+        (b"\xdd\xff\xff\xff\xff", "header"),
+        (b"", "header"),
+        (b"\x81\xa1a" + b"\xdb\xff\xff\xff\xff", "header"),
+    ],
+)
+def test_a_header_that_is_no_table_is_refused_quickly(header, expected):
+    """Deep nesting, huge claims, extension types and other tricks of msgpack end as a refusal."""
+    frame = bytearray(wire.HEAD + len(header))
+    frame[wire.HEAD :] = header
+    wire.PREAMBLE.pack_into(
+        frame, 0, wire.MAGIC, wire.VERSION, wire.Kind.HELLO, len(header), len(frame)
+    )
+    struct.pack_into("<I", frame, 12, zlib.crc32(frame[16:], zlib.crc32(frame[:12])))
+    assert reason(lambda: wire.open_frame(frame)) == expected
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_refused(data):
+    """Nothing but a refusal comes of noise."""
+    with pytest.raises(Refused):
+        wire.read(wire.open_frame(data))
+
+
+@given(st.integers(16, 400), st.integers(0, 255))
+def test_a_changed_byte_never_passes_silently(position, value):
+    """With the checksum made right again, a hostile change is refused or yields a parcel that satisfies the spec."""
+    spec = a_spec()
+    frame = ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec))
+    frame[position % len(frame)] = value
+    struct.pack_into("<I", frame, 12, zlib.crc32(memoryview(frame)[16:], zlib.crc32(frame[:12])))
+    try:
+        _, parcel = received(frame, spec)
+    except Refused:
+        return
+    assert np.isfinite(parcel.columns["observations"]).all()
+    assert parcel.columns["actions"].min() >= 0
+    assert parcel.columns["actions"].max() < 3
+
+
+MESSAGES = [
+    Hello("r", "p", "lab/a-1", 2**63 - 1, 4, 1, 7, 1, 16, True),
+    Report(
+        "r",
+        "p",
+        "a",
+        5,
+        1,
+        1,
+        1,
+        {"steps": 12.5, "episodes": 3},
+        (Problem(1, "environment", "Traceback …"),),
+    ),
+    Bye("r", "p", "a", 5, 3, "interrupted"),
+    Beacon(
+        "r",
+        "p",
+        9,
+        1,
+        2,
+        3,
+        4,
+        State.RUN,
+        (Ack("a", 5, 9, (3, 4), ((2, "nonfinite"),), Credit(4, 1 << 20)),),
+    ),
+    Announcement(a_spec(), 7, 1, 2, 3),
+    Telemetry("r", "p", 7, "{}"),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_messages_survive_the_trip(message):
+    """What is said is what is heard."""
+    assert wire.read(wire.open_frame(wire.encode(message))) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_with_a_field_too_many_or_too_few_is_refused(message):
+    """Fields are exact: another release of the protocol has another version number."""
+    frame = wire.encode(message)
+    assert (
+        reason(
+            lambda: wire.read(
+                wire.open_frame(reassembled(frame, lambda header: header.update(extra=1)))
+            )
+        )
+        == "malformed"
+    )
+    assert (
+        reason(
+            lambda: wire.read(
+                wire.open_frame(
+                    reassembled(frame, lambda header: header.pop("policy", header.popitem()))
+                )
+            )
+        )
+        == "malformed"
+    )
+
+
+def test_a_parcel_is_no_message_of_the_feed_and_weights_are_no_parcel():
+    """Kinds are not mistaken for one another."""
+    spec = a_spec()
+    opened = wire.open_frame(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
+    assert reason(lambda: wire.read(opened)) == "kind"
+    assert reason(lambda: wire.read_weights(opened, GRAPH.weights)) == "kind"
+    assert reason(lambda: wire.read_envelope(wire.open_frame(wire.encode(MESSAGES[0])))) == "kind"
+
+
+def some_weights():
+    arrays = {
+        "a.weight": np.arange(6, dtype=np.float32).reshape(3, 2),
+        "scale": np.float32(0.5),
+        "count": np.arange(5),
+    }
+    return Weights("r", "p", Version(2, 11), 1000, 50, GRAPH.weights, pack(GRAPH.weights, arrays))
+
+
+def test_weights_survive_the_trip_and_keep_a_scalar_a_scalar():
+    """A version arrives with its counters, and its block is the graph's external data as it stands."""
+    out = wire.read_weights(wire.open_frame(wire.encode_weights(some_weights())), GRAPH.weights)
+    assert (out.run, out.policy, out.version, out.steps, out.updates) == (
+        "r",
+        "p",
+        Version(2, 11),
+        1000,
+        50,
+    )
+    assert str(out.version) == "2.11"
+    assert out.arrays["scale"].shape == ()
+    np.testing.assert_array_equal(out.arrays["a.weight"], some_weights().arrays["a.weight"])
+    assert bytes(out.block) == bytes(some_weights().block)
+
+
+def test_weights_of_another_graph_are_refused():
+    """A tensor of another name or shape is never handed to a session."""
+    frame = wire.encode_weights(some_weights())
+    other = (*GRAPH.weights[:2], Tensor("count", "int64", (6,)))
+    assert reason(lambda: wire.read_weights(wire.open_frame(frame), other)) == "columns"
+    assert (
+        reason(
+            lambda: wire.read_weights(
+                wire.open_frame(reassembled(frame, lambda header: header.pop("run"))), GRAPH.weights
+            )
+        )
+        == "header"
+    )
+
+
+def test_the_schema_tells_apart_what_a_receiver_relies_on():
+    """Horizon, stack, spaces and columns count; run, world and exploration do not."""
+    spec = a_spec()
+    assert a_spec(run="other", world=World("Other-v0")).schema == spec.schema
+    others = [
+        a_spec(horizon=9),
+        a_spec(stack=2),
+        a_spec(action=Space("discrete", "int64", (), (4,))),
+    ]
+    assert len({spec.schema, *(other.schema for other in others)}) == 4
+
+
+def test_a_relay_reads_kind_policy_and_actor_and_no_more():
+    """Whatever happened to the rest is for the receiver to find."""
+    spec = a_spec()
+    frame = bytearray(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
+    frame[-1] ^= 1
+    assert wire.peek(memoryview(frame)) == (wire.Kind.PARCEL, spec.policy, an_envelope(spec).actor)
+
+
+def test_what_a_relay_cannot_pass_on_is_refused_under_its_reason():
+    """Messages of the feed, those without a policy, those cut off, and other bytes."""
+    spec = a_spec()
+    good = bytes(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
+    found = [
+        reason(lambda: wire.peek(b"nonsense, and more of it")),
+        reason(lambda: wire.peek(good[:-1])),
+        reason(lambda: wire.peek(wire.encode(Telemetry("r", "p", 1, "{}")))),
+        reason(lambda: wire.peek(wire.assemble(wire.Kind.BYE, {"policy": 3}, ()))),
+        reason(lambda: wire.peek(wire.assemble(wire.Kind.BYE, {}, ()))),
+    ]
+    assert found == ["magic", "truncated", "kind", "header", "header"]

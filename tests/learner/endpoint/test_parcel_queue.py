@@ -1,0 +1,71 @@
+"""Between the network and training: parcels in order, and what waits counts against what may still come."""
+
+import threading
+from types import ModuleType
+
+import pytest
+
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.storage.journal.folder import START
+
+
+@pytest.fixture
+def queue():
+    """An empty one with room for 10 rows."""
+    queue = ParcelQueue()
+    queue.room = 10
+    return queue
+
+
+def test_parcels_leave_in_the_order_they_came(queue, stand_ins: ModuleType):
+    """Experience is inserted as it arrived."""
+    first, second = stand_ins.a_parcel((1,)), stand_ins.a_parcel((2,))
+    queue.put([(first, START)])
+    queue.put([(second, START)])
+    assert [queue.take(), queue.take()] == [first, second]
+    assert queue.first() is None
+
+
+def test_looking_does_not_take(queue, stand_ins: ModuleType):
+    """The first parcel stays until it is taken."""
+    queue.put([(stand_ins.a_parcel(), START)])
+    assert queue.first() is queue.first() is queue.take()
+
+
+def test_what_waits_counts_against_the_room(queue, stand_ins: ModuleType):
+    """Of room for 10 rows, 3 that wait leave 7; 12 leave none. Taken, they are in the replay: they leave no more room than before."""
+    queue.put([(stand_ins.a_parcel((3,)), START)])
+    assert queue.free == 7
+    queue.put([(stand_ins.a_parcel((8, 1), (0, 0)), START)])
+    assert queue.free == 0
+    queue.take()
+    assert queue.free == 0
+    queue.room = 12
+    assert queue.free == 3
+
+
+def test_no_room_pauses_collection():
+    """Until training says otherwise nobody may send."""
+    assert ParcelQueue().free == 0
+
+
+def test_waiting_ends_with_a_parcel(queue, stand_ins: ModuleType):
+    """Training wakes up when something comes, long before its patience ends."""
+    woken = threading.Event()
+
+    def wait() -> None:
+        queue.wait(30.0)
+        woken.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    queue.put([(stand_ins.a_parcel(), START)])
+    assert woken.wait(10.0)
+    thread.join()
+
+
+def test_waiting_has_an_end(queue, stand_ins: ModuleType):
+    """With nothing to come it ends by itself, and with something there it does not wait at all."""
+    queue.wait(0.001)
+    queue.put([(stand_ins.a_parcel(), START)])
+    queue.wait(30.0)

@@ -1,0 +1,278 @@
+"""What goes out: each thing when it is due, as a state that may be lost and said again."""
+
+from types import ModuleType
+
+import pytest
+
+from farflung.common.data.weights import Version
+from farflung.common.net.keys import Client
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Beacon, Credit, Hello, State
+from farflung.learner.endpoint.publisher import EVALUATOR, Outlook
+
+OUTLOOK = Outlook(room=1024, steps=300, updates=20)
+S, W, C, T = b"s/default/", b"w/default/", b"c/default/", b"t/default/"
+
+
+@pytest.fixture
+def side(stand_ins: ModuleType):
+    """A learner's side without sockets."""
+    return stand_ins.Side()
+
+
+def said(side, now=0.0, outlook=OUTLOOK):
+    return [(topic, bytes(frame)) for topic, frame in side.publisher.due(outlook, now)]
+
+
+def messages(side, topic, now=0.0, outlook=OUTLOOK):
+    """What is due on a topic, read."""
+    return [
+        wire.read(wire.open_frame(frame))
+        for found, frame in said(side, now, outlook)
+        if found == topic
+    ]
+
+
+def private(nonce, actor="box-1"):
+    return topics.private("default", actor, 7, nonce)
+
+
+def joined(side, actor="box-1", evaluates=False, now=0.0):
+    side.receiver.receive(
+        bytes(wire.encode(Hello("run-1", "default", actor, 7, 0, 1, 1, 1, 1, evaluates))), now
+    )
+
+
+def test_a_late_joiner_gets_the_newest_weights_at_once(side, stand_ins):
+    """Whoever subscribes to a topic of its own is sent the spec and the newest of three versions in the same moment."""
+    for number in (1, 2, 3):
+        side.publisher.publish(stand_ins.some_weights(side.spec, number, value=number))
+    said(side)
+    assert side.publisher.subscribed(private(9))
+    (announced, weights), beacons = said(side, now=0.001)[:2], said(side, now=0.001)[2:]
+    assert announced[0] == weights[0] == private(9)
+    announcement = wire.read(wire.open_frame(announced[1]))
+    assert (announcement.spec, announcement.life, announcement.epoch) == (side.spec, 5, 1)
+    read = wire.read_weights(wire.open_frame(weights[1]), side.spec.graph.weights)
+    assert read.version == Version(1, 3)
+    assert read.arrays["matrix"].tolist() == [[3, 3], [3, 3]]
+    assert beacons == []
+
+
+def test_nobody_asks_in_another_name(side, stand_ins):
+    """Nor takes another's question back; a shared topic is anybody's."""
+    robot = Client("robot", "actor")
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    with pytest.raises(Refused, match="label"):
+        side.publisher.subscribed(private(1, "actor/box"), robot)
+    assert side.publisher.subscribed(private(2, "actor/box"), Client("actor", "actor"))
+    side.publisher.unsubscribed(private(2, "actor/box"), robot)
+    assert side.publisher.subscribed(topics.weights("default"), robot)
+    assert [topic for topic, _ in said(side) if topic.startswith(b"z/")] == [
+        private(2, "actor/box")
+    ] * 2
+
+
+def test_places_are_handed_out_in_order(side, stand_ins):
+    """The first two to ask are actors 0 and 1; a second life of the first is start 1 of index 0."""
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    found = []
+    for topic in (private(1), private(2, "box-2"), topics.private("default", "box-1", 8, 3)):
+        side.publisher.subscribed(topic)
+        frame = next(frame for found_topic, frame in said(side) if found_topic == topic)
+        announcement = wire.read(wire.open_frame(frame))
+        found.append((announcement.index, announcement.start))
+        side.publisher.unsubscribed(topic)
+    assert found == [(0, 0), (1, 0), (0, 1)]
+
+
+def test_a_question_waits_for_the_first_weights(side, stand_ins):
+    """Before there are any weights a snapshot would be of no use: it is sent with the first publication."""
+    side.publisher.subscribed(private(1))
+    assert [topic for topic, _ in said(side)] == [C]
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    assert [topic for topic, _ in said(side, now=0.1)].count(private(1)) == 2
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        b"",
+        b"z/",
+        b"z",
+        b"z/default/",
+        b"z/other/box-1/0000000000000007/0000000000000001",
+        b"z/default/box-1/7/1",
+    ],
+)
+def test_what_nobody_needs_is_refused(side, topic):
+    """Everything at once, everybody's snapshots, another policy's, and what is no question."""
+    assert not side.publisher.subscribed(topic)
+
+
+@pytest.mark.parametrize("topic", [S, W, C, T, b"t/"])
+def test_what_somebody_needs_is_allowed(side, topic):
+    """The spec, weights, beacons and telemetry."""
+    assert side.publisher.subscribed(topic)
+
+
+def test_who_asks_for_the_spec_gets_it(side):
+    """A watcher of the spec is answered at once, without a place in the run."""
+    side.publisher.subscribed(S)
+    (announcement,) = messages(side, S)
+    assert (announcement.spec, announcement.index, announcement.start) == (side.spec, -1, -1)
+
+
+def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins, monkeypatch):
+    """Of three who ask at once the third waits, until one says hello or two seconds have passed."""
+    monkeypatch.setattr(
+        "farflung.common.protocol.snapshots.AT_ONCE_BYTES", 1
+    )  # as of weights that are large
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    for nonce in (1, 2, 3):
+        side.publisher.subscribed(private(nonce, f"box-{nonce}"))
+    served = {topic for topic, _ in said(side) if topic.startswith(b"z/")}
+    assert served == {private(1, "box-1"), private(2, "box-2")}
+    assert private(3, "box-3") not in {topic for topic, _ in said(side, now=1.9)}
+    side.receiver.receive(
+        bytes(wire.encode(Hello("run-1", "default", "box-1", 7, 1, 1, 1, 1))), 1.9
+    )
+    assert private(3, "box-3") in {topic for topic, _ in said(side, now=1.95)}
+
+
+def test_an_unconfirmed_snapshot_gives_way_after_two_seconds(side, stand_ins, monkeypatch):
+    """A joiner that died on the way holds nobody up for longer."""
+    monkeypatch.setattr(
+        "farflung.common.protocol.snapshots.AT_ONCE_BYTES", 1
+    )  # as of weights that are large
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    for nonce in (1, 2, 3):
+        side.publisher.subscribed(private(nonce, f"box-{nonce}"))
+    said(side)
+    assert private(3, "box-3") in {topic for topic, _ in said(side, now=2.0)}
+
+
+def test_who_unsubscribed_is_not_served(side, stand_ins):
+    """A question that was taken back is forgotten."""
+    side.publisher.subscribed(private(1))
+    side.publisher.unsubscribed(private(1))
+    side.publisher.unsubscribed(W)
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    assert private(1) not in {topic for topic, _ in said(side)}
+
+
+def test_weights_are_said_once_to_all(side, stand_ins):
+    """A publication goes out when it is made; later joiners get it as a snapshot."""
+    side.publisher.publish(stand_ins.some_weights(side.spec))
+    assert [topic for topic, _ in said(side)].count(W) == 1
+    assert [topic for topic, _ in said(side, now=5.0)].count(W) == 0
+
+
+def test_a_beacon_says_how_it_stands(side, stand_ins):
+    """Run, life, epoch and version, steps and updates, state, and a line for each actor that was heard."""
+    side.publisher.publish(stand_ins.some_weights(side.spec, number=4))
+    joined(side)
+    side.publisher.state = State.AWAY
+    (beacon,) = messages(side, C)
+    assert isinstance(beacon, Beacon)
+    assert (beacon.run, beacon.policy, beacon.life, beacon.epoch, beacon.version) == (
+        "run-1",
+        "default",
+        5,
+        1,
+        4,
+    )
+    assert (beacon.steps, beacon.updates, beacon.state) == (300, 20, State.AWAY)
+    (line,) = beacon.lines
+    assert (line.actor, line.incarnation, line.highest, line.missing, line.refused) == (
+        "box-1",
+        7,
+        0,
+        (),
+        (),
+    )
+
+
+def test_acknowledgements_and_refusals_are_in_the_line(side, stand_ins):
+    """Of numbers 1, 2 and 4 the second is refused and the third is missing."""
+    for number, schema in ((1, side.spec.schema), (2, "x"), (4, side.spec.schema)):
+        accepted = side.receiver.receive(
+            stand_ins.a_frame(side.spec, sequence=number, schema=schema), 0.0
+        )
+        if accepted:
+            side.receiver.settle(accepted.envelope)
+    (beacon,) = messages(side, C)
+    (line,) = beacon.lines
+    assert (line.highest, line.missing, line.refused) == (4, (3,), ((2, "schema"),))
+
+
+def test_a_beacon_comes_every_second(side):
+    """With nothing new there is one a second."""
+    assert len(messages(side, C, now=0.0)) == 1
+    assert len(messages(side, C, now=0.99)) == 0
+    assert len(messages(side, C, now=1.0)) == 1
+
+
+def test_an_acknowledgement_does_not_wait_for_the_second(side, stand_ins):
+    """What changed is said after a hundredth of a second, and only that."""
+    joined(side, "box-2")
+    messages(side, C, now=0.0)
+    side.receiver.settle(side.receiver.receive(stand_ins.a_frame(side.spec), 0.005).envelope)
+    assert messages(side, C, now=0.005) == []
+    (beacon,) = messages(side, C, now=0.02)
+    assert {(line.actor, line.highest) for line in beacon.lines} == {
+        ("box-1", 1),
+        ("box-2", 0),
+    }  # whose share is smaller now
+    assert messages(side, C, now=0.04) == []
+
+
+def test_a_hurried_beacon_comes_at_once(side):
+    """The last word does not wait for its second."""
+    messages(side, C, now=0.0)
+    side.publisher.hurry()
+    assert len(messages(side, C, now=0.1)) == 1
+
+
+def test_no_room_is_no_credit(side):
+    """Where pacing has no room nothing new may be sent: that is how collection pauses."""
+    joined(side)
+    (beacon,) = messages(side, C, outlook=Outlook(0, 0, 0))
+    assert beacon.lines[0].credit == Credit(0, 0)
+
+
+def test_credit_is_a_share_of_the_room(side):
+    """Room for 1100 rows counts as 1024; two actors with parcels of 8 rows may have 64 each, within half a gigabyte and 64 MiB."""
+    joined(side)
+    joined(side, "box-2")
+    (beacon,) = messages(side, C, outlook=Outlook(1100, 0, 0))
+    assert {line.credit for line in beacon.lines} == {Credit(64, 64 << 20)}
+
+
+def test_credit_that_moves_a_little_is_not_told_again(side):
+    """Room that shrinks by a few rows stays at the same power of two: nothing changed for anybody."""
+    joined(side)
+    messages(side, C, now=0.0, outlook=Outlook(1100, 0, 0))
+    assert messages(side, C, now=0.5, outlook=Outlook(1030, 0, 0)) == []
+    assert len(messages(side, C, now=0.6, outlook=Outlook(1000, 0, 0))) == 1
+
+
+def test_evaluators_have_credit_of_their_own(side):
+    """Results without rows do not wait for pacing."""
+    joined(side, evaluates=True)
+    (beacon,) = messages(side, C, outlook=Outlook(0, 0, 0))
+    assert beacon.lines[0].credit == EVALUATOR
+
+
+def test_telemetry_is_said_with_its_life(side):
+    """Figures go to whoever watches, once."""
+    side.publisher.tell('{"steps":1}')
+    (telemetry,) = messages(side, T)
+    assert (telemetry.run, telemetry.policy, telemetry.life, telemetry.document) == (
+        "run-1",
+        "default",
+        5,
+        '{"steps":1}',
+    )
+    assert messages(side, T, now=5.0) == []

@@ -1,0 +1,391 @@
+"""What comes in is taken once, or refused under a name, and nothing that arrives raises."""
+
+import logging
+import math
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from farflung.common.data.trajectory import Ending
+from farflung.common.net.keys import Client
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
+
+LIFE = ("box-1", 7)
+GRANTED = Credit(4, 1 << 20)
+
+
+@pytest.fixture
+def side(stand_ins: ModuleType):
+    """A learner's side without sockets."""
+    return stand_ins.Side()
+
+
+@pytest.fixture
+def frame(stand_ins: ModuleType, side):
+    """Makes the messages of parcels."""
+    return lambda *arguments, **changes: stand_ins.a_frame(side.spec, *arguments, **changes)
+
+
+def hello(**changes):
+    fields = {
+        "run": "run-1",
+        "policy": "default",
+        "actor": "box-1",
+        "incarnation": 7,
+        "nonce": 3,
+        "epoch": 1,
+        "version": 2,
+        "base": 1,
+    }
+    return bytes(wire.encode(Hello(**{**fields, **changes})))
+
+
+def report(**changes):
+    fields = {
+        "run": "run-1",
+        "policy": "default",
+        "actor": "box-1",
+        "incarnation": 7,
+        "base": 1,
+        "epoch": 1,
+        "version": 2,
+    }
+    return bytes(wire.encode(Report(**{**fields, **changes})))
+
+
+def line(side, now=0.0):
+    (only,) = side.receiver.inbox.lines(now, lambda actor, incarnation: GRANTED, everyone=True)
+    return only
+
+
+def test_a_new_parcel_is_handed_on(side, frame):
+    """A parcel that is whole and new is given with its envelope and the bytes it came in."""
+    sent = frame(sequence=1)
+    accepted = side.receiver.receive(sent, 0.0)
+    assert accepted is not None
+    assert (accepted.envelope.actor, accepted.envelope.sequence, accepted.parcel.rows) == (
+        "box-1",
+        1,
+        3,
+    )
+    assert accepted.frame == sent
+    assert side.receiver.inbox.ledger.accepted == 1
+
+
+def test_a_parcel_is_acknowledged_only_once_it_is_kept(side, frame):
+    """Until somebody says that it is safe, the actor's line does not cover it."""
+    accepted = side.receiver.receive(frame(), 0.0)
+    assert line(side).highest == 0
+    side.receiver.settle(accepted.envelope)
+    assert line(side).highest == 1
+
+
+def test_a_parcel_counts_once(side, frame):
+    """The same number again is a duplicate, counted, and handed to nobody."""
+    assert side.receiver.receive(frame(), 0.0) is not None
+    assert side.receiver.receive(frame(), 0.0) is None
+    ledger = side.receiver.inbox.ledger
+    assert (ledger.received, ledger.accepted, ledger.duplicate) == (2, 1, 1)
+    assert ledger.balanced
+
+
+def test_a_number_far_beyond_the_others_is_refused(side, frame):
+    """What no honest actor could send is counted and does not take memory."""
+    assert side.receiver.receive(frame(sequence=10**6), 0.0) is None
+    assert side.receiver.inbox.ledger.refused == {"number out of range": 1}
+
+
+def test_a_wrong_schema_is_refused_and_its_actor_told(side, frame):
+    """Another spec's parcel is refused under its number, so that its actor gives it up."""
+    assert side.receiver.receive(frame(schema="0" * 16), 0.0) is None
+    assert line(side).refused == ((1, "schema"),)
+    assert side.receiver.inbox.ledger.balanced
+
+
+def test_a_number_that_is_refused_stays_refused(side, frame):
+    """The same number with a correct parcel later is a duplicate: what an actor was told does not change."""
+    side.receiver.receive(frame(schema="0" * 16), 0.0)
+    assert side.receiver.receive(frame(), 0.0) is None
+    assert side.receiver.inbox.ledger.duplicate == 1
+
+
+def test_numbers_that_are_no_numbers_are_refused(side, stand_ins, frame):
+    """An observation that is not finite would poison every batch it is in."""
+    parcel = stand_ins.a_parcel()
+    parcel.columns["observations"][1, 0] = math.nan
+    assert side.receiver.receive(frame(parcel), 0.0) is None
+    assert side.receiver.inbox.ledger.refused == {"nonfinite": 1}
+
+
+def odd_frames(frame):
+    good = frame()
+    changed = bytearray(good)
+    changed[-1] ^= 1
+    return {
+        "truncated": b"abc",
+        "magic": b"\0" * 64,
+        "protocol": good[:2] + b"\x09" + good[3:],
+        "checksum": bytes(changed),
+        "run": frame(run="other-run"),
+        "policy": frame(policy="other"),
+        "header": frame(actor="a b"),
+        "kind": bytes(
+            wire.assemble(wire.Kind.TELEMETRY, {"deep": [[]] * 100_000}, ())
+        ),  # a header that only a feed may have
+    }
+
+
+@pytest.mark.parametrize(
+    "reason", ["truncated", "magic", "protocol", "checksum", "run", "policy", "header", "kind"]
+)
+def test_odd_bytes_are_counted_under_their_own_reason(side, frame, reason):
+    """Each kind of damage or mistake has its own count, and the ledger balances."""
+    assert side.receiver.receive(odd_frames(frame)[reason], 0.0) is None
+    ledger = side.receiver.inbox.ledger
+    assert ledger.refused == {reason: 1}
+    assert ledger.balanced
+
+
+def test_random_bytes_never_raise(side, frame):
+    """A valid frame with random changes, and random bytes, are refused or taken but nothing else."""
+    rng = np.random.default_rng(0)
+    good = bytearray(frame())
+    for _ in range(200):
+        bad = bytearray(good)
+        bad[rng.integers(len(bad))] = rng.integers(256)
+        side.receiver.receive(bytes(bad), 0.0)
+        side.receiver.receive(rng.bytes(100), 0.0)
+    assert side.receiver.inbox.ledger.received == 400
+    assert side.receiver.inbox.ledger.balanced
+
+
+@pytest.mark.parametrize("size", [3.0, True, None, "3", -1, 2**63])
+def test_a_shape_of_odd_numbers_never_raises(side, frame, size):
+    """3.0 equals 3, but numpy takes no such size: a hostile header must not get through to where arrays are made."""
+    opened = wire.open_frame(frame())
+    table = wire.read_table(opened)
+    table[1][2] = [size]
+    side.receiver.receive(
+        bytes(wire.assemble(opened.kind, opened.header | {"columns": table}, (opened.data,))), 0.0
+    )
+    assert side.receiver.inbox.ledger.received == 1
+    assert side.receiver.inbox.ledger.balanced
+
+
+def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
+    """A refusal is named once among the problems; a hundred more of the kind do not push the others out."""
+    for _ in range(3):
+        side.receiver.receive(b"abc", 0.0)
+    side.receiver.receive(frame(schema="x"), 0.0)
+    assert list(side.receiver.problems) == [
+        "refused from somebody: truncated: 3 bytes",
+        f"refused from box-1: schema: x, and this learner's is {side.spec.schema}",
+    ]
+
+
+def test_another_runs_actor_is_no_problem(side, frame):
+    """An actor of a run that is over learns of this one from the beacon; until then its messages are only counted."""
+    side.receiver.receive(frame(run="other-run"), 0.0)
+    assert list(side.receiver.problems) == []
+
+
+def test_a_hello_brings_an_actor_onto_the_roster(side):
+    """Its seats, its version and whether it evaluates are known, and it counts as there."""
+    side.receiver.receive(hello(seats=4, evaluates=True), 1.0)
+    seen = side.receiver.seen["box-1"]
+    assert (seen.seats, seen.evaluates, seen.version) == (4, True, 2)
+    assert side.receiver.roster.present(1.0) == 1
+
+
+def test_a_hello_confirms_its_snapshot(side):
+    """Of two that are unconfirmed one is done, so a third may be served."""
+    for nonce in (3, 4, 5):
+        side.snapshots.ask(topics.private("default", f"box-{nonce}", 7, nonce).decode())
+    assert side.snapshots.next(0.0) is not None
+    assert side.snapshots.next(0.0) is not None
+    assert side.snapshots.next(0.0) is None
+    side.receiver.receive(hello(actor="box-3", nonce=3), 0.0)
+    assert side.snapshots.next(0.0) is not None
+
+
+def test_a_new_life_starts_from_nothing(side):
+    """Counters of the life before are not taken for the new one's."""
+    side.receiver.receive(report(counters={"steps": 100.0}), 0.0)
+    side.receiver.receive(hello(incarnation=8), 1.0)
+    assert side.receiver.seen["box-1"].counters == {}
+
+
+def test_reports_give_a_rate(side):
+    """Steps are counted from the difference of two reports: 300 in 2 s."""
+    side.receiver.receive(report(counters={"steps": 100.0}), 0.0)
+    side.receiver.receive(report(counters={"steps": 400.0}), 2.0)
+    assert side.receiver.seen["box-1"].rate.per_second == 150
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_counter_that_is_no_number_is_refused(side, value):
+    """What is shown must be a number, and the report that held it changes nothing."""
+    assert side.receiver.receive(report(counters={"episodes": value}), 0.0) is None
+    assert side.receiver.inbox.ledger.refused == {"nonfinite": 1}
+    assert side.receiver.seen == {}
+
+
+def test_problems_are_shown_once(side):
+    """A report repeats the latest problems; those already shown are passed over."""
+    problems = tuple(
+        Problem(n, "environment", f"Traceback\n  somewhere\nValueError: {n}") for n in (1, 2)
+    )
+    side.receiver.receive(report(problems=problems), 0.0)
+    side.receiver.receive(
+        report(problems=(*problems, Problem(3, "environment", "ValueError: 3"))), 2.0
+    )
+    assert list(side.receiver.problems) == [
+        f"box-1: environment: ValueError: {n}" for n in (1, 2, 3)
+    ]
+
+
+def test_two_actors_of_one_name_are_named_once(side, caplog):
+    """They speak in turns for ever: each joins once, its problems are shown once, and so is what to do about it."""
+    with caplog.at_level(logging.INFO):
+        for second in range(20):
+            for life in (7, 8):
+                side.receiver.receive(hello(incarnation=life), second)
+                side.receiver.receive(
+                    report(incarnation=life, problems=(Problem(1, "environment", f"of {life}"),)),
+                    second,
+                )
+    assert [record.message for record in caplog.records].count("box-1 joined") == 2
+    clash = "two actors call themselves box-1: give each its own --name"
+    assert list(side.receiver.problems) == [
+        "box-1: environment: of 7",
+        "box-1: environment: of 8",
+        clash,
+    ]
+    side.receiver.receive(hello(incarnation=9), 30.0)
+    for second in range(5):
+        side.receiver.receive(hello(incarnation=8), 31.0 + second)
+        side.receiver.receive(hello(incarnation=9), 31.5 + second)
+    assert list(side.receiver.problems).count(clash) == 1
+
+
+def test_a_late_word_of_the_life_before_is_no_clash(side):
+    """An actor was started again, and a report of its life before was still on its way."""
+    for life in (7, 8, 7, 8, 8):
+        side.receiver.receive(report(incarnation=life), 0.0)
+    assert list(side.receiver.problems) == []
+    assert side.receiver.seen["box-1"].incarnation == 8
+
+
+def test_what_was_seen_is_bounded(side, monkeypatch):
+    """Whoever speaks under ever new names or lives takes no more memory; the lives that spoke last are remembered."""
+    monkeypatch.setattr("farflung.learner.endpoint.receiver.LIVES", 3)
+    for life in range(10):
+        side.receiver.receive(hello(incarnation=life), 0.0)
+    assert set(side.receiver._lives) == {("box-1", life) for life in (7, 8, 9)}
+    for name in range(10):
+        side.receiver.receive(hello(actor=f"box-{name}"), 0.0)
+        side.receiver.receive(hello(actor="box-0"), 0.0)
+    assert set(side.receiver.seen) == {"box-0", "box-8", "box-9"}
+
+
+def test_a_problem_cannot_steer_the_terminal(side, caplog):
+    """Control characters from the network are blanked before anything is written."""
+    with caplog.at_level(logging.INFO):
+        side.receiver.receive(
+            report(
+                problems=(Problem(1, "x\x1b[2J", "one\x1b[31m\ntwo\x07"), Problem(2, "empty", ""))
+            ),
+            0.0,
+        )
+        side.receiver.receive(
+            bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "gone\x1b[2J"))), 0.0
+        )
+        side.receiver.receive(hello(policy="\x1b[2J"), 0.0)
+    assert "\x1b" not in caplog.text
+    assert "\x07" not in caplog.text
+    assert list(side.receiver.problems)[1] == "box-1: empty: "
+
+
+def test_a_bye_takes_an_actor_off_the_roster(side):
+    """Whoever left shares no credit any more."""
+    side.receiver.receive(hello(), 0.0)
+    side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "interrupted"))), 0.0)
+    assert side.receiver.roster.present(0.0) == 0
+
+
+@pytest.mark.parametrize("change", [{"actor": "a b"}, {"incarnation": -1}, {"base": 0}])
+def test_an_impossible_actor_is_refused(side, change):
+    """A name, incarnation or base that no actor has is refused before it is remembered."""
+    side.receiver.receive(hello(**change), 0.0)
+    assert side.receiver.inbox.ledger.refused == {"header": 1}
+    assert side.receiver.seen == {}
+
+
+def test_a_hole_below_the_base_is_a_breach(side):
+    """Numbers that an actor no longer holds and that never came are lost, and said to be."""
+    side.receiver.receive(hello(base=4), 0.0)
+    assert side.receiver.inbox.lost == 3
+
+
+def test_the_usual_parcel_is_learned(side, stand_ins, frame):
+    """Credit in parcels follows what parcels hold: a sixteenth of the way from 8 to 24 with the first one of three times 8."""
+    assert side.receiver.usual_rows == 8
+    side.receiver.receive(frame(stand_ins.a_parcel((8, 8, 8), (Ending.OPEN,) * 3)), 0.0)
+    assert side.receiver.usual_rows == 9
+
+
+def test_an_evaluation_says_nothing_of_parcels(side, stand_ins, frame):
+    """Results without rows are taken, and do not count as a usual parcel."""
+    accepted = side.receiver.receive(frame(stand_ins.an_evaluation([5.0])), 0.0)
+    assert accepted is not None
+    assert accepted.parcel.evaluation
+    assert side.receiver.usual_rows == 8
+
+
+def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, caplog):
+    """Eight seconds after its last word, and at its next; one that said goodbye is not missed."""
+    caplog.set_level(logging.INFO)
+    side.receiver.receive(hello(), 0.0)
+    side.receiver.receive(hello(actor="box-2"), 0.0)
+    side.receiver.receive(
+        bytes(wire.encode(Bye("run-1", "default", "box-2", 7, 1, "finished"))), 1.0
+    )
+    caplog.clear()
+    for now in (7.9, 8.0, 8.25):
+        side.receiver.call_the_roll(now)
+    side.receiver.receive(hello(), 12.0)
+    side.receiver.call_the_roll(12.0)
+    side.receiver.call_the_roll(12.25)
+    assert [record.getMessage() for record in caplog.records] == [
+        "box-1 is silent: nothing came from it for 8 s",
+        "box-1 is heard again",
+    ]
+
+
+def test_a_name_of_another_key_is_refused_before_its_parcel_is_read(side, frame, monkeypatch):
+    """Parcel, hello, report and bye alike; no number of the one it names is used up, and its own name is taken."""
+    robot = Client("robot", "actor")
+    decoded = []
+    monkeypatch.setattr(
+        side.receiver._format, "decode", lambda *arguments: decoded.append(arguments)
+    )
+    bye = bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "gone")))
+    for message in (frame(), hello(), report(), bye):
+        assert side.receiver.receive(message, 0.0, robot) is None
+    assert side.receiver.inbox.ledger.refused == {"label": 4}
+    assert not decoded
+    assert not list(side.receiver.roster)
+    monkeypatch.undo()
+    assert side.receiver.receive(frame(), 0.0) is not None
+    side.receiver.receive(hello(actor="robot/box"), 0.0, robot)
+    assert "robot/box" in side.receiver.seen
+
+
+def test_a_broker_s_key_speaks_for_everybody_and_a_revoked_one_for_nobody(side, frame):
+    """A broker has checked its own; of a revoked key nothing is read at all."""
+    assert side.receiver.receive(b"not even a message", 0.0, None) is None
+    assert side.receiver.receive(frame(), 0.0, None) is None
+    assert side.receiver.inbox.ledger.refused == {"revoked": 2}
+    assert side.receiver.receive(frame(), 0.0, Client("edge", "broker")) is not None

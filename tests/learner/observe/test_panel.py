@@ -1,0 +1,202 @@
+"""The panel: what stands in a frame, and that it fits whatever terminal there is."""
+
+import math
+import time
+
+import pytest
+from rich.cells import cell_len
+
+from farflung.learner.observe.panel import draw
+from farflung.learner.observe.status import ActorState, ActorStatus, EvaluationStatus, Status
+
+ACTORS = tuple(
+    ActorStatus(f"cpu{number:02}", ActorState.RUNNING, 16, 2300.0, 12204, 3417, 61204, 3, 0.2)
+    for number in range(3)
+)
+STATUS = Status(
+    run="brave-otter",
+    environment="CartPole-v1",
+    algorithm="dqn",
+    device="cpu",
+    join="actor 10.0.0.5:5555",
+    seconds=151.0,
+    steps=1_243_904,
+    steps_target=2_000_000,
+    until="evaluation >= 475",
+    updates=287_412,
+    version=3417,
+    episodes=12_204,
+    return_mean=471.3,
+    return_history=tuple(float(value) for value in range(40)),
+    length_mean=471.0,
+    evaluation=EvaluationStatus(496.0, 20, 3400, 500.0),
+    loss=0.1284,
+    epsilon=0.05,
+    steps_per_second=18_402.0,
+    updates_per_second=2_287.0,
+    ratio_wanted=8.0,
+    ratio_held=7.93,
+    waiting="actors wait for updates",
+    lag_p50=1.0,
+    lag_p95=2.0,
+    replay_size=62_311,
+    replay_capacity=100_000,
+    received=61_204,
+    actors=ACTORS,
+)
+
+
+def lines(status: Status, width: int = 100, height: int = 30) -> list[str]:
+    """The frame as plain lines."""
+    return draw(status, width, height, "Ctrl-C finishes and saves").plain.split("\n")
+
+
+def changed(**values: object) -> Status:
+    """The status with other values."""
+    fields = {name: getattr(STATUS, name) for name in STATUS.__dataclass_fields__}
+    return Status(**{**fields, **values})
+
+
+WORDS = (
+    *(
+        "CartPole-v1 · dqn on cpu",
+        "running · 2 min 31 s",
+        "62 %  1,243,904 of 2,000,000",
+        "41 s left",
+        "471.3",
+        "496.0  best 500.0",
+    ),
+    *(
+        "until evaluation >= 475",
+        "18,402",
+        "2,287",
+        "7.93 of 8",
+        "1, p95 2",
+        "62 % of 100k",
+        "actors wait for updates",
+        "3 actors",
+    ),
+    *("cpu01", "running", "0.2 s", "actor 10.0.0.5:5555", "Ctrl-C finishes and saves", "▁", "█"),
+)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_frame_shows_what_matters(width: int) -> None:
+    """On a wide and on a narrow terminal alike."""
+    frame = "\n".join(lines(STATUS, width))
+    assert [words for words in WORDS if words not in frame] == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 300])
+@pytest.mark.parametrize("height", [3, 10, 14, 23, 29, 60])
+@pytest.mark.parametrize("actors", [0, 1, 64, 1000])
+def test_a_frame_fits(width: int, height: int, actors: int) -> None:
+    """Every line is as wide as the frame, and there are no more lines than the terminal has."""
+    many = tuple(
+        ActorStatus(f"label/{'host' * 12}-{number:04}", ActorState.WAITING)
+        for number in range(actors)
+    )
+    frame = lines(
+        changed(
+            actors=many, problems=("日本語 " * 100, "short"), refused={"schema": 3}, run="r" * 64
+        ),
+        width,
+        height,
+    )
+    assert len(frame) <= height
+    assert {cell_len(line) for line in frame} == {min(width, 120)}
+
+
+def test_nothing_known_yet_is_drawn_too() -> None:
+    """A learner that has just begun: no actor, no episode, no target."""
+    frame = "\n".join(lines(Status(run="new", join="actor host:5555")))
+    assert "no actor yet; start one with  actor host:5555" in frame
+    assert "no episode has ended yet" in frame
+    assert "nobody" in frame
+
+
+def test_numbers_that_are_not_finite_are_shown_as_such() -> None:
+    """A diverged loss is the thing to see."""
+    frame = "\n".join(
+        lines(changed(loss=math.nan, return_history=(1.0, math.nan, 2.0), ratio_held=math.inf))
+    )
+    assert "nan" in frame
+    assert "inf of 8" in frame
+
+
+def test_where_actors_do_not_fit_the_silent_ones_stand_first_and_the_rest_is_summed_up() -> None:
+    """Of 64 actors on 24 lines a person needs to see the one that is gone."""
+    actors = [ActorStatus(f"cpu{number:02}", ActorState.RUNNING) for number in range(64)]
+    actors[50] = ActorStatus("lost-one", ActorState.SILENT, seen_ago=38.4)
+    actors[0] = ActorStatus("gone", ActorState.LEFT)
+    frame = lines(changed(actors=tuple(actors)), 80, 23)
+    table = frame[next(number for number, line in enumerate(frame) if "64 actors" in line) + 1 :]
+    assert "lost-one" in table[0]
+    assert "38 s" in table[0]
+    shown = sum("cpu" in line for line in table)
+    assert f"and {63 - shown} more: {62 - shown} running, 1 left" in table[-2]
+
+
+def test_names_that_differ_at_their_ends_stay_different() -> None:
+    """A long name loses its middle."""
+    names = [f"laboratory/workstation-under-the-stairs-{number:04x}" for number in range(3)]
+    frame = "\n".join(
+        lines(changed(actors=tuple(ActorStatus(name, "running") for name in names)), 80)
+    )
+    assert all(name[-6:] in frame for name in names)
+
+
+def test_an_unknown_state_is_a_word_like_others() -> None:
+    """A newer learner may know more of them."""
+    assert "dancing" in "\n".join(
+        lines(changed(state="dancing", actors=(ActorStatus("a", "dreaming"),)))
+    )
+
+
+def test_losses_refusals_and_problems_stand_at_the_bottom_the_newest_first() -> None:
+    """A loss above all, since it never happens; of a traceback the error."""
+    problems = (
+        "first",
+        "cpu01: step\nTraceback (most recent call last):\n  File x\nValueError: too far",
+    )
+    frame = lines(changed(lost=2, refused={"schema": 1, "not finite": 30}, problems=problems))
+    assert "2 parcels lost" in frame[-5]
+    assert "not finite 30, schema 1" in frame[-4]
+    assert "cpu01: step … ValueError: too far" in frame[-3]
+    assert "first" in frame[-2]
+
+
+def test_updates_that_were_skipped_are_counted() -> None:
+    """Whoever looks at a loss that stands still sees why."""
+    assert "skipped     12 of 900 updates: loss or gradients were not finite" in "\n".join(
+        lines(changed(skipped=12, updates=900))
+    )
+
+
+def test_foreign_text_cannot_steer_the_terminal() -> None:
+    """Names, reasons and problems come over the network."""
+    evil = "\x1b[2J\x07\u202e"
+    frame = draw(
+        changed(
+            problems=(evil,), refused={evil: 1}, actors=(ActorStatus(evil, evil),), waiting=evil
+        ),
+        100,
+        30,
+    ).plain
+    assert all(line.isprintable() for line in frame.split("\n"))
+
+
+def test_other_modes_and_policies_are_named() -> None:
+    """The ordinary ones are not worth the room."""
+    assert "sequential · policy red" in lines(changed(mode="sequential", policy="red"))[0]
+
+
+def test_a_frame_is_cheap() -> None:
+    """Laying out 64 actors is a matter of milliseconds: it stands beside training four times a second."""
+    status = changed(actors=ACTORS * 21)
+    durations = []
+    for _ in range(9):
+        began = time.perf_counter()
+        draw(status, 100, 30)
+        durations.append(time.perf_counter() - began)
+    assert min(durations) < 0.008

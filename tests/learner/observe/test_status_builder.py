@@ -1,0 +1,158 @@
+"""What a learner shows of itself comes from one place."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from farflung.common.data.trajectory import Results
+from farflung.common.data.weights import Version
+from farflung.common.protocol.messages import State
+from farflung.learner.core.training import EvaluationResult
+from farflung.learner.observe.status import ActorStatus
+from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
+from farflung.learner.transport.network_thread import NetworkView
+
+
+@pytest.fixture
+def training(quick: ModuleType, tmp_path):
+    """Of a small run in turns."""
+    return quick.a_learner(quick.a_config(steps=100, until="steps > 5"), tmp_path).training
+
+
+@pytest.fixture
+def overview(quick: ModuleType, tmp_path, training):
+    """Of the same run."""
+    return StatusBuilder(
+        quick.a_config(steps=100, until="steps > 5"), quick.somewhere(tmp_path), training, "cpu"
+    )
+
+
+def evaluated(mean, version):
+    return EvaluationResult(
+        10, Version(1, version), Results(np.array([mean]), np.array([3], np.int32))
+    )
+
+
+def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
+    """What was asked for is there; what is not known yet is None, not 0."""
+    overview.join = "actor box:5555"
+    status = overview.status(NetworkView(), 0.0)
+    assert (status.run, status.policy, status.mode, status.environment, status.algorithm) == (
+        "one-1",
+        "default",
+        "sequential",
+        "CartPole-v1",
+        "dqn",
+    )
+    assert (status.device, status.folder, status.join) == ("cpu", str(tmp_path), "actor box:5555")
+    assert (status.steps_target, status.until, status.ratio_wanted, status.learning_rate) == (
+        100,
+        "steps > 5",
+        1.0,
+        1e-3,
+    )
+    assert (status.return_mean, status.evaluation, status.loss, status.steps_per_second) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (status.epsilon, status.replay_capacity, status.waiting) == (
+        1.0,
+        500,
+        "updates wait for 24 more rows to start with",
+    )
+
+
+def test_who_waits_is_said_of_the_last_seconds(overview, training):
+    """Of twenty looks three saw nobody wait, four the updates, the rest collection: a single look at the end would tell of nobody."""
+    pacing = training.pacing
+    rows = {
+        "updates": 16,
+        "nobody": 24,
+        "collection": 48,
+    }  # after a warm-up of 16 rows, in batches of 8, with a tolerance of 32
+    for side in ["updates"] * 5 + ["collection"] * 13 + ["nobody"] * 3:
+        pacing.rows = rows[side]
+        said = overview.status(NetworkView(), 0.0).waiting
+    assert said == "collection waits for updates (65 % of the time)"
+    pacing.rows = 17
+    assert (
+        overview.status(NetworkView(), 0.0).waiting
+        == "collection waits for updates (65 % of the time)"
+    )
+    for _ in range(16):
+        pacing.rows = 16
+        said = overview.status(NetworkView(), 0.0).waiting
+    assert said == "updates wait for rows (85 % of the time)"
+    for _ in range(20):
+        pacing.rows = 24
+        said = overview.status(NetworkView(), 0.0).waiting
+    assert said == ""
+
+
+def test_rates_come_from_the_clock(overview, training):
+    """40 steps and 10 updates in 2 s."""
+    overview.status(NetworkView(), 0.0)
+    training.progress.steps, training.updates = 40, 10
+    status = overview.status(NetworkView(), 2.0)
+    assert (status.steps_per_second, status.updates_per_second) == (20.0, 5.0)
+
+
+def test_standing_still_is_timed(overview, training):
+    """Since when neither steps nor updates grew."""
+    overview.status(NetworkView(), 1.0)
+    assert overview.status(NetworkView(), 4.0).idle_seconds == 3.0
+    training.updates = 1
+    assert overview.status(NetworkView(), 5.0).idle_seconds == 0.0
+
+
+def test_the_best_evaluation_stays(overview, training):
+    """The newest is shown with the best so far."""
+    for mean, version in ((5.0, 1), (9.0, 2), (7.0, 3)):
+        training.progress.evaluation = evaluated(mean, version)
+        status = overview.status(NetworkView(), 0.0)
+    assert (status.evaluation.mean, status.evaluation.version, status.evaluation.best) == (
+        7.0,
+        3,
+        9.0,
+    )
+
+
+def test_suspicious_observations_are_reported(overview, training):
+    """The sentence stands first among the problems."""
+    training.progress.suspicion.verdict = "the observations are all zero"
+    overview.problems.append("local-0 ended")
+    status = overview.status(NetworkView(problems=("box-1: environment: no",)), 0.0)
+    assert status.problems == (
+        "the observations are all zero",
+        "box-1: environment: no",
+        "local-0 ended",
+    )
+
+
+def test_steps_that_were_not_made_are_counted_and_weights_that_were_given_up_named(
+    overview, training
+):
+    """The guard's books are shown with the updates."""
+    training.guard.skipped = 12
+    training.guard.sentence = "the weights in head.bias were not finite"
+    status = overview.status(NetworkView(), 0.0)
+    assert (status.skipped, status.problems) == (12, ("the weights in head.bias were not finite",))
+
+
+def test_old_problems_make_room(overview):
+    """However often children die, the list stays short."""
+    overview.problems.extend(str(n) for n in range(100))
+    assert overview.status(NetworkView(), 0.0).problems == tuple(
+        str(n) for n in range(100 - PROBLEMS, 100)
+    )
+
+
+def test_the_networks_books_are_passed_on(overview):
+    """Actors, received, duplicates, lost and refused by reason."""
+    actor = ActorStatus("box-1", "running")
+    status = overview.status(NetworkView((actor,), 9, 2, 1, (("schema", 3),)), 0.0, State.STOP)
+    assert (status.actors, status.received, status.duplicates, status.lost) == ((actor,), 9, 2, 1)
+    assert (status.refused, status.state) == ({"schema": 3}, "stop")

@@ -1,0 +1,72 @@
+"""The actors that a learner brings along."""
+
+import pytest
+
+from farflung.common.net.address import Address
+from farflung.common.process.lifecycle import Stop
+from farflung.learner import local_actors, processors
+from farflung.learner.children import Children
+
+
+def test_local_actors_are_ordinary_ones(quick, tmp_path, monkeypatch):
+    """So many with their environments, and an evaluator with a seat for each episode up to twenty, all over loopback."""
+    added = []
+    monkeypatch.setattr(
+        Children, "add", lambda self, name, command, now: added.append((name, command))
+    )
+    config = quick.a_config(
+        mode="async",
+        actors=2,
+        environments=3,
+        evaluate_every=10,
+        evaluate_episodes=30,
+        bind="0.0.0.0",
+        insecure=True,
+    )
+    local_actors.start_local_actors(
+        config, Address("0.0.0.0", 7000, 7001), Children(tmp_path / "logs")
+    )
+    assert [name for name, _ in added] == ["local-0", "local-1", "evaluator"]
+    first, evaluator = added[0][1], added[-1][1]
+    assert "127.0.0.1:7000" in first
+    assert first[first.index("--envs") + 1] == "3"
+    assert evaluator[evaluator.index("--envs") + 1] == "20"
+    assert "--evaluate" in evaluator
+
+
+def test_auto_is_as_many_as_there_are_processors_less_two(quick, monkeypatch):
+    """Of eight, six; where a number is given, that."""
+    monkeypatch.setattr(processors, "usable_processors", lambda: 8)
+    assert processors.local_actors(quick.a_config(mode="async", actors="auto")) == 6
+    assert processors.local_actors(quick.a_config(actors=3)) == 3
+
+
+def test_in_turns_there_is_always_an_actor(quick, tmp_path):
+    """Without --actors one plays; the evaluator has its own channel."""
+    learner = quick.a_learner(quick.a_config(), tmp_path)
+    with pytest.MonkeyPatch.context():
+        stop = Stop()
+        made = local_actors.players(quick.a_config(evaluate_every=10, actors=0), learner, stop)
+        stop.close()
+    assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "address", "expected"),
+    [
+        ({}, Address("10.0.0.1", 5555, 5556), "actor 10.0.0.1:5555"),
+        (
+            {"policy": "blue"},
+            Address("10.0.0.1", 80, 90),
+            "actor 10.0.0.1:80 --feed-port 90 --policy blue",
+        ),
+        (
+            {"imports": ("worlds",)},
+            Address("10.0.0.1", 5555, 5556),
+            "actor 10.0.0.1:5555 --import worlds",
+        ),
+    ],
+)
+def test_the_line_to_paste_names_whatever_an_actor_cannot_guess(quick, changes, address, expected):
+    """Ports that do not follow each other, a policy of another name, packages that register the environment."""
+    assert local_actors.line_to_paste(quick.a_config(**changes), address) == expected

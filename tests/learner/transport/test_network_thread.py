@@ -1,0 +1,465 @@
+"""The network thread on real sockets: what is asked is answered, what is sent arrives, and it ends when it is told to."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import ModuleType
+
+import pytest
+import zmq
+
+from farflung.common.data.weights import Version
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import Beacon, Bye, Hello, Report, State, Telemetry
+from farflung.common.protocol.roster import Presence
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.publisher import Outlook
+from farflung.learner.observe.status import ActorState
+from farflung.learner.storage.journal import folder
+from farflung.learner.storage.journal.disk import Disk
+from farflung.learner.storage.journal.format import Kind, Record
+from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage.journal.writer import Journal, JournalFailure
+from farflung.learner.transport.network_thread import NetworkThread, actor_status, look
+
+PATIENCE_MS = 10_000
+C, W, T = topics.beacon("default"), topics.weights("default"), topics.telemetry("default")
+
+
+@pytest.fixture
+def context() -> Iterator[sockets.Context]:
+    """A context that leaves nothing behind."""
+    context = sockets.context()
+    yield context
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def side(stand_ins: ModuleType):
+    """A gate and a herald."""
+    return stand_ins.Side()
+
+
+@pytest.fixture
+def queue():
+    """With room for 1000 rows."""
+    queue = ParcelQueue()
+    queue.room = 1000
+    return queue
+
+
+@pytest.fixture
+def link(context, side, queue) -> Iterator[NetworkThread]:
+    """A running link on free ports."""
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
+    )
+    link.start()
+    yield link
+    link.close()
+
+
+@pytest.fixture
+def feed(context, link) -> Iterator[Callable[..., sockets.Socket]]:
+    """Subscribes to the running link."""
+    with ExitStack() as stack:
+        yield lambda *wanted: stack.enter_context(
+            sockets.feed_subscriber(context, link.address, sorted(wanted))
+        )
+
+
+@pytest.fixture
+def push(context, link) -> Iterator[sockets.Socket]:
+    """Sends to the running link."""
+    with sockets.experience_sender(context, link.address) as socket:
+        yield socket
+
+
+def heard(socket, topic):
+    """The next frame on a topic, within patience."""
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while time.monotonic() < end and socket.poll(PATIENCE_MS):
+        found, frame = socket.recv_multipart()
+        if found == topic:
+            return frame
+    raise AssertionError(f"nothing on {topic!r}")
+
+
+def beacons(socket):
+    """Beacons as they come."""
+    while True:
+        message = wire.read(wire.open_frame(heard(socket, C)))
+        assert isinstance(message, Beacon)
+        yield message
+
+
+def eventually(condition):
+    """Whether it comes true within patience; what changes it is another thread, so there is nothing to wait on."""
+    end = time.monotonic() + PATIENCE_MS / 1000
+    pause = zmq.Poller()
+    while not condition() and time.monotonic() < end:
+        pause.poll(5)
+    return condition()
+
+
+def test_port_0_is_any_pair_of_free_ports(link):
+    """The link says where it really listens, outside the range of those who dial out."""
+    assert 10_000 <= link.address.port < 32_000
+    assert link.address.feed_port == link.address.port + 1
+
+
+def test_a_taken_port_is_refused_in_a_sentence(context, link, side, queue):
+    """Two learners at one address would split the actors between them."""
+    with pytest.raises(ConfigurationError, match=r"cannot listen on .*--port takes another"):
+        NetworkThread(context, link.address, side.receiver, side.publisher, queue, 16)
+
+
+def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side, stand_ins):
+    """Over real sockets: published before anybody was there, and brought by the subscription itself."""
+    for number in (1, 2):
+        link.publish(stand_ins.some_weights(side.spec, number))
+    assert eventually(lambda: side.publisher.newest == Version(1, 2))
+    private = topics.private("default", "box-1", 7, 1)
+    socket = feed(W, C, private)
+    announcement = wire.read(wire.open_frame(heard(socket, private)))
+    weights = wire.read_weights(wire.open_frame(heard(socket, private)), side.spec.graph.weights)
+    assert (announcement.spec, announcement.index, announcement.start) == (side.spec, 0, 0)
+    assert weights.version == Version(1, 2)
+
+
+@pytest.mark.parametrize("topic", [b"", b"z/"])
+def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic):
+    """Such a subscription would carry everybody's snapshots; it is not granted, while an honest one beside it is."""
+    asked = []
+    subscribed = side.publisher.subscribed
+    monkeypatch.setattr(
+        side.publisher,
+        "subscribed",
+        lambda wanted, sender: subscribed(wanted, sender) or asked.append(wanted),
+    )
+    greedy, honest = feed(topic), feed(C, T)
+    heard(honest, C)
+    assert eventually(lambda: asked == [topic])
+    link.tell("{}")
+    heard(honest, T)
+    assert not greedy.poll(0)
+
+
+def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue, stand_ins):
+    """From the socket through the gate into the inlet, and back in a line of the beacon."""
+    socket = feed(C)
+    heard(socket, C)
+    push.send(stand_ins.a_frame(side.spec))
+    line = next(line for beacon in beacons(socket) for line in beacon.lines)
+    assert (line.actor, line.highest) == ("box-1", 1)
+    assert queue.take().rows == 3
+
+
+def test_odd_messages_are_counted_and_shown(link, push):
+    """A message of several parts and random bytes are refused; the thread lives on."""
+    push.send(b"nonsense")
+    push.send_multipart([b"one", b"two"])
+    assert eventually(lambda: dict(link.view.refused) == {"truncated": 2})
+    assert link.view.received == 2
+    link.check()
+
+
+def test_a_beacon_carries_what_training_last_said(link, feed):
+    """Steps and updates of the outlook, and the room that is left in the inlet."""
+    link.outlook = Outlook(0, 640, 80)
+    assert next(beacon for beacon in beacons(feed(C)) if beacon.steps).updates == 80
+
+
+def test_figures_reach_watchers(link, feed):
+    """The newest document is sent to who subscribed."""
+    socket = feed(C, T)
+    heard(socket, C)
+    link.tell('{"steps":2}')
+    message = wire.read(wire.open_frame(heard(socket, T)))
+    assert isinstance(message, Telemetry)
+    assert message.document == '{"steps":2}'
+
+
+def test_weights_larger_than_a_copy_go_out_whole(context, stand_ins, queue):
+    """From 64 KiB on a frame is sent without a copy; it arrives as it was."""
+    graph = stand_ins.Graph(b"model", (), (), (stand_ins.Tensor("matrix", "float32", (200, 200)),))
+    side = stand_ins.Side(stand_ins.a_spec(graph=graph))
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 160_000
+    )
+    link.start()
+    try:
+        with sockets.feed_subscriber(context, link.address, [C, W]) as socket:
+            heard(socket, C)
+            link.publish(stand_ins.some_weights(side.spec, value=3.0))
+            weights = wire.read_weights(wire.open_frame(heard(socket, W)), graph.weights)
+            assert (weights.arrays["matrix"] == 3.0).all()
+    finally:
+        link.close()
+
+
+@pytest.mark.parametrize(("said", "heard_as"), [((), State.AWAY), ((State.STOP,), State.STOP)])
+def test_the_last_word_says_whether_the_run_is_over(link, feed, said, heard_as):
+    """Closing says to all who listen in what state the learner leaves: away, unless it knows that the run is over."""
+    socket = feed(C)
+    heard(socket, C)
+    link.close(*said)
+    assert (
+        next(beacon for beacon in beacons(socket) if beacon.state is not State.RUN).state
+        is heard_as
+    )
+
+
+def test_weights_published_last_still_go_out(link, feed, side, stand_ins):
+    """What was published just before the end reaches those who listen."""
+    socket = feed(C, W)
+    heard(socket, C)
+    link.publish(stand_ins.some_weights(side.spec, number=9))
+    link.close()
+    assert (
+        wire.read_weights(wire.open_frame(heard(socket, W)), side.spec.graph.weights).version.number
+        == 9
+    )
+
+
+def test_a_link_that_never_started_can_be_closed(context, side, queue):
+    """An error between making and starting leaves no socket behind: the context could not end else."""
+    NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
+    ).close()
+    context.term()
+
+
+class Flood:
+    """A feed on which subscriptions never end."""
+
+    def __init__(self) -> None:
+        self.heard = self.said = 0
+
+    def get(self, option: int) -> int:
+        return zmq.POLLIN
+
+    def recv(self, *, copy: bool) -> zmq.Frame:
+        self.heard += 1
+        return zmq.Frame(b"\x01" + C)
+
+    def set(self, option: int, value: bytes) -> None:
+        """A subscription is granted."""
+
+    def send_multipart(self, *message: object, **options: object) -> None:
+        self.said += 1
+
+
+def test_a_flood_of_subscriptions_holds_nothing_up(context, side, queue, monkeypatch):
+    """A round takes a bounded number of them, then the experience, and says what is due."""
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
+    )
+    feed = link._feed
+    link._feed = flood = Flood()
+    try:
+        link._round(0.0)
+    finally:
+        link._feed = feed
+        link.close()
+    assert flood.heard == 1024
+    assert flood.said >= 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_in_the_thread_reaches_training(link, side, monkeypatch, caplog):
+    """A thread whose death nobody notices would look like a quiet network."""
+
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(side.publisher, "due", fail)
+    assert eventually(lambda: not link._thread.is_alive())
+    with pytest.raises(RuntimeError, match="network thread ended") as raised:
+        link.check()
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert "the network thread ended" in caplog.text
+
+
+def test_an_idle_link_naps(context, side, queue, monkeypatch):
+    """Nothing to hear and nothing to say: it looks at its sockets some fifty times a second, not all the time."""
+    rounds = []
+    due = side.publisher.due
+    monkeypatch.setattr(
+        side.publisher, "due", lambda outlook, now: rounds.append(now) or due(outlook, now)
+    )
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
+    )
+    link.start()
+    assert eventually(lambda: len(rounds) >= 6)
+    link.close()
+    assert rounds[5] - rounds[0] >= 0.08
+
+
+def hears(side, message, now=0.0):
+    side.receiver.receive(bytes(wire.encode(message)), now)
+
+
+def hello(seats=1, evaluates=False):
+    return Hello("run-1", "default", "box-1", 7, 1, 1, 2, 1, seats, evaluates)
+
+
+COUNTERS = {
+    "steps": 64.0,
+    "episodes": 5.0,
+    "acknowledged.parcels": 8.0,
+    "waiting.parcels": 1.0,
+    "sent.parcels": 2.0,
+}
+
+
+def test_an_actor_is_described_by_what_it_reports(side):
+    """Seats from the hello, counters from the report, and how long ago it was heard."""
+    hears(side, hello(seats=4))
+    hears(side, Report("run-1", "default", "box-1", 7, 1, 1, 3, COUNTERS), 1.0)
+    (actor,) = look(side.receiver, 3.0).actors
+    assert (actor.name, actor.state, actor.seats, actor.version) == (
+        "box-1",
+        ActorState.RUNNING,
+        4,
+        3,
+    )
+    assert (actor.episodes, actor.acknowledged, actor.waiting, actor.seen_ago) == (5, 8, 3, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("presence", "evaluates", "waits", "word"),
+    [
+        (Presence.ACTIVE, False, 0.0, ActorState.RUNNING),
+        (Presence.ACTIVE, False, 1.0, ActorState.WAITING),
+        (Presence.ACTIVE, True, 0.0, ActorState.EVALUATING),
+        (Presence.SILENT, True, 1.0, ActorState.SILENT),
+        (Presence.LEFT, False, 0.0, ActorState.LEFT),
+        (Presence.JOINING, False, 0.0, ActorState.JOINING),
+    ],
+)
+def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
+    """Whether it is there comes first, then what it does."""
+    hears(side, hello(evaluates=evaluates))
+    hears(side, Report("run-1", "default", "box-1", 7, 1, 1, 3, {"waits": waits}))
+    assert actor_status(side.receiver, "box-1", presence, 0.0).state == word
+
+
+def test_who_was_only_promised_a_place_is_joining(side):
+    """A snapshot was sent and nothing came back yet."""
+    side.receiver.roster.join("box-2", 1, 0.0)
+    (actor,) = look(side.receiver, 0.5).actors
+    assert (actor.name, actor.state, actor.seen_ago) == ("box-2", ActorState.JOINING, 0.5)
+
+
+def test_a_view_holds_the_books(side, stand_ins):
+    """Received, duplicates, refused by reason, lost, and the problems."""
+    for _ in range(2):
+        side.receiver.receive(stand_ins.a_frame(side.spec), 0.0)
+    side.receiver.receive(b"", 0.0)
+    hears(side, Bye("run-1", "default", "box-2", 1, 3, "over"))
+    view = look(side.receiver, 0.0)
+    assert (view.received, view.duplicates, view.lost, view.refused) == (
+        3,
+        1,
+        2,
+        (("truncated", 1),),
+    )
+    assert view.problems == ("refused from somebody: truncated: 0 bytes",)
+
+
+@pytest.fixture
+def journal(tmp_path, queue) -> Iterator[Journal]:
+    """On a disk of its own, feeding the inlet."""
+    journal = Journal(tmp_path, JournalTotals("run-1"), 1, queue.put, durable=True)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def keeping(context, side, queue, journal) -> Iterator[NetworkThread]:
+    """A running link with a journal."""
+    link = NetworkThread(
+        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
+    )
+    link.start(journal)
+    yield link
+    link.close()
+
+
+def kept(tmp_path, kind):
+    return [
+        bytes(found.payload)
+        for _, found in folder.read(tmp_path / folder.NAME)
+        if isinstance(found, Record) and found.kind is kind
+    ]
+
+
+def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
+    context, keeping, side, queue, stand_ins, tmp_path
+):
+    """Taken and refused numbers alike; the parcel reaches the inlet with its place."""
+    frame, odd = (
+        stand_ins.a_frame(side.spec),
+        stand_ins.a_frame(side.spec, sequence=2, schema="0" * 16),
+    )
+    with (
+        sockets.feed_subscriber(context, keeping.address, [C]) as feed,
+        sockets.experience_sender(context, keeping.address) as push,
+    ):
+        heard(feed, C)
+        push.send(frame)
+        push.send(odd)
+        line = next(line for beacon in beacons(feed) for line in beacon.lines if line.highest == 2)
+    assert line.refused == ((2, "schema"),)
+    assert kept(tmp_path, Kind.MESSAGE) == [frame]
+    assert len(kept(tmp_path, Kind.REFUSAL)) == 1
+    assert queue.take().rows == 3
+    assert queue.coverage.position.segment == 1
+
+
+def test_until_the_disk_has_it_nothing_is_acknowledged(
+    keeping, context, side, journal, stand_ins, monkeypatch
+):
+    """While a sync lasts, beacons go on and say nothing of the number; what waits counts against the room."""
+    go = threading.Event()
+    sync = Disk.sync
+    monkeypatch.setattr(
+        Disk, "sync", lambda disk, descriptor: (go.wait(10), sync(disk, descriptor))
+    )
+    with (
+        sockets.feed_subscriber(context, keeping.address, [C]) as feed,
+        sockets.experience_sender(context, keeping.address) as push,
+    ):
+        heard(feed, C)
+        push.send(stand_ins.a_frame(side.spec))
+        assert eventually(lambda: journal.waiting_rows == 3)
+        lines = [
+            line
+            for _, beacon in zip(range(2), beacons(feed), strict=False)
+            for line in beacon.lines
+        ]
+        assert all(line.highest == 0 for line in lines)
+        go.set()
+        assert (
+            next(line for beacon in beacons(feed) for line in beacon.lines if line.highest).highest
+            == 1
+        )
+
+
+def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(
+    keeping, journal, monkeypatch, stand_ins, side
+):
+    """The view names it; `check` raises it. Published versions leave a mark."""
+    journal.problem = "no room"
+    assert eventually(lambda: "no room" in keeping.view.problems)
+    keeping.publish(stand_ins.some_weights(side.spec))
+    assert journal.drain(10)
+    journal._failure = OSError("broken")
+    with pytest.raises(JournalFailure, match="cannot be written: broken"):
+        keeping.check()
