@@ -8,9 +8,10 @@ import numpy as np
 from farflung.actor.acting.explore import Explorer
 from farflung.actor.recording import Frames, Recorder, Scores, results
 from farflung.actor.worlds.seats import Seats, Step
+from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import Spec
-from farflung.common.data.trajectory import Parcel, Results
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 
 
@@ -140,8 +141,7 @@ class Evaluator:
 def _without_rows(spec: Spec, version: Version, scores: Results) -> Parcel:
     columns = {column.name: np.zeros((0, *column.shape), column.dtype) for column in spec.columns}
     return Parcel(
-        version.epoch,
-        version.number,
+        version,
         np.zeros(0, np.int32),
         np.zeros(0, np.uint8),
         columns,

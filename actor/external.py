@@ -11,8 +11,9 @@ from farflung.actor.connection.policy_client import Joined
 from farflung.actor.recording import Scores
 from farflung.actor.worlds.seats import End, Leaf, Translation
 from farflung.common.data import seeds
-from farflung.common.data.trajectory import Ending, Parcel
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.parcel import Ending, Parcel
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 
 

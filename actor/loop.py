@@ -10,8 +10,8 @@ from farflung.actor.connection.sockets import PUMP_S, WAIT_S, Connection
 from farflung.actor.heartbeat import Heartbeat
 from farflung.actor.worker import Means, Place
 from farflung.actor.worlds.seats import Seats
-from farflung.common.data.trajectory import Parcel
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError, PolicyTooOld
 from farflung.common.process.exits import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog

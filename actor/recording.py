@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from farflung.actor.worlds.seats import Step
-from farflung.common.data.spec import ACTIONS, REWARDS
-from farflung.common.data.trajectory import Column, Ending, Parcel, Results
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.spec import ACTIONS, REWARDS, Column
+from farflung.common.data.version import Version
 
 
 class Frames:
@@ -172,7 +172,7 @@ class Recorder:
         ]  # in the order of the trajectories
         for name in self._frames if finals else ():
             columns[name][where.finals] = [observation[name] for observation in finals]
-        return Parcel(version.epoch, version.number, where.lengths, where.endings, columns, scores)
+        return Parcel(version, where.lengths, where.endings, columns, scores)
 
 
 def _take(rows: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -21,9 +21,9 @@ from farflung.actor.connection.sockets import GRACE_S, PUMP_S, WAIT_S, Connectio
 from farflung.actor.external import Seat
 from farflung.actor.recording import Scores
 from farflung.common.data.names import default_name
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.trajectory import Parcel
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import parse_address
 from farflung.common.net.keys import client_keys_for, full_name

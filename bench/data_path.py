@@ -20,8 +20,9 @@ import zmq
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.sockets import Socket
@@ -70,7 +71,7 @@ def main() -> None:
 def compare(shape: Shape, rounds: int, seconds: float) -> dict[str, object]:
     """Ours ÷ the faster raw one."""
     spec, block = spec_of(shape), parcel(shape)
-    envelope = Envelope(spec.run, spec.policy, "bench", 1, 1, 1, 1, 1, spec.schema)
+    envelope = Envelope(spec.run, spec.policy, "bench", 1, 1, 1, Version(1, 1), spec.schema)
     frame = bytes(ParcelCodec(spec).encode(envelope, block))
     with receiver(shape) as process, sockets.context() as context:
         ports = Ports(*map(int, answer(process)))
@@ -247,7 +248,10 @@ def parcel(shape: Shape) -> Parcel:
         REWARDS: generator.random(steps, np.float32),
     }
     return Parcel(
-        1, 1, np.full(shape.seats, HORIZON, np.int32), np.zeros(shape.seats, np.uint8), columns
+        Version(1, 1),
+        np.full(shape.seats, HORIZON, np.int32),
+        np.zeros(shape.seats, np.uint8),
+        columns,
     )
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.version import Version
 from farflung.learner.replay.uniform import UniformReplay
 
 BATCH = 256
@@ -148,7 +149,9 @@ def parcel(world: Spec, seats: int, generator: np.random.Generator) -> Parcel:
         ACTIONS: generator.integers(0, 2, steps),
         REWARDS: generator.random(steps, np.float32),
     }
-    return Parcel(0, 0, np.full(seats, HORIZON, np.int32), np.zeros(seats, np.uint8), columns)
+    return Parcel(
+        Version(0, 0), np.full(seats, HORIZON, np.int32), np.zeros(seats, np.uint8), columns
+    )
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from pathlib import Path
 import _measure
 import numpy as np
 
-from farflung.common.data.trajectory import Ending, Parcel, Results
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol import topics, wire
@@ -132,9 +133,11 @@ def fill(run: Run, rows: int) -> None:
         for column in columns.values():
             column[...] = chance.integers(0, 2, column.shape)
         parcel = Parcel(
-            1, 1, lengths, endings, columns, Results(np.zeros(0), np.zeros(0, np.int32))
+            Version(1, 1), lengths, endings, columns, Results(np.zeros(0), np.zeros(0, np.int32))
         )
-        envelope = Envelope(spec.run, spec.policy, "forged", 1, number, number, 1, 1, spec.schema)
+        envelope = Envelope(
+            spec.run, spec.policy, "forged", 1, number, number, Version(1, 1), spec.schema
+        )
         accepted = receiver.receive(bytes(form.encode(envelope, parcel)), 0.0)
         assert isinstance(accepted, Accepted)
         journal.take(accepted)
@@ -181,15 +184,17 @@ class Watcher:
 
     def trains_on(self, after: int) -> int:
         """Wait until a learner of a later epoch has taken steps and updates; gives its epoch."""
-        first = self.until(lambda beacon: beacon.epoch > after and beacon.state is State.RUN)
+        first = self.until(
+            lambda beacon: beacon.version.epoch > after and beacon.state is State.RUN
+        )
         self.until(
             lambda beacon: (
-                beacon.epoch == first.epoch
+                beacon.version.epoch == first.version.epoch
                 and beacon.steps > first.steps
                 and beacon.updates > first.updates
             )
         )
-        return first.epoch
+        return first.version.epoch
 
 
 def wait(condition: Callable[[], bool]) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.version import Version
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.settings import DQNSettings
@@ -132,7 +133,7 @@ def parcel() -> Parcel:
         ACTIONS: generator.integers(0, 2, 64 * 32),
         REWARDS: generator.random(64 * 32, np.float32),
     }
-    return Parcel(0, 0, np.full(64, 32, np.int32), np.zeros(64, np.uint8), columns)
+    return Parcel(Version(0, 0), np.full(64, 32, np.int32), np.zeros(64, np.uint8), columns)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import (
     ACTIONS,
     OBSERVATIONS,
@@ -18,8 +19,8 @@ from farflung.common.data.spec import (
     Tensor,
     World,
 )
-from farflung.common.data.trajectory import Ending, Parcel, Results
-from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights, pack
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec
@@ -66,7 +67,11 @@ def a_parcel(lengths=(3,), endings=(Ending.OPEN,), version=1, epoch=1, results=(
         np.array([r for r, _ in results], np.float64), np.array([n for _, n in results], np.int32)
     )
     return Parcel(
-        epoch, version, np.array(lengths, np.int32), np.array(endings, np.uint8), columns, scores
+        Version(epoch, version),
+        np.array(lengths, np.int32),
+        np.array(endings, np.uint8),
+        columns,
+        scores,
     )
 
 
@@ -79,7 +84,12 @@ def an_evaluation(returns, version=1, epoch=1):
     }
     scores = Results(np.array(returns, np.float64), np.full(len(returns), 10, np.int32))
     return Parcel(
-        epoch, version, np.zeros(0, np.int32), np.zeros(0, np.uint8), empty, scores, evaluation=True
+        Version(epoch, version),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.uint8),
+        empty,
+        scores,
+        evaluation=True,
     )
 
 
@@ -93,7 +103,6 @@ def a_frame(spec, parcel=None, actor="box-1", incarnation=7, sequence=1, base=1,
         incarnation,
         sequence,
         base,
-        parcel.epoch,
         parcel.version,
         spec.schema,
     )

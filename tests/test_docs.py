@@ -16,9 +16,9 @@ from cyclopts import Parameter
 from farflung.actor import recording
 from farflung.actor.acting import explore, graph_check
 from farflung.actor.config import ActorConfig
+from farflung.common.data.layout import ALIGNMENT
 from farflung.common.data.names import NAME
 from farflung.common.data.spec import Exploration, Graph, Space, Spec, World
-from farflung.common.data.weights import ALIGNMENT
 from farflung.common.process import config
 from farflung.common.process.exits import Exit
 from farflung.common.protocol import wire

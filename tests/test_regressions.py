@@ -19,9 +19,9 @@ from farflung.actor.collect import Collector
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.worker import Means, Place
 from farflung.actor.worlds import gymnasium
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, World
-from farflung.common.data.trajectory import Ending, Parcel
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process import lifecycle
@@ -144,7 +144,7 @@ def cartpole_parcel(rows=8, value=None):
         REWARDS: np.ones(rows, np.float32),
     }
     return Parcel(
-        1, 1, np.array([rows], np.int32), np.array([Ending.TERMINATED], np.uint8), columns
+        Version(1, 1), np.array([rows], np.int32), np.array([Ending.TERMINATED], np.uint8), columns
     )
 
 
@@ -427,7 +427,7 @@ def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
 def through_bytes(spec, parcel):
     opened = wire.open_frame(
         ParcelCodec(spec).encode(
-            wire.Envelope(spec.run, spec.policy, "a", 1, 1, 1, 1, 1, spec.schema), parcel
+            wire.Envelope(spec.run, spec.policy, "a", 1, 1, 1, Version(1, 1), spec.schema), parcel
         )
     )
     return ParcelCodec(spec).decode(opened, wire.read_envelope(opened))
@@ -549,7 +549,7 @@ def test_l7_versions_are_whole_and_never_go_back(side, stand_ins, stamp_spec):
     steps = playing.window()
     next(steps)
     playing.use(stand_ins.some_weights(spec, 2))
-    assert [played(steps).version, window(playing).version] == [1, 2]
+    assert [played(steps).version.number, window(playing).version.number] == [1, 2]
 
 
 def test_l8_the_replay_ratio_holds_both_ways(quick, tmp_path):

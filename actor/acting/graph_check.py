@@ -6,8 +6,8 @@ A graph that passes is arithmetic on its own inputs and weights, and reads nothi
 import math
 
 from farflung.actor.acting.protobuf import Field, Message, Wire
+from farflung.common.data.layout import layout
 from farflung.common.data.spec import Graph, Tensor
-from farflung.common.data.weights import layout
 from farflung.common.process.errors import Refused
 
 LOCATION = "weights"  # the one place where a model's external data may lie: the block of the weights message

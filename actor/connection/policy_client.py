@@ -6,9 +6,11 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 
+from farflung.common.data.layout import layout
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec, Tensor
-from farflung.common.data.trajectory import Parcel
-from farflung.common.data.weights import Version, Weights, layout
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.process.errors import NoLearner, Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
@@ -129,7 +131,7 @@ class PolicyClient:
 
     def _hear_beacon(self, beacon: Beacon, now: float) -> None:
         verdict = self.tracker.beacon(beacon, now)
-        self._turn(verdict, beacon.run, beacon.life, beacon.epoch, now)
+        self._turn(verdict, beacon.run, beacon.learner_id, beacon.version.epoch, now)
         if not verdict.obeyed:
             return
         self.steps, self.state = beacon.steps, beacon.state
@@ -145,7 +147,7 @@ class PolicyClient:
     def _hear_snapshot(self, announcement: Announcement, now: float) -> None:
         form = _parcel_format(announcement.spec)
         verdict = self.tracker.announcement(announcement, now)
-        self._turn(verdict, announcement.spec.run, announcement.life, announcement.epoch, now)
+        self._turn(verdict, announcement.spec.run, announcement.learner_id, announcement.epoch, now)
         if verdict.obeyed:
             self._snapshot = announcement, form
 
@@ -307,7 +309,6 @@ class PolicyClient:
             incarnation,
             sequence,
             base,
-            parcel.epoch,
             parcel.version,
             spec.schema,
         )
@@ -324,7 +325,7 @@ class PolicyClient:
                     self._policy,
                     *life,
                     nonce,
-                    *held,
+                    held,
                     outbox.base,
                     self._seats,
                     self._evaluates,
@@ -340,7 +341,7 @@ class PolicyClient:
         self._words.append(
             wire.encode(
                 Report(
-                    run, self._policy, *life, outbox.base, *held, counters, self._latest_problems()
+                    run, self._policy, *life, outbox.base, held, counters, self._latest_problems()
                 )
             )
         )

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from farflung.actor.worlds.seats import End, Step, Translation
+from farflung.common.data.parcel import Ending
 from farflung.common.data.seeds import generator, number
-from farflung.common.data.trajectory import Ending
 from farflung.common.process.errors import EnvironmentFailure
 
 Environment = Any  # somebody else's

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Space, column_name
-from farflung.common.data.trajectory import Ending
 from farflung.common.process.errors import ConfigurationError
 
 OWN_SPACE = "the space that the environment declares (correct the environment)"

@@ -8,11 +8,28 @@ from typing import Any, Literal
 
 from farflung.common.data.names import ACTOR as ACTOR
 from farflung.common.data.names import NAME as NAME
-from farflung.common.data.trajectory import Column
 
 OBSERVATIONS = "observations"
 ACTIONS = "actions"
 REWARDS = "rewards"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One named array of a trajectory: its element, and what it has one of."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    per: Literal["observation", "step", "trajectory"]
+
+    def count(self, steps: int, trajectories: int, stack: int) -> int:
+        """How many elements it has in a parcel of so many steps and trajectories."""
+        return {
+            "observation": steps + trajectories * stack,
+            "step": steps,
+            "trajectory": trajectories,
+        }[self.per]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.protocol.messages import Announcement, Beacon, State
 
 SILENCE_S = (
@@ -90,10 +90,10 @@ class LearnerTracker:
 
     def beacon(self, beacon: Beacon, now: float) -> Verdict:
         """Judge a beacon; if it is obeyed, take note of the version it names."""
-        verdict = self._hear(beacon.run, beacon.life, beacon.epoch, now)
+        verdict = self._hear(beacon.run, beacon.learner_id, beacon.version.epoch, now)
         if verdict.obeyed:
             self._restoring = beacon.state is State.RESTORING
-            newest = Version(beacon.epoch, beacon.version)
+            newest = beacon.version
             if self._restoring:
                 self._behind = (
                     None  # its next version comes when it has restored, however long that takes
@@ -104,7 +104,7 @@ class LearnerTracker:
 
     def announcement(self, announcement: Announcement, now: float) -> Verdict:
         """Judge an announced spec."""
-        return self._hear(announcement.spec.run, announcement.life, announcement.epoch, now)
+        return self._hear(announcement.spec.run, announcement.learner_id, announcement.epoch, now)
 
     def line(self, now: float) -> None:
         """An obeyed beacon had a line about this life of ours: the learner knows us."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from farflung.common.data.spec import Spec
+from farflung.common.data.version import Version
 
 
 class State(StrEnum):
@@ -49,9 +50,8 @@ class Beacon:
 
     run: str
     policy: str
-    life: int  # random, one for each start of a learner process
-    epoch: int
-    version: int
+    learner_id: int  # random, drawn at each start of a learner process
+    version: Version
     steps: int
     updates: int
     state: State
@@ -63,7 +63,7 @@ class Announcement:
     """The spec as the feed carries it. In a private snapshot it also hands out the actor's place in the seed tree."""
 
     spec: Spec
-    life: int
+    learner_id: int
     epoch: int
     index: int = -1  # which actor of the run; -1 where it is not private
     start: int = -1  # how often this index joined
@@ -78,8 +78,7 @@ class Hello:
     actor: str
     incarnation: int
     nonce: int  # the snapshot it confirms
-    epoch: int
-    version: int
+    version: Version
     base: int
     seats: int = 1
     evaluates: bool = False
@@ -103,8 +102,7 @@ class Report:
     actor: str
     incarnation: int
     base: int
-    epoch: int
-    version: int
+    version: Version
     counters: dict[str, float] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
@@ -127,5 +125,5 @@ class Telemetry:
 
     run: str
     policy: str
-    life: int
+    learner_id: int
     document: str  # JSON

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from farflung.common.data.spec import ACTIONS, Spec
-from farflung.common.data.trajectory import Column, Ending, Parcel, Results
-from farflung.common.data.weights import ALIGNMENT, layout
+from farflung.common.data.layout import ALIGNMENT, layout
+from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.spec import ACTIONS, Column, Spec
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.compression import DECODE, ENCODE
 from farflung.common.protocol.headers import pack_table
@@ -100,7 +100,6 @@ class ParcelCodec:
             plan.require_finite(arrays)
         lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
         parcel = Parcel(
-            envelope.epoch,
             envelope.version,
             lengths,
             endings,

@@ -56,6 +56,8 @@ def _reader(kind: Any) -> Reader:
         return _one_of(kind, {member.value for member in kind})
     if origin is Literal:
         return _one_of(lambda value: value, set(arguments))
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _named_tuple(kind)
     if origin is tuple:
         return _sequence(arguments)
     if origin is list:
@@ -93,6 +95,12 @@ def _record(kind: Any) -> Reader:
         )
 
     return read
+
+
+def _named_tuple(kind: Any) -> Reader:
+    hints = get_type_hints(kind)
+    read_items = _sequence(tuple(hints[name] for name in kind._fields))
+    return lambda value, where: kind._make(read_items(value, where))
 
 
 def _one_of(make: Callable[[Any], Any], allowed: set[Any]) -> Reader:

@@ -13,8 +13,10 @@ from zlib_ng.zlib_ng import (
     crc32,  # as zlib's, and ten times as fast: it is most of what a large message costs
 )
 
+from farflung.common.data.layout import ALIGNMENT, layout
 from farflung.common.data.spec import ACTOR, NAME, Tensor
-from farflung.common.data.weights import ALIGNMENT, Version, Weights, layout
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import headers
 from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
@@ -82,12 +84,12 @@ class Envelope(NamedTuple):
     incarnation: int
     sequence: int
     base: int
-    epoch: int
-    version: int
+    version: Version
     schema: str
+    round: int = 0  # of the sync mode; 0 outside of it
 
 
-ENVELOPE_TYPES = (str, str, str, int, int, int, int, int, str)  # True is none of them
+ENVELOPE_TYPES = (str, str, str, int, int, int, Version, str, int)  # True is none of them
 
 
 # ---- frames
@@ -223,10 +225,11 @@ def read_envelope(opened: Opened) -> Envelope:
     """Who sent it, and as which number."""
     if opened.kind is not Kind.PARCEL:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    envelope = Envelope._make(map(opened.header.get, Envelope._fields))
+    fields = opened.header | {"version": read_version(opened.header)}
+    envelope = Envelope._make(map(fields.get, Envelope._fields))
     if (
         tuple(map(type, envelope)) != ENVELOPE_TYPES
-        or min(envelope.incarnation, envelope.epoch, envelope.version) < 0
+        or min(envelope.incarnation, envelope.round) < 0
     ):
         raise Refused(
             "header",
@@ -243,6 +246,20 @@ def read_envelope(opened: Opened) -> Envelope:
     return envelope
 
 
+def read_version(header: dict[str, Any]) -> Version:
+    """Return the version that a header names."""
+    value = header.get("version")
+    if (
+        not isinstance(value, list)
+        or len(value) != 2
+        or type(value[0]) is not int
+        or type(value[1]) is not int
+        or min(value) < 0
+    ):
+        raise Refused("header", "version is missing or not an epoch and a number")
+    return Version(value[0], value[1])
+
+
 # ---- weights
 
 
@@ -252,8 +269,7 @@ def encode_weights(weights: Weights) -> bytearray:
     header = {
         "run": weights.run,
         "policy": weights.policy,
-        "epoch": weights.version.epoch,
-        "version": weights.version.number,
+        "version": weights.version,
         "steps": weights.steps,
         "updates": weights.updates,
         "columns": [
@@ -269,9 +285,8 @@ def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
     if opened.kind is not Kind.WEIGHTS:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
     run, policy = headers.texts(opened.header, "run", "policy")
-    epoch, number, steps, updates = headers.numbers(
-        opened.header, "epoch", "version", "steps", "updates"
-    )
+    version = read_version(opened.header)
+    steps, updates = headers.numbers(opened.header, "steps", "updates")
     offsets, total = layout(tensor.size for tensor in tensors)
     expected = [
         [t.name, t.dtype, list(t.shape), offset, t.size, ""]
@@ -279,4 +294,4 @@ def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
     ]
     if opened.header.get("columns") != expected or len(opened.data) != total:
         raise Refused("columns", "the weights are not those of the acting graph")
-    return Weights(run, policy, Version(epoch, number), steps, updates, tensors, opened.data)
+    return Weights(run, policy, version, steps, updates, tensors, opened.data)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import torch
 
+from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import OBSERVATIONS, Spec
 from farflung.common.data.statistics import History, Spread
-from farflung.common.data.trajectory import Parcel, Results
-from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
@@ -168,9 +169,7 @@ class Progress:
         """Add a parcel's steps and results."""
         if parcel.evaluation:
             if len(parcel.results.returns):
-                self.evaluation = EvaluationResult(
-                    self.steps, Version(parcel.epoch, parcel.version), parcel.results
-                )
+                self.evaluation = EvaluationResult(self.steps, parcel.version, parcel.results)
             return
         self.steps += parcel.rows
         self.episodes += len(parcel.results.returns)
@@ -178,8 +177,8 @@ class Progress:
         self.lengths.extend(parcel.results.lengths.tolist())
         for value in parcel.results.returns.tolist():
             self.history.add(value)
-        if parcel.epoch == newest.epoch:
-            self.lag.add(newest.number - parcel.version)
+        if parcel.version.epoch == newest.epoch:
+            self.lag.add(newest.number - parcel.version.number)
         self.suspicion.look(parcel)
 
     @property

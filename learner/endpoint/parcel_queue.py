@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
 from farflung.learner.storage.journal.folder import Position
 from farflung.learner.storage.replay_extent import ReplayExtent
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from farflung.common.data.spec import Spec
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANYBODY, Client, require_own_name
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.credit import grant
@@ -33,11 +34,16 @@ class Publisher:
     """The voice of one learner."""
 
     def __init__(
-        self, spec: Spec, life: int, epoch: int, receiver: Receiver, snapshots: Snapshots
+        self, spec: Spec, learner_id: int, epoch: int, receiver: Receiver, snapshots: Snapshots
     ) -> None:
         self.state = State.RUN
         self.newest = Version(epoch, 0)
-        self._spec, self._life, self._receiver, self._snapshots = spec, life, receiver, snapshots
+        self._spec, self._learner_id, self._receiver, self._snapshots = (
+            spec,
+            learner_id,
+            receiver,
+            snapshots,
+        )
         self._frame: bytes | bytearray = b""  # of the newest weights, once there are any
         self._beacon_at = self._line_at = float("-inf")
         self._queue: list[Said] = []
@@ -51,7 +57,7 @@ class Publisher:
 
     def tell(self, document: str) -> None:
         """Figures for whoever watches."""
-        telemetry = Telemetry(self._spec.run, self._spec.policy, self._life, document)
+        telemetry = Telemetry(self._spec.run, self._spec.policy, self._learner_id, document)
         self._queue.append((topics.telemetry(self._spec.policy), wire.encode(telemetry)))
 
     def subscribed(self, topic: bytes, sender: Client = ANYBODY) -> bool:
@@ -108,9 +114,8 @@ class Publisher:
         beacon = Beacon(
             spec.run,
             spec.policy,
-            self._life,
-            newest.epoch,
-            newest.number,
+            self._learner_id,
+            newest,
             outlook.steps,
             outlook.updates,
             self.state,
@@ -123,7 +128,9 @@ class Publisher:
         return seen is not None and seen.evaluates
 
     def _announcement(self, index: int = -1, start: int = -1) -> bytearray:
-        return wire.encode(Announcement(self._spec, self._life, self.newest.epoch, index, start))
+        return wire.encode(
+            Announcement(self._spec, self._learner_id, self.newest.epoch, index, start)
+        )
 
 
 def _rounded(rows: int) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from farflung.common.data.names import ACTOR
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Rate
-from farflung.common.data.trajectory import Parcel
 from farflung.common.net.keys import ANYBODY, Client, require_own_name
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
@@ -158,7 +158,7 @@ class Receiver:
         )
         self.roster.hear(*life, now, longest_step_s)
         seen = self._seen(*life)
-        seen.version = message.version
+        seen.version = message.version.number
         if isinstance(message, Report):
             self._take_report(message, seen, now)
             return

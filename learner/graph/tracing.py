@@ -13,8 +13,8 @@ from torch import nn
 from torch.func import functional_call
 
 from farflung.actor.acting.graph_check import LOCATION, initializer
+from farflung.common.data.layout import layout
 from farflung.common.data.spec import OBSERVATIONS, Tensor
-from farflung.common.data.weights import layout
 from farflung.common.process.errors import ConfigurationError
 
 OPSET = 20  # every onnxruntime from 1.17 on runs it

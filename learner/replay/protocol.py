@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from farflung.common.data.trajectory import Ending
+from farflung.common.data.parcel import Ending
 
 TERMINATED = np.uint8(Ending.TERMINATED)  # numpy compares with an enum's member five times slower
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import psutil
 
-from farflung.common.data.spec import ACTIONS, REWARDS, Spec, column_name
-from farflung.common.data.trajectory import Column, Parcel
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.spec import ACTIONS, REWARDS, Column, Spec, column_name
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.replay.draws import BatchRandom
 from farflung.learner.replay.protocol import Batch

@@ -4,7 +4,7 @@ import gc
 import time
 from collections.abc import Iterator
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.core.training import Training
 from farflung.learner.endpoint.parcel_queue import ParcelQueue

@@ -10,7 +10,7 @@ from farflung.actor.collect import Collector, Evaluator
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.worker import Means, Place, collector, evaluator
 from farflung.actor.worlds.seats import Seats
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.learner.core.training import Training
 from farflung.learner.endpoint.publisher import Outlook, Publisher

@@ -127,7 +127,7 @@ def take_message(findings: Findings, record: Record, where: str) -> str:
     elif admission is Admission.BEYOND:
         findings.problems.append(f"{where}: {name(number)} is a number that no honest actor sends")
     findings.kept[number] = wire.checksum(record.payload)
-    return f"{name(number)}: {rows} rows under version {envelope.epoch}.{envelope.version}, {record.end - record.start} bytes, {where}"
+    return f"{name(number)}: {rows} rows under version {envelope.version}, {record.end - record.start} bytes, {where}"
 
 
 def take_short(findings: Findings, said: Start | Refusal | Marker, where: str) -> str:
@@ -253,7 +253,7 @@ def summary(run: Path, findings: Findings) -> Iterator[str]:
         f"{records[Kind.MESSAGE]} messages, {records[Kind.REFUSAL]} refusals, {records[Kind.MARKER]} markers"
     )
     marker = table.marker
-    yield f"{table.rows} rows, {table.episodes} episodes; newest version {marker.epoch}.{marker.version}, after {marker.updates} updates"
+    yield f"{table.rows} rows, {table.episodes} episodes; newest version {marker.version}, after {marker.updates} updates"
     lives = table.inbox.state()["lives"]
     yield f"actors: {len({life['actor'] for life in lives})}, incarnations: {len(lives)}"
     for life in lives:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from farflung.common.data.trajectory import Parcel
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec
@@ -110,7 +110,7 @@ def restore(run_folder: Path, training: "Training", coverage: ReplayExtent, past
     samples = int(saved.facts.get("samples", updates * training.pacing.batch))
     training.progress.steps, training.progress.episodes = past.rows, past.episodes
     training.updates = training.published_updates = max(past.marker.updates, updates)
-    training.version = Version(training.version.epoch, past.marker.version)
+    training.version = Version(training.version.epoch, past.marker.version.number)
     training.pacing.rows = past.rows
     training.pacing.samples = (
         samples + (training.updates - updates) * training.pacing.batch

@@ -10,6 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from farflung.actor.connection.policy_client import PolicyClient
+from farflung.common.data.layout import layout
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import (
     ACTIONS,
     OBSERVATIONS,
@@ -22,8 +24,8 @@ from farflung.common.data.spec import (
     Tensor,
     World,
 )
-from farflung.common.data.trajectory import Ending, Parcel
-from farflung.common.data.weights import Version, Weights, layout, pack
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights, pack
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
@@ -100,7 +102,10 @@ def make_parcel() -> Callable[..., Parcel]:
             REWARDS: np.zeros(steps, np.float32),
         }
         return Parcel(
-            1, version, np.array([steps], np.int32), np.array([Ending.OPEN], np.uint8), columns
+            Version(1, version),
+            np.array([steps], np.int32),
+            np.array([Ending.OPEN], np.uint8),
+            columns,
         )
 
     return make

@@ -10,9 +10,10 @@ import pytest
 from farflung.actor.connection.policy_client import Joined
 from farflung.actor.external import Seat
 from farflung.actor.recording import Scores
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Exploration, Graph, Space, Spec, Tensor
-from farflung.common.data.trajectory import Ending, Parcel
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 
 MakeSpec = Callable[..., Spec]
@@ -148,7 +149,7 @@ class TestWindows:
             chosen.append(seat.choose(given, 0, explore=True))
             seat.record(0.0, False, False, stamp(0, step + 1))
         assert chosen == [2, 2, 2, 2, 3, 3, 3, 3, 3]
-        assert [parcel.version for parcel in parcels if parcel] == [1, 2]
+        assert [parcel.version.number for parcel in parcels if parcel] == [1, 2]
         assert seat.version == Version(1, 2)
 
 

@@ -11,8 +11,8 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.heartbeat import Heartbeat
 from farflung.actor.loop import ActorLoop
 from farflung.actor.worker import Means
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Evaluation, Spec, World
-from farflung.common.data.trajectory import Ending, Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, PolicyTooOld
 from farflung.common.process.lifecycle import Stop, Watchdog
@@ -125,7 +125,7 @@ class TestCollecting:
             (2, 0, 1),
             (2, 1, 2),
         ]
-        assert {(parcel.epoch, parcel.version) for parcel in stage.desk.parcels} == {(1, 1)}
+        assert {parcel.version for parcel in stage.desk.parcels} == {(1, 1)}
         assert stage.desk.parcels[1].endings.tolist() == [Ending.TRUNCATED, Ending.OPEN]
         assert stage.who.version == "1.1"
         assert stage.client.outbox.ledger.balanced
@@ -146,7 +146,7 @@ class TestCollecting:
 
         stage = play(make_desk(make_spec()), each)
         seen = [
-            (parcel.version, set(parcel.columns["actions"].tolist()))
+            (parcel.version.number, set(parcel.columns["actions"].tolist()))
             for parcel in stage.desk.parcels
         ]
         assert seen[0] == (1, {0})
@@ -390,7 +390,7 @@ class TestEvaluating:
             enough(3)(stage)
 
         stage = play(desk, each, evaluates=True, environments=2)
-        assert [parcel.version for parcel in desk.parcels] == [1, 3, 4]
+        assert [parcel.version.number for parcel in desk.parcels] == [1, 3, 4]
         assert all(parcel.evaluation and parcel.rows == 0 for parcel in desk.parcels)
         assert [len(parcel.results.returns) for parcel in desk.parcels] == [3, 3, 3]
         assert desk.receiver.seen["a"].evaluates

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from farflung.actor.recording import Frames, Recorder, Scores, cut, results
 from farflung.actor.worlds.seats import End, Step
-from farflung.common.data.trajectory import Column, Ending, Results
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Ending, Results
+from farflung.common.data.spec import Column
+from farflung.common.data.version import Version
 
 COLUMNS = (
     Column("observations", "float32", (), "observation"),
@@ -145,11 +146,10 @@ def test_a_window_may_be_packed_before_its_end() -> None:
     recorder.begin(Frames(model.step.observations, 1))
     recorder.add(np.zeros(2), model_step(model))
     parcel = recorder.parcel(Version(0, 5), Results())
-    assert (parcel.lengths.tolist(), parcel.endings.tolist(), parcel.epoch, parcel.version) == (
+    assert (parcel.lengths.tolist(), parcel.endings.tolist(), parcel.version) == (
         [1, 1],
         [Ending.OPEN] * 2,
-        0,
-        5,
+        Version(0, 5),
     )
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from farflung.actor.session import ActorSession, WhenFull
 from farflung.common.data.spec import Exploration, Spec
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.messages import State

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from farflung.actor.worker import Means, Place, collector, evaluator
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Evaluation, Exploration, Space, Spec, World
-from farflung.common.data.trajectory import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError, Refused
 

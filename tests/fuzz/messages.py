@@ -12,8 +12,9 @@ from fuzz.target import Target, beside
 from farflung.actor.acting import graph_check
 from farflung.actor.connection.policy_client import PolicyClient, _parcel_format
 from farflung.broker.relay import Subscriptions
-from farflung.common.data.spec import Evaluation, Exploration, Graph, Space, Spec, World
-from farflung.common.data.trajectory import Column, Ending, Parcel, Results
+from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.spec import Column, Evaluation, Exploration, Graph, Space, Spec, World
+from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.inbox import Inbox
@@ -74,7 +75,12 @@ def a_parcel(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
     results = Results(np.array([1.5]), np.array([9], np.int32))
     endings = np.full(count, Ending.TRUNCATED, np.uint8)
     return Parcel(
-        1, 1, np.array(lengths, np.int32), endings, columns, results, evaluation=not lengths
+        Version(1, 1),
+        np.array(lengths, np.int32),
+        endings,
+        columns,
+        results,
+        evaluation=not lengths,
     )
 
 
@@ -117,12 +123,11 @@ def words() -> list[Any]:
     report = Report(
         *LIFE,
         1,
-        1,
-        2,
+        Version(1, 2),
         {"steps": 8.0, "longest_step_s": 0.5},
         (Problem(1, "environment", "Traceback\nValueError: x"),),
     )
-    return [Hello(*LIFE, 99, 1, 2, 1, 4, True), report, Bye(*LIFE, 3, "stopped")]
+    return [Hello(*LIFE, 99, Version(1, 2), 1, 4, True), report, Bye(*LIFE, 3, "stopped")]
 
 
 def test_words(data: bytes) -> None:
@@ -143,7 +148,7 @@ def test_gate(data: bytes) -> None:
     inbox = receiver.inbox
     assert inbox.ledger.balanced
     lines = inbox.lines(8.0, lambda actor, incarnation: Credit(1, 1), everyone=True)
-    wire.encode(Beacon("run-1", "default", 1, 1, 1, 0, 0, State.RUN, lines))
+    wire.encode(Beacon("run-1", "default", 1, Version(1, 1), 0, 0, State.RUN, lines))
     assert Inbox.restore(inbox.state()).state() == inbox.state() | {"epoch": 2}
 
 
@@ -219,7 +224,7 @@ def said() -> list[Any]:
     """What a learner says to an actor, in order: the snapshot's two parts, and beacons."""
     spec = specs()[0]
     line = Ack("box-1", 7, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
-    beacon = Beacon("run-1", "default", 5, 1, 2, 100, 10, State.RUN, (line,))
+    beacon = Beacon("run-1", "default", 5, Version(1, 2), 100, 10, State.RUN, (line,))
     frames = [
         wire.encode(Announcement(spec, 5, 1, 0, 0)),
         wire.encode_weights(stand_ins.some_weights(spec, number=2)),

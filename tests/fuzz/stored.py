@@ -11,6 +11,7 @@ from fuzz.inputs import JSON, PACKED, RAW, RECORD, join, segment
 from fuzz.messages import a_parcel, specs
 from fuzz.target import Target, beside
 
+from farflung.common.data.version import Version
 from farflung.common.net.address import parse_address
 from farflung.common.process import config
 from farflung.common.process.errors import ConfigurationError, FarflungError
@@ -108,7 +109,7 @@ def _fold(table: JournalTotals | None, record: Record) -> JournalTotals | None:
 
 def a_table() -> JournalTotals:
     """Counts with something in every part."""
-    table = JournalTotals("run-1", marker=Marker(1, 2, 30, 4))
+    table = JournalTotals("run-1", marker=Marker(Version(1, 2), 30, 4))
     for number, base in ((1, 1), (4, 2), (6, 2)):
         envelope = wire.read_envelope(
             wire.open_frame(stand_ins.a_frame(specs()[0], sequence=number, base=base))
@@ -125,7 +126,7 @@ def records() -> list[bytes]:
         payloads.pack_table(a_table()),
         *map(
             payloads.pack,
-            (Start("run-1", 2), Refusal("box-2", 8, 1, 1, "shape"), Marker(1, 3, 40, 9)),
+            (Start("run-1", 2), Refusal("box-2", 8, 1, 1, "shape"), Marker(Version(1, 3), 40, 9)),
         ),
     ]
     kinds = [Kind.TABLE, Kind.START, Kind.REFUSAL, Kind.MARKER, Kind.MESSAGE]

@@ -91,7 +91,7 @@ def test_a_run_that_goes_on_is_heard_to_be_restoring(quick, tmp_path):
     ):
         assert feed.poll(5000)
         beacon = wire.read(wire.open_frame(feed.recv_multipart()[-1]))
-    assert (beacon.state, beacon.epoch, beacon.run) == (State.RESTORING, 2, run.identity)
+    assert (beacon.state, beacon.version.epoch, beacon.run) == (State.RESTORING, 2, run.identity)
     assert recover.recover(run, durable=False).inbox.epoch == 3
 
 

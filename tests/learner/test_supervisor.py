@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from farflung.common.data.trajectory import Results
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Results
+from farflung.common.data.version import Version
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State

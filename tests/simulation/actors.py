@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.oracle import Item, Message
 
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SimulatedActor:
                     self.name,
                     self.outbox.incarnation,
                     m.confirmed,
-                    *version,
+                    version,
                     self.outbox.base,
                 )
             )
@@ -122,7 +122,7 @@ class SimulatedActor:
                     self.name,
                     self.outbox.incarnation,
                     self.outbox.base,
-                    *version,
+                    version,
                 )
             )
         world.oracle.require(self.outbox.ledger.balanced, "an actor's ledger balances")
@@ -131,7 +131,7 @@ class SimulatedActor:
         now, tracker = self.world.now, self.tracker
         match message:
             case Beacon():
-                self.world.oracle.hears(self.name, message.run, message.epoch, now)
+                self.world.oracle.hears(self.name, message.run, message.version.epoch, now)
                 if self._judged(tracker.beacon(message, now), message.run):
                     for line in message.lines:
                         self._take_line(message.run, line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.oracle import Message
 
 from farflung.common.data.spec import Graph, Space, Spec, World
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, State
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class SimulatedLearner:
         if lines or everyone:
             self._told_at = now if everyone else self._told_at
             beacon = Beacon(
-                self.disk.run, "default", self.life, *self.newest, 0, 0, State.RUN, lines
+                self.disk.run, "default", self.life, self.newest, 0, 0, State.RUN, lines
             )
             self.world.down(self, beacon)
 

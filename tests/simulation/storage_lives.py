@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.version import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Outbox
@@ -62,7 +63,14 @@ class Sender:
         spec = self._world.spec
         return self._world.format.encode(
             wire.Envelope(
-                spec.run, spec.policy, self.name, incarnation, sequence, base, 1, 1, spec.schema
+                spec.run,
+                spec.policy,
+                self.name,
+                incarnation,
+                sequence,
+                base,
+                Version(1, 1),
+                spec.schema,
             ),
             parcel,
         )

@@ -8,7 +8,8 @@ import struct
 import numpy as np
 import pytest
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.parcels import ParcelCodec
@@ -44,8 +45,7 @@ def honest(spec, number, life=1, **changes):
         "rewards": np.ones(STEPS, np.float32),
     }
     parcel = Parcel(
-        1,
-        1,
+        Version(1, 1),
         np.array([STEPS], np.int32),
         np.array([0], np.uint8),
         columns | changes.pop("columns", {}),
@@ -58,7 +58,7 @@ def honest(spec, number, life=1, **changes):
     } | changes
     return bytes(
         ParcelCodec(spec).encode(
-            Envelope(**fields, incarnation=life, sequence=number, base=1, epoch=1, version=1),
+            Envelope(**fields, incarnation=life, sequence=number, base=1, version=Version(1, 1)),
             parcel,
         )
     )

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import msgpack
 
 from farflung.common.data.spec import REWARDS
+from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
@@ -40,8 +41,7 @@ class Refusal:
 class Marker:
     """A version was published: it ties versions and updates to a place in the journal."""
 
-    epoch: int
-    version: int
+    version: Version
     steps: int
     updates: int
 
@@ -64,7 +64,7 @@ class JournalTotals:
     inbox: Inbox = field(default_factory=Inbox)
     rows: int = 0
     episodes: int = 0
-    marker: Marker = Marker(0, 0, 0, 0)
+    marker: Marker = Marker(Version(0, 0), 0, 0)
 
     def message(self, envelope: Envelope, rows: int, episodes: int) -> Admission:
         """Count a parcel."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import FarflungError
 from farflung.common.process.exits import Exit
@@ -107,9 +107,7 @@ class Journal:
 
     def mark(self, weights: Weights) -> None:
         """A version goes out."""
-        marker = Marker(
-            weights.version.epoch, weights.version.number, weights.steps, weights.updates
-        )
+        marker = Marker(weights.version, weights.steps, weights.updates)
         self._put(Entry(Kind.MARKER, payloads.pack(marker), records=marker))
 
     def fileno(self) -> int:

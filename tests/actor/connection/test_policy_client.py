@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from farflung.actor.connection.policy_client import PROBLEM_BYTES, PROBLEMS, PolicyClient
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.trajectory import Parcel
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.learner_tracker import Action
 from farflung.common.protocol.messages import Announcement, Bye, Report, State
@@ -88,12 +89,11 @@ class TestJoining:
         hello = read(hello)
         assert (
             hello.nonce,
-            hello.epoch,
             hello.version,
             hello.base,
             hello.seats,
             hello.evaluates,
-        ) == (asked.nonce, 1, 1, 1, 3, True)
+        ) == (asked.nonce, Version(1, 1), 1, 3, True)
         assert isinstance(read(report), Report)
         assert client.private is None
         assert client.subscriptions == [b"w/p/", b"c/p/"]
@@ -513,9 +513,8 @@ def test_a_parcel_carries_the_version_it_was_played_under(
     offer(client, make_parcel(version=42))
     desk.listen(client, 0.1)
     (accepted,) = desk.taken
-    assert (accepted.envelope.epoch, accepted.envelope.version, accepted.envelope.actor) == (
-        1,
-        42,
+    assert (accepted.envelope.version, accepted.envelope.actor) == (
+        Version(1, 42),
         "a",
     )
     assert np.array_equal(accepted.parcel.lengths, [4])

@@ -8,9 +8,10 @@ import pytest
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.trajectory import Parcel
-from farflung.common.data.weights import Version, Weights
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.roster import Presence

@@ -8,8 +8,8 @@ import pytest
 from farflung.actor.worlds.gymnasium import seats
 from farflung.actor.worlds.lockstep import Failures, VectorSeats
 from farflung.actor.worlds.seats import Leaf, Seats, Translation
+from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Space, World
-from farflung.common.data.trajectory import Ending
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure
 
 

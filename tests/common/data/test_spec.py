@@ -5,8 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from farflung.common.data.spec import Exploration, Space, Tensor, World, column_name
-from farflung.common.data.trajectory import Column
+from farflung.common.data.spec import Column, Exploration, Space, Tensor, World, column_name
 
 
 def test_columns_come_in_the_order_of_the_wire(stand_ins: ModuleType):

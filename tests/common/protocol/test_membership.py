@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from farflung.common.data.spec import Graph, Space, Spec, World
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
 from farflung.common.protocol.messages import Announcement, Beacon, State
 from farflung.common.protocol.roster import Member, Presence, Roster
@@ -40,7 +40,9 @@ def hear(
     state: State = State.RUN,
 ) -> Verdict:
     """Let it hear a beacon."""
-    return member.beacon(Beacon(run, "default", life, epoch, version, 0, 0, state, ()), now)
+    return member.beacon(
+        Beacon(run, "default", life, Version(epoch, version), 0, 0, state, ()), now
+    )
 
 
 def due(

@@ -5,8 +5,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Space
-from farflung.common.data.trajectory import Ending
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.parcels import ParcelCodec

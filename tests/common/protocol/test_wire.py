@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import Graph, Space, Spec, Tensor, World
-from farflung.common.data.trajectory import Ending, Parcel, Results
-from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import (
@@ -70,11 +71,15 @@ def a_parcel(spec, lengths=(2, 3), endings=(Ending.OPEN, Ending.TERMINATED)):
         shape = (column.count(steps, count, spec.stack), *column.shape)
         columns[column.name] = rng.integers(0, 3, shape).astype(column.dtype)
     results = Results(np.array([1.5, -2.0]), np.array([4, 9], np.int32))
-    return Parcel(3, 17, np.array(lengths, np.int32), np.array(endings, np.uint8), columns, results)
+    return Parcel(
+        Version(3, 17), np.array(lengths, np.int32), np.array(endings, np.uint8), columns, results
+    )
 
 
 def an_envelope(spec, **changes):
-    envelope = wire.Envelope(spec.run, spec.policy, "host-1a", 99, 5, 2, 3, 17, spec.schema)
+    envelope = wire.Envelope(
+        spec.run, spec.policy, "host-1a", 99, 5, 2, Version(3, 17), spec.schema
+    )
     return envelope._replace(**changes)
 
 
@@ -107,7 +112,7 @@ def test_a_parcel_survives_the_trip_to_the_bit(stack):
     assert frame == ParcelCodec(spec).encode(envelope, parcel)
     found, out = received(frame, spec)
     assert found == envelope
-    assert (out.epoch, out.version, out.rows, out.evaluation) == (3, 17, 5, False)
+    assert (out.version, out.rows, out.evaluation) == (Version(3, 17), 5, False)
     for name, column in parcel.columns.items():
         np.testing.assert_array_equal(out.columns[name], column)
         assert out.columns[name].dtype == column.dtype
@@ -180,7 +185,11 @@ def test_an_evaluation_is_results_without_rows():
     spec = a_spec()
     nothing = np.zeros(0, np.int32), np.zeros(0, np.uint8)
     parcel = Parcel(
-        1, 2, *nothing, {}, Results(np.array([500.0]), np.array([500], np.int32)), evaluation=True
+        Version(1, 2),
+        *nothing,
+        {},
+        Results(np.array([500.0]), np.array([500], np.int32)),
+        evaluation=True,
     )
     _, out = received(ParcelCodec(spec).encode(an_envelope(spec), parcel), spec)
     assert out.evaluation
@@ -395,15 +404,14 @@ def test_a_changed_byte_never_passes_silently(position, value):
 
 
 MESSAGES = [
-    Hello("r", "p", "lab/a-1", 2**63 - 1, 4, 1, 7, 1, 16, True),
+    Hello("r", "p", "lab/a-1", 2**63 - 1, 4, Version(1, 7), 1, 16, True),
     Report(
         "r",
         "p",
         "a",
         5,
         1,
-        1,
-        1,
+        Version(1, 1),
         {"steps": 12.5, "episodes": 3},
         (Problem(1, "environment", "Traceback …"),),
     ),
@@ -412,8 +420,7 @@ MESSAGES = [
         "r",
         "p",
         9,
-        1,
-        2,
+        Version(1, 2),
         3,
         4,
         State.RUN,

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.trajectory import Ending, Parcel
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.protocol import Algorithm
@@ -413,8 +414,7 @@ def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
         }
         parcels.append(
             Parcel(
-                0,
-                0,
+                Version(0, 0),
                 np.array([len(part) - 1 for part in cells], np.int32),
                 np.array(endings, np.uint8),
                 columns,

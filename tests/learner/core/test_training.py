@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import OBSERVATIONS
-from farflung.common.data.trajectory import Ending
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Gradients
 from farflung.learner.core.training import ConstantObservations, Progress, Training
@@ -132,7 +132,9 @@ def test_an_update_is_sampled_by_its_number(quick, tmp_path):
         "actions": np.zeros(8, np.int64),
         "rewards": np.ones(8, np.float32),
     }
-    training.insert([quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns)])
+    training.insert(
+        [quick.Parcel(Version(1, 1), np.array([8], np.int32), np.array([1], np.uint8), columns)]
+    )
     sampled, before = [], training.fingerprint
     sample = training.replay.sample
     training.replay.sample = lambda update: sampled.append(update) or sample(update)
@@ -243,7 +245,9 @@ def learning(quick, tmp_path):
         "actions": np.zeros(8, np.int64),
         "rewards": np.ones(8, np.float32),
     }
-    training.insert([quick.Parcel(1, 1, np.array([8], np.int32), np.array([1], np.uint8), columns)])
+    training.insert(
+        [quick.Parcel(Version(1, 1), np.array([8], np.int32), np.array([1], np.uint8), columns)]
+    )
     return training
 
 

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics, wire
@@ -40,7 +40,8 @@ def private(nonce, actor="box-1"):
 
 def joined(side, actor="box-1", evaluates=False, now=0.0):
     side.receiver.receive(
-        bytes(wire.encode(Hello("run-1", "default", actor, 7, 0, 1, 1, 1, 1, evaluates))), now
+        bytes(wire.encode(Hello("run-1", "default", actor, 7, 0, Version(1, 1), 1, 1, evaluates))),
+        now,
     )
 
 
@@ -53,7 +54,7 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(side, stand_ins):
     (announced, weights), beacons = said(side, now=0.001)[:2], said(side, now=0.001)[2:]
     assert announced[0] == weights[0] == private(9)
     announcement = wire.read(wire.open_frame(announced[1]))
-    assert (announcement.spec, announcement.life, announcement.epoch) == (side.spec, 5, 1)
+    assert (announcement.spec, announcement.learner_id, announcement.epoch) == (side.spec, 5, 1)
     read = wire.read_weights(wire.open_frame(weights[1]), side.spec.graph.weights)
     assert read.version == Version(1, 3)
     assert read.arrays["matrix"].tolist() == [[3, 3], [3, 3]]
@@ -136,7 +137,7 @@ def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins, monkeypatch):
     assert served == {private(1, "box-1"), private(2, "box-2")}
     assert private(3, "box-3") not in {topic for topic, _ in said(side, now=1.9)}
     side.receiver.receive(
-        bytes(wire.encode(Hello("run-1", "default", "box-1", 7, 1, 1, 1, 1))), 1.9
+        bytes(wire.encode(Hello("run-1", "default", "box-1", 7, 1, Version(1, 1), 1))), 1.9
     )
     assert private(3, "box-3") in {topic for topic, _ in said(side, now=1.95)}
 
@@ -176,12 +177,11 @@ def test_a_beacon_says_how_it_stands(side, stand_ins):
     side.publisher.state = State.AWAY
     (beacon,) = messages(side, C)
     assert isinstance(beacon, Beacon)
-    assert (beacon.run, beacon.policy, beacon.life, beacon.epoch, beacon.version) == (
+    assert (beacon.run, beacon.policy, beacon.learner_id, beacon.version) == (
         "run-1",
         "default",
         5,
-        1,
-        4,
+        Version(1, 4),
     )
     assert (beacon.steps, beacon.updates, beacon.state) == (300, 20, State.AWAY)
     (line,) = beacon.lines
@@ -269,7 +269,7 @@ def test_telemetry_is_said_with_its_life(side):
     """Figures go to whoever watches, once."""
     side.publisher.tell('{"steps":1}')
     (telemetry,) = messages(side, T)
-    assert (telemetry.run, telemetry.policy, telemetry.life, telemetry.document) == (
+    assert (telemetry.run, telemetry.policy, telemetry.learner_id, telemetry.document) == (
         "run-1",
         "default",
         5,

@@ -7,7 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from farflung.common.data.trajectory import Ending
+from farflung.common.data.parcel import Ending
+from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
@@ -35,8 +36,7 @@ def hello(**changes):
         "actor": "box-1",
         "incarnation": 7,
         "nonce": 3,
-        "epoch": 1,
-        "version": 2,
+        "version": Version(1, 2),
         "base": 1,
     }
     return bytes(wire.encode(Hello(**{**fields, **changes})))
@@ -49,8 +49,7 @@ def report(**changes):
         "actor": "box-1",
         "incarnation": 7,
         "base": 1,
-        "epoch": 1,
-        "version": 2,
+        "version": Version(1, 2),
     }
     return bytes(wire.encode(Report(**{**fields, **changes})))
 

@@ -12,7 +12,8 @@ from torch import nn
 
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Space, Tensor
-from farflung.common.data.weights import Version, Weights, pack
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.graph.acting_graph import export, observation_inputs, prove, state_arrays

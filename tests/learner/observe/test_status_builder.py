@@ -5,8 +5,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from farflung.common.data.trajectory import Results
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Results
+from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
 from farflung.learner.core.training import EvaluationResult
 from farflung.learner.observe.status import ActorStatus

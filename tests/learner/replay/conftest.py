@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.trajectory import Ending, Parcel
+from farflung.common.data.version import Version
 
 Walk = Callable[..., Iterator[Parcel]]
 
@@ -80,4 +81,6 @@ def _parcel(pieces: list[tuple[int, int, int, Ending]], stack: int) -> Parcel:
         REWARDS: (steps + 1).astype(np.float32),
     }
     lengths = np.array([end - start for _, start, end, _ in pieces], np.int32)
-    return Parcel(1, 1, lengths, np.array([ending for *_, ending in pieces], np.uint8), columns)
+    return Parcel(
+        Version(1, 1), lengths, np.array([ending for *_, ending in pieces], np.uint8), columns
+    )

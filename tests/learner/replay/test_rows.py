@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from farflung.common.data.trajectory import Ending
+from farflung.common.data.parcel import Ending
 from farflung.learner.replay.rows import rows
 
 REWARDS = np.array([1, 2, 3, 4], np.float32)

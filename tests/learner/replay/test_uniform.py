@@ -10,8 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, Spec, column_name
-from farflung.common.data.trajectory import Column, Ending, Parcel
+from farflung.common.data.parcel import Ending, Parcel
+from farflung.common.data.spec import (
+    ACTIONS,
+    OBSERVATIONS,
+    REWARDS,
+    Column,
+    Space,
+    Spec,
+    column_name,
+)
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.replay.protocol import Batch
 from farflung.learner.replay.uniform import UniformReplay, frames_for
@@ -250,7 +259,7 @@ def test_dictionaries_continuous_actions_and_extras(make_spec: MakeSpec) -> None
         "mask": np.eye(3, dtype=bool),
     }
     replay = make(spec, 10)
-    replay.add(Parcel(0, 0, np.array([3], np.int32), np.array([2], np.uint8), columns))
+    replay.add(Parcel(Version(0, 0), np.array([3], np.int32), np.array([2], np.uint8), columns))
     batch = replay.sample(0)
     rows = batch.indices
     np.testing.assert_array_equal(batch.observations["image"], columns["observations.image"][rows])
@@ -304,7 +313,10 @@ def test_an_empty_replay_says_so(make_spec: MakeSpec) -> None:
     """There is nothing to sample before the first parcel, nor after one without rows."""
     replay = make(make_spec(), 10)
     results = Parcel(
-        0, 0, np.zeros(0, np.int32), np.zeros(0, np.uint8), empty_columns(replace(make_spec()))
+        Version(0, 0),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.uint8),
+        empty_columns(replace(make_spec())),
     )
     replay.add(results)
     with pytest.raises(LookupError, match="nothing to sample"):

@@ -8,7 +8,7 @@ import pytest
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.worker import Means
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
 from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.schedule import sequential

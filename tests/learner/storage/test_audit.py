@@ -7,6 +7,7 @@ import struct
 import msgpack
 import pytest
 
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import receipts, wire
 from farflung.learner.storage import manifest
@@ -77,7 +78,7 @@ def test_a_run_that_adds_up_holds(tmp_path, audited, message):
     one, two = message(1), message(2)
     refusal = Refusal("box-1", 7, 3, 1, "shape")
     write(tmp_path, 1, short(Start(RUN, 1)), one, two)
-    write(tmp_path, 2, short(refusal), short(Marker(1, 4, 6, 9)), table=after(one, two))
+    write(tmp_path, 2, short(refusal), short(Marker(Version(1, 4), 6, 9)), table=after(one, two))
     code, said = audited()
     assert code == 0, said
     assert "2 messages, 1 refusals, 1 markers" in said
@@ -132,7 +133,7 @@ def test_other_bytes_under_the_same_number_are_found(tmp_path, audited, message)
 
 def test_damage_is_found_and_a_torn_tail_is_only_noted(tmp_path, audited, message):
     """One lies before good records, the other was never acknowledged."""
-    write(tmp_path, 1, message(1), message(2), short(Marker(1, 1, 0, 0)))
+    write(tmp_path, 1, message(1), message(2), short(Marker(Version(1, 1), 0, 0)))
     path = folder.path_of(tmp_path / folder.NAME, 1)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from farflung.common.data.trajectory import Ending, Parcel, Results
-from farflung.common.data.weights import Version
+from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Admission
@@ -42,8 +42,7 @@ def a_parcel(spec, number):
         for column in spec.columns
     }
     return Parcel(
-        1,
-        1,
+        Version(1, 1),
         np.array([8], np.int32),
         np.array([Ending.OPEN], np.uint8),
         columns,
@@ -84,7 +83,9 @@ class Incarnation:
 
     def frame(self, number):
         spec = self.training.spec
-        envelope = wire.Envelope(spec.run, spec.policy, "box-1", 7, number, 1, 1, 1, spec.schema)
+        envelope = wire.Envelope(
+            spec.run, spec.policy, "box-1", 7, number, 1, Version(1, 1), spec.schema
+        )
         return bytes(self.form.encode(envelope, a_parcel(spec, number)))
 
     def receive(self, *numbers):

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 import zmq
 
-from farflung.common.data.weights import Version
+from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
@@ -306,7 +306,7 @@ def hears(side, message, now=0.0):
 
 
 def hello(seats=1, evaluates=False):
-    return Hello("run-1", "default", "box-1", 7, 1, 1, 2, 1, seats, evaluates)
+    return Hello("run-1", "default", "box-1", 7, 1, Version(1, 2), 1, seats, evaluates)
 
 
 COUNTERS = {
@@ -321,7 +321,7 @@ COUNTERS = {
 def test_an_actor_is_described_by_what_it_reports(side):
     """Seats from the hello, counters from the report, and how long ago it was heard."""
     hears(side, hello(seats=4))
-    hears(side, Report("run-1", "default", "box-1", 7, 1, 1, 3, COUNTERS), 1.0)
+    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
     (actor,) = look(side.receiver, 3.0).actors
     assert (actor.name, actor.state, actor.seats, actor.version) == (
         "box-1",
@@ -346,7 +346,7 @@ def test_an_actor_is_described_by_what_it_reports(side):
 def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
     """Whether it is there comes first, then what it does."""
     hears(side, hello(evaluates=evaluates))
-    hears(side, Report("run-1", "default", "box-1", 7, 1, 1, 3, {"waits": waits}))
+    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
     assert actor_status(side.receiver, "box-1", presence, 0.0).state == word
 
 

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 import stand_ins
 from safetensors import SafetensorError
 
-from farflung.common.data.trajectory import Parcel
+from farflung.common.data.parcel import Parcel
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.learner.endpoint.receiver import Receiver

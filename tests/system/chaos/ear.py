@@ -41,7 +41,7 @@ class Ear:
             raise AssertionError(f"a beacon that cannot be read: {refusal}") from refusal
         assert isinstance(beacon, Beacon)
         self.epoch, self.steps, self.updates, self.state = (
-            beacon.epoch,
+            beacon.version.epoch,
             beacon.steps,
             beacon.updates,
             beacon.state,

@@ -3,6 +3,7 @@
 import msgpack
 import pytest
 
+from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.learner.storage.journal import payloads
@@ -16,7 +17,7 @@ def record(state):
 
 @pytest.fixture
 def state():
-    table = JournalTotals("run-1", rows=9, episodes=2, marker=Marker(1, 2, 9, 3))
+    table = JournalTotals("run-1", rows=9, episodes=2, marker=Marker(Version(1, 2), 9, 3))
     table.refusal(payloads.Refusal("box-1", 7, 3, 2, "shape"))
     return msgpack.unpackb(payloads.pack_table(table))
 

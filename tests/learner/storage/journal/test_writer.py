@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from farflung.common.data.version import Version
 from farflung.common.protocol.wire import Envelope
 from farflung.learner.storage.journal import folder, payloads
 from farflung.learner.storage.journal import format as form
@@ -72,7 +73,7 @@ def test_a_life_begins_durably_before_anything_else(desk, tmp_path):
 def test_refusals_and_markers_are_short_records(desk, tmp_path):
     """A refusal settles its number; a marker settles nothing."""
     one = desk()
-    envelope = Envelope("run-1", "default", "box-1", 7, 4, 2, 1, 1, "")
+    envelope = Envelope("run-1", "default", "box-1", 7, 4, 2, Version(1, 1), "")
     one.journal.refuse(envelope, "shape")
     assert one.settled(1) == [4]
     assert payloads.read(records(tmp_path, Kind.REFUSAL)[0]) == Refusal("box-1", 7, 4, 2, "shape")
@@ -83,7 +84,7 @@ def test_a_marker_names_version_and_counts(desk, tmp_path, stand_ins):
     one = desk()
     one.journal.mark(stand_ins.some_weights(one.spec, number=5, steps=640))
     assert one.journal.drain(10)
-    assert payloads.read(records(tmp_path, Kind.MARKER)[0]) == Marker(1, 5, 640, 0)
+    assert payloads.read(records(tmp_path, Kind.MARKER)[0]) == Marker(Version(1, 5), 640, 0)
 
 
 def test_without_durability_nothing_is_synced(desk):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from farflung.common.data.trajectory import Column, Ending, Parcel, Results
+from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.spec import Column
+from farflung.common.data.version import Version
 
 SEEN, ACTED, STARTED = (
     Column("o", "int64", (), "observation"),
@@ -24,8 +26,7 @@ def parcel(stack):
     columns = {"o": np.arange(5 + 2 * stack), "a": np.arange(5) * 10, "s": np.array([100, 200])}
     results = Results(np.array([1.0]), np.array([3], np.int32))
     return Parcel(
-        1,
-        2,
+        Version(1, 2),
         np.array([2, 3], np.int32),
         np.array([Ending.TERMINATED, Ending.OPEN], np.uint8),
         columns,

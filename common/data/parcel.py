@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from farflung.common.data.spec import Column
+from farflung.common.data.version import Version
 
 if TYPE_CHECKING:
     import numpy as np  # not loaded for those who only relay
@@ -15,24 +18,6 @@ class Ending(IntEnum):
     OPEN = 0  # the horizon was reached; the episode goes on
     TERMINATED = 1  # the world ended: nothing follows, nothing is bootstrapped
     TRUNCATED = 2  # somebody stopped looking: the last observation still has a value
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One named array of a trajectory: its element, and what it has one of."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    per: Literal["observation", "step", "trajectory"]
-
-    def count(self, steps: int, trajectories: int, stack: int) -> int:
-        """How many elements it has in a parcel of so many steps and trajectories."""
-        return {
-            "observation": steps + trajectories * stack,
-            "step": steps,
-            "trajectory": trajectories,
-        }[self.per]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +44,7 @@ class Trajectory:
 class Parcel:
     """Trajectories of one actor for one policy under one version, columns concatenated: one message, one insert."""
 
-    epoch: int
-    version: int
+    version: Version
     lengths: "np.ndarray"  # [K] int32: steps of each trajectory
     endings: "np.ndarray"  # [K] uint8: Ending of each trajectory
     columns: "Mapping[str, np.ndarray]"  # per observation [sum(T) + K * stack, *shape], per step [sum(T), *shape], per trajectory [K, *shape]
