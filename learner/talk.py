@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from farflung.actor.worlds import gymnasium
 from farflung.common.data.spec import Evaluation, Exploration, Graph, Spec, World, column_name
+from farflung.common.process import atomic_file
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
@@ -95,8 +96,9 @@ def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
 
 def keep(run: Run, spec: Spec) -> None:
     """Leave spec and acting graph in the run's folder: a graph takes seconds to write, and a life that goes on need not."""
-    run.file(*GRAPH).write_bytes(spec.graph.model)
-    run.file(*SPEC).write_bytes(wire.encode(Announcement(spec, 0, 0, -1, -1)))
+    atomic_file.make_folder(run.folder / "policy")
+    atomic_file.write(run.file(*GRAPH), spec.graph.model)
+    atomic_file.write(run.file(*SPEC), bytes(wire.encode(Announcement(spec, 0, 0, -1, -1))))
 
 
 def kept(config: LearnerConfig, run: Run) -> Spec | None:

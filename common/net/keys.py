@@ -12,6 +12,7 @@ from zmq.utils import z85
 
 from farflung.common.data.names import NAME, RULE
 from farflung.common.net.address import Address
+from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
 
 ACTOR, BROKER = ROLES = ("actor", "broker")
@@ -177,15 +178,9 @@ def _allow(path: Path, client: Client, public: str) -> None:
 
 
 def _write(path: Path, about: str, mode: int, **texts: str) -> None:
-    """A file that is there whole or not at all, and never readable by more than it should be."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a key file, for as many readers as `mode` says."""
     content = "".join(f'{name} = "{text}"\n' for name, text in texts.items())
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"# Farflung: {about}\n{content}")
-        file.flush()
-        os.fsync(descriptor)
-    draft.rename(path)
+    atomic_file.write(path, f"# Farflung: {about}\n{content}".encode(), mode)
 
 
 def _read(path: Path, secret: bool) -> dict[str, object]:

@@ -12,9 +12,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Diverged
 from farflung.learner.core.guard import ADVICE
-from farflung.learner.storage import fsync
 from farflung.learner.storage.manifest import FACTS, FOLDER, MANIFEST, TENSORS, facts
 from farflung.learner.storage.manifest import kept as _manifest
 
@@ -52,9 +52,9 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     save_file(dict(checkpoint.tensors), folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
-        fsync.sync(path)
+        atomic_file.sync(path)
     kept = [*kept, folder.name][-KEPT:]
-    fsync.write(
+    atomic_file.write(
         run_folder / MANIFEST, "".join(f"{name}\n" for name in kept).encode()
     )  # from now on it counts
     for other in folder.parent.iterdir():

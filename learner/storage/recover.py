@@ -14,12 +14,12 @@ import numpy as np
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.version import Version
+from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import RosterState
 from farflung.learner.storage import manifest
-from farflung.learner.storage.fsync import sync
 from farflung.learner.storage.journal import folder, payloads
 from farflung.learner.storage.journal import format as form
 from farflung.learner.storage.journal.folder import Position
@@ -86,7 +86,7 @@ def recover(run: Run, *, durable: bool) -> Recovered:
             table = _counted(table, found, f"segment {number}, byte {found.start}")
     if durable:
         for path in (*(folder.path_of(journal, number) for number in numbers), journal):
-            sync(path)
+            atomic_file.sync(path)
     if table is None:
         raise ConfigurationError(f"nothing in {journal} can be read")
     members = saved[0].get("roster") if saved else None

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from farflung.learner.storage import fsync, manifest
+from farflung.common.process import atomic_file
+from farflung.learner.storage import manifest
 from farflung.learner.storage.journal import folder
 from farflung.learner.storage.journal.writer import Journal
 from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TABLE
@@ -42,8 +43,8 @@ class Retention:
         journal = self._run_folder / folder.NAME
         for number in folder.numbers(journal):
             if self._secured <= number <= last:
-                fsync.sync(folder.path_of(journal, number))
-        fsync.sync(journal)
+                atomic_file.sync(folder.path_of(journal, number))
+        atomic_file.sync(journal)
         self._secured = last
 
     def prune(self) -> None:

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from farflung.common.data.spec import NAME
+from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.storage import fsync
 
 CONFIGURATION, FACTS, LOCK, FINISHED = "config.toml", "run.json", "LOCK", "FINISHED"
 ENDURING = 9  # characters of a run id that make it unlike every other run of that name
@@ -59,7 +59,7 @@ class Run:
 
     def finish(self, verdict: str) -> None:
         """The run reached its goal: `--resume auto` passes over it from now on."""
-        fsync.write(self.file(FINISHED), f"{verdict}\n".encode())
+        atomic_file.write(self.file(FINISHED), f"{verdict}\n".encode())
 
 
 def new_run(
@@ -93,7 +93,7 @@ def _began(folder: Path) -> bool:
     """Whether anything in a folder was promised to anybody, or is not ours: a life of a learner, a checkpoint, other files."""
     ours = {CONFIGURATION, FACTS, LOCK, "logs", "policy", "journal"}
     return _has_journal(folder) or any(
-        path.name.removesuffix(fsync.DRAFT) not in ours for path in folder.iterdir()
+        path.name not in ours and not atomic_file.is_draft(path) for path in folder.iterdir()
     )
 
 
@@ -103,9 +103,9 @@ def _has_journal(folder: Path) -> bool:
 
 def _written(run: Run, environment: str, configuration: str) -> Run:
     """Durable before a journal begins: whoever finds that after a power cut cannot go on with it without these files."""
-    fsync.make(run.folder)
-    fsync.write(run.folder / CONFIGURATION, configuration.encode())
-    fsync.write(
+    atomic_file.make_folder(run.folder)
+    atomic_file.write(run.folder / CONFIGURATION, configuration.encode())
+    atomic_file.write(
         run.folder / FACTS,
         (json.dumps(_facts(run) | {"environment": environment}, indent=2) + "\n").encode(),
     )

@@ -73,7 +73,10 @@ STORAGE_MUTATIONS = (
         "        if False:\n            self._disk.sync(",
     ),
     Mutation(
-        "torn tail not cut", "journal.folder", "_cut(path_of(folder, number), found.start)", "pass"
+        "torn tail not cut",
+        "journal.folder",
+        "atomic_file.truncate(path_of(folder, number), found.start)",
+        "pass",
     ),
     Mutation(
         "segments dropped in any order",
@@ -87,14 +90,19 @@ STORAGE_MUTATIONS = (
         "in (folder / TENSORS, folder / FACTS, folder, folder.parent):",
         "in ():",
     ),
-    Mutation("MANIFEST not synced before it counts", "fsync", "    sync(draft)\n", ""),
+    Mutation(
+        "MANIFEST not synced before it counts",
+        "farflung.common.process.atomic_file",
+        "            os.fsync(descriptor)\n        draft",
+        "        draft",
+    ),
 )
 
 
 @contextmanager
 def planted(mutation: Mutation) -> Iterator[None]:
     """The learner with this fault: the functions that it changes run other code meanwhile."""
-    module = importlib.import_module(f"farflung.learner.storage.{mutation.module}")
+    module = importlib.import_module(_full_name(mutation))
     source = inspect.getsource(module)
     if source.count(mutation.right) != 1:
         raise LookupError(
@@ -114,6 +122,11 @@ def planted(mutation: Mutation) -> Iterator[None]:
     finally:
         for name, code in before.items():
             right[name].__code__ = code
+
+
+def _full_name(mutation: Mutation) -> str:
+    module = mutation.module
+    return module if module.startswith("farflung.") else f"farflung.learner.storage.{module}"
 
 
 def _functions(module: ModuleType) -> dict[str, FunctionType]:

@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from farflung.common.process import atomic_file
+
 FULL = (errno.ENOSPC, errno.EDQUOT)  # the system's numbers for: there is no room
 AT_ONCE = 512  # buffers in one call; every system takes so many
 
@@ -60,11 +62,7 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """The names in a folder outlive a power cut once this returns."""
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        atomic_file.sync(folder)
 
     def remove(self, path: Path) -> None:
         """A file is gone."""

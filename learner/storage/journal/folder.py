@@ -1,10 +1,10 @@
 """The folder of a journal: segments by number, read in order."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.storage.journal import format as form
 from farflung.learner.storage.journal.format import Damage, Record, Torn
@@ -80,7 +80,7 @@ def mend(folder: Path, first: int = 0) -> Iterator[tuple[int, Record | str]]:
             if isinstance(found, Record):
                 yield number, found
             elif isinstance(found, Torn) and number == known[-1]:
-                _cut(path_of(folder, number), found.start)
+                atomic_file.truncate(path_of(folder, number), found.start)
                 yield (
                     number,
                     f"{path_of(folder, number)}: {found.end - found.start} bytes of a torn tail from {found.start} on are cut",
@@ -92,20 +92,11 @@ def mend(folder: Path, first: int = 0) -> Iterator[tuple[int, Record | str]]:
                 where = f"{path_of(folder, number)}: bytes {found.start} to {found.end}"
                 yield number, f"{where} are damaged although good records follow; see {kept}"
         if 0 < end < len(data):
-            _cut(path_of(folder, number), end)
-
-
-def _cut(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            atomic_file.truncate(path_of(folder, number), end)
 
 
 def _quarantine(folder: Path, number: int, data: bytes, start: int) -> Path:
     path = folder / QUARANTINE / f"{number:08}-{start}.bin"
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(data)
+    atomic_file.write(path, data)
     return path

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from farflung.common.process.errors import ConfigurationError, Diverged
-from farflung.learner.storage import checkpoint, fsync
+from farflung.learner.storage import checkpoint
 from farflung.learner.storage.checkpoint import FACTS, MANIFEST, TENSORS, Checkpoint
 
 
@@ -164,8 +164,9 @@ def test_a_first_save_that_crashes_leaves_no_candidate(tmp_path, monkeypatch):
 def test_the_bytes_are_on_disk_before_the_name(tmp_path, monkeypatch):
     """Both files and both folders are synced before the manifest takes its name, and the name after it."""
     order = []
-    sync, rename = fsync.sync, Path.rename
-    monkeypatch.setattr(fsync, "sync", lambda path: order.append(path.name) or sync(path))
+    sync, rename = os.fsync, Path.rename
+    name_of = lambda descriptor: Path(f"/proc/self/fd/{descriptor}").readlink().name  # noqa: E731
+    monkeypatch.setattr(os, "fsync", lambda file: order.append(name_of(file)) or sync(file))
     monkeypatch.setattr(
         Path, "rename", lambda path, target: order.append("rename") or rename(path, target)
     )
@@ -175,7 +176,7 @@ def test_the_bytes_are_on_disk_before_the_name(tmp_path, monkeypatch):
         FACTS,
         "000001",
         "checkpoints",
-        f"{MANIFEST}.draft",
+        f".{MANIFEST}.{os.getpid()}.draft",
         "rename",
         tmp_path.name,
     ]

@@ -73,7 +73,7 @@ def test_pruning_asks_for_what_is_needed_unless_all_is_kept(tmp_path):
 def test_each_segment_is_synced_once_it_is_whole(tmp_path, monkeypatch):
     """Those up to the checkpoint's place, and the names in their folder; of those before only the last one again, which has grown."""
     synced = []
-    monkeypatch.setattr(retention.fsync, "sync", lambda path: synced.append(path.name))
+    monkeypatch.setattr(retention.atomic_file, "sync", lambda path: synced.append(path.name))
     (tmp_path / "journal").mkdir()
     for number in range(1, 5):
         (tmp_path / "journal" / f"{number:08}.log").touch()

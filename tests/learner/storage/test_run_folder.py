@@ -139,7 +139,7 @@ def test_a_start_that_was_cut_short_is_begun_anew(tmp_path):
     """By kill -9 before anything was promised: a supervisor with --resume auto and a name would never get beyond it. Not without resume."""
     cut = new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
     cut.file("logs", "learner.log").touch()
-    cut.file("run.json.draft").touch()  # cut short while it was written
+    cut.file(".run.json.1234.draft").touch()  # cut short while it was written
     with pytest.raises(ConfigurationError, match="holds a run already"):
         new_run(str(tmp_path), "one", "CartPole-v1", "seed = 4\n")
     with cut.locked(), pytest.raises(ConfigurationError, match="another learner is at work"):

@@ -53,13 +53,16 @@ PLANTED = (
     ),
     Fault(
         "the manifest is written in place",
-        "farflung.learner.storage.fsync",
-        (("path.name + DRAFT", "path.name"), ("draft.rename(", "str(")),
+        "farflung.common.process.atomic_file",
+        (
+            ('draft = path.with_name(f".{path.name}.{os.getpid()}{DRAFT}")', "draft = path"),
+            ("draft.rename(", "str("),
+        ),
     ),
     Fault(
         "a torn tail stays",
         "farflung.learner.storage.journal.folder",
-        (("_cut(path_of(folder, number), found.start)", "pass"),),
+        (("atomic_file.truncate(path_of(folder, number), found.start)", "pass"),),
     ),
 )
 
