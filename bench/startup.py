@@ -42,7 +42,7 @@ def main() -> None:
     sys.path.append(TESTS)
     rounds, idle_s = (1, 0.5) if quick else (5, 4.0)
     figures: dict[str, object] = {}
-    import_packages(["worlds"])
+    import_packages(["support.worlds"])
     images = _learner.exploring("toys/Picture-v0", stack=4, capacity=1000)
     learners = (
         ("actor_1", _learner.cartpole(), 1),
@@ -76,7 +76,9 @@ def actor_start(
     """One actor from its start until its first parcel came."""
     name = f"bench-{time.monotonic_ns()}"
     start = time.monotonic()
-    imports = ("worlds",) if learner.training.spec.world.environment.startswith("toys/") else ()
+    imports = (
+        ("support.worlds",) if learner.training.spec.world.environment.startswith("toys/") else ()
+    )
     with process(
         actor_command(
             link.address, name, environments=environments, policy="default", imports=imports

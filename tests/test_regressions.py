@@ -7,11 +7,13 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from support.learner_double import LearnerDouble
+from support.learners import a_config, a_learner, an_empty_run
+from support.makers import a_frame, a_parcel, a_spec, an_evaluation, some_weights
 
 from farflung.actor import worker
 from farflung.actor.acting.policy import Policy
@@ -32,6 +34,7 @@ from farflung.common.protocol.messages import Announcement, Beacon
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Roster
 from farflung.learner import config
+from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.endpoint.publisher import Outlook
@@ -179,20 +182,20 @@ def in_turns(learner, steps, players=1):
 
 
 @pytest.fixture
-def side(stand_ins: ModuleType):
+def side():
     """A learner's side without sockets, two versions old."""
-    side = stand_ins.Side()
+    side = LearnerDouble(life=5, versions=0)
     for number in (1, 2):
-        side.publisher.publish(stand_ins.some_weights(side.spec, number, steps=320, value=number))
+        side.publisher.publish(some_weights(side.spec, number, steps=320, value=number))
     return side
 
 
 @pytest.fixture
-def stamp_spec(stand_ins: ModuleType, worlds: ModuleType):
+def stamp_spec():
     """Gives specs of the environment that stamps life, episode and step."""
 
     def make(**arguments):
-        return stand_ins.a_spec(
+        return a_spec(
             world=World("toys/Stamp-v0", arguments, seed=5),
             observation={"": Space("box", "float32", (3,))},
             action=Space("discrete", "int64", (), (4,)),
@@ -280,9 +283,9 @@ def test_s1_1_no_lock_crosses_a_process():
     assert handed.isdisjoint({"pass_fds", "preexec_fn"})
 
 
-def test_s1_2_agents_are_never_sent_but_made_again_from_data(quick, tmp_path):
+def test_s1_2_agents_are_never_sent_but_made_again_from_data(tmp_path):
     """No message can hold a live object; what is sent is a graph and arrays, from which an actor makes a policy with the same answers."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     spec, module = learner.training.spec, learner.training.algorithm.policy()
     alive = dataclasses.replace(spec, world=World("CartPole-v1", {"agent": module}))
     with pytest.raises(TypeError):
@@ -302,9 +305,9 @@ def test_s1_2_agents_are_never_sent_but_made_again_from_data(quick, tmp_path):
         )
 
 
-def test_s1_3_one_replay_has_one_owner(stand_ins):
+def test_s1_3_one_replay_has_one_owner():
     """What two actors send at the same time arrives whole and once, in one queue; nobody but training adds to a replay."""
-    side, queue, context = stand_ins.Side(), ParcelQueue(), sockets.context()
+    side, queue, context = LearnerDouble(life=5, versions=0), ParcelQueue(), sockets.context()
     link = NetworkThread(
         context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
     )
@@ -314,7 +317,7 @@ def test_s1_3_one_replay_has_one_owner(stand_ins):
         with sockets.experience_sender(context, link.address) as socket:
             for sequence in range(1, 51):
                 socket.send(
-                    stand_ins.a_frame(
+                    a_frame(
                         side.spec,
                         actor=f"box-{incarnation}",
                         incarnation=incarnation,
@@ -339,9 +342,9 @@ def test_s1_3_one_replay_has_one_owner(stand_ins):
     assert callers("replay.add") == {"learner/core/training.py"}
 
 
-def test_s1_4_trained_weights_reach_the_actor(quick, tmp_path):
+def test_s1_4_trained_weights_reach_the_actor(tmp_path):
     """After updates an actor acts on other weights than at first, the newest ones; it says which; a late joiner has them at once."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     before = {name: array.copy() for name, array in learner.training.publish().arrays.items()}
     (player,) = in_turns(learner, 40)
     held = player.client.weights
@@ -395,11 +398,11 @@ def test_s1_6_progress_has_a_single_authority(side):
     assert [client.steps for client in channels] == [12_345, 12_345]
 
 
-def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
+def test_s1_7_learners_never_wait_for_one_another(tmp_path):
     """Two policies trained in turns end with the bits that each has alone: nothing is shared, and foreign rows are refused."""
 
     def made(name, policy, seed):
-        return quick.a_learner(quick.a_config(policy=policy, seed=seed, warmup=0), tmp_path, name)
+        return a_learner(a_config(policy=policy, seed=seed, warmup=0), tmp_path, name)
 
     def step(learner):
         learner.training.insert([cartpole_parcel()])
@@ -416,7 +419,7 @@ def test_s1_7_learners_never_wait_for_one_another(quick, tmp_path):
     for _ in range(3):
         step(alone)
     assert left.training.fingerprint == alone.training.fingerprint != right.training.fingerprint
-    foreign = quick.a_frame(left.training.spec, cartpole_parcel(), run=right.training.spec.run)
+    foreign = a_frame(left.training.spec, cartpole_parcel(), run=right.training.spec.run)
     assert right.receiver.receive(foreign, 0.0) is None
     assert right.receiver.inbox.ledger.refused == {"policy": 1}
 
@@ -433,13 +436,13 @@ def through_bytes(spec, parcel):
     return ParcelCodec(spec).decode(opened, wire.read_envelope(opened))
 
 
-def test_l1_terminal_and_truncated_steps_are_right(quick, tmp_path):
+def test_l1_terminal_and_truncated_steps_are_right(tmp_path):
     """The winning step is stored with its reward and nothing after it; a truncated one keeps the value of what follows."""
-    one_step = quick.a_config(settings=quick.DQNSettings(hidden=(4,), n_step=1))
-    replay = quick.a_learner(one_step, tmp_path).training.algorithm.replay
-    spec = quick.a_spec()
+    one_step = a_config(settings=DQNSettings(hidden=(4,), n_step=1))
+    replay = a_learner(one_step, tmp_path).training.algorithm.replay
+    spec = a_spec()
     replay = replay(spec, capacity=100, batch_size=64, seed=0)
-    parcel = quick.a_parcel((2, 2, 2), (Ending.TERMINATED, Ending.TRUNCATED, Ending.OPEN))
+    parcel = a_parcel((2, 2, 2), (Ending.TERMINATED, Ending.TRUNCATED, Ending.OPEN))
     parcel.columns[REWARDS][:] = [0, 1, 2, 3, 4, 5]
     replay.add(through_bytes(spec, parcel))
     batch = replay.sample(0)
@@ -452,14 +455,14 @@ def test_l1_terminal_and_truncated_steps_are_right(quick, tmp_path):
     ]  # the last frame of the second trajectory, which is no step of the third
 
 
-def test_l2_every_trajectory_is_of_one_seat(stamp_spec, stand_ins):
+def test_l2_every_trajectory_is_of_one_seat(stamp_spec):
     """Of three seats side by side each trajectory holds one seat's own episode, actions and rewards: perspectives cannot be mixed.
 
     A seat's actions tell its life and step, its rewards its life.
     """
     spec = stamp_spec(own=True)
     playing = Collector(spec, seats(spec, 3, "actor", 0, 0), Telltale(), Telltale())
-    playing.use(stand_ins.some_weights(spec))
+    playing.use(some_weights(spec))
     parcel, lives = through_bytes(spec, window(playing)), set()
     for trajectory in parcel.trajectories(spec.columns, spec.stack):
         life, episode, step = trajectory.columns[OBSERVATIONS].astype(np.int64).T
@@ -471,19 +474,19 @@ def test_l2_every_trajectory_is_of_one_seat(stamp_spec, stand_ins):
     assert len({life % 4 for life in lives}) > 1  # else all of them would choose alike
 
 
-def test_l3_observations_are_copied_when_they_are_captured(stamp_spec, stand_ins):
+def test_l3_observations_are_copied_when_they_are_captured(stamp_spec):
     """An environment that overwrites its array in place is stored like one that makes a new one each time."""
     kept = []
     for in_place in (True, False):
         spec = stamp_spec(in_place=in_place)
-        playing = collector(spec, 2, stand_ins.some_weights(spec))
+        playing = collector(spec, 2, some_weights(spec))
         kept.append([window(playing).columns[OBSERVATIONS] for _ in range(4)])
     np.testing.assert_array_equal(*map(np.concatenate, kept))
 
 
-def test_l4_no_two_random_streams_are_the_same(quick, tmp_path):
+def test_l4_no_two_random_streams_are_the_same(tmp_path):
     """Actors, restarts, seats and episodes all begin in different states, and explore differently; the same place always does the same."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     spec, weights = learner.training.spec, learner.training.publish()
 
     def life(index, start):
@@ -506,37 +509,35 @@ def test_l4_no_two_random_streams_are_the_same(quick, tmp_path):
 
 
 @pytest.mark.parametrize("value", [0.0, 2.5])
-def test_l5_constant_observations_are_reported(quick, tmp_path, value):
+def test_l5_constant_observations_are_reported(tmp_path, value):
     """A thousand rows that never differ are a problem on the screen, not a silent failure to learn."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
-    overview = StatusBuilder(quick.a_config(), quick.somewhere(tmp_path), learner.training, "cpu")
+    learner = a_learner(a_config(), tmp_path)
+    overview = StatusBuilder(a_config(), an_empty_run(tmp_path), learner.training, "cpu")
     learner.training.insert([cartpole_parcel(1000, value)])
     assert "nothing can be learned from them" in overview.status(NetworkView(), 0.0).problems[0]
 
 
-def test_l6_one_spec_checked_by_its_hash(stand_ins):
+def test_l6_one_spec_checked_by_its_hash():
     """Rows made by any other spec are refused under a name of their own; the network's inputs come from the same spec."""
-    side = stand_ins.Side()
+    side = LearnerDouble(life=5, versions=0)
     others = {"stack": 2, "horizon": 9, "action": Space("discrete", "int64", (), (3,))}
     for number, change in enumerate(others.items(), 1):
         other = dataclasses.replace(side.spec, **dict([change]))
         assert other.schema != side.spec.schema
         assert (
-            side.receiver.receive(
-                stand_ins.a_frame(side.spec, sequence=number, schema=other.schema), 0.0
-            )
+            side.receiver.receive(a_frame(side.spec, sequence=number, schema=other.schema), 0.0)
             is None
         )
     assert side.receiver.inbox.ledger.refused == {"schema": 3}
 
 
-def test_l7_versions_are_whole_and_never_go_back(side, stand_ins, stamp_spec):
+def test_l7_versions_are_whole_and_never_go_back(side, stamp_spec):
     """Damaged and older weights change nothing at an actor, and a window is played under one version from its start to its end."""
     client = joining(side)
     assert client.weights.version == Version(1, 2)
-    damaged = wire.encode_weights(stand_ins.some_weights(side.spec, 3))
+    damaged = wire.encode_weights(some_weights(side.spec, 3))
     damaged[-1] ^= 1
-    older = wire.encode_weights(stand_ins.some_weights(side.spec, 1))
+    older = wire.encode_weights(some_weights(side.spec, 1))
     for frame in (damaged, older):
         client.hear(topics.weights("default"), bytes(frame), 0.0)
     assert (client.weights.version, client.weights.arrays["matrix"].tolist()) == (
@@ -545,14 +546,14 @@ def test_l7_versions_are_whole_and_never_go_back(side, stand_ins, stamp_spec):
     )
 
     spec = stamp_spec()
-    playing = collector(spec, 1, stand_ins.some_weights(spec, 1))
+    playing = collector(spec, 1, some_weights(spec, 1))
     steps = playing.window()
     next(steps)
-    playing.use(stand_ins.some_weights(spec, 2))
+    playing.use(some_weights(spec, 2))
     assert [played(steps).version.number, window(playing).version.number] == [1, 2]
 
 
-def test_l8_the_replay_ratio_holds_both_ways(quick, tmp_path):
+def test_l8_the_replay_ratio_holds_both_ways(tmp_path):
     """Learning waits for rows and collection waits for updates, and after a run the ratio is what was asked for."""
     pacing = Pacing(ratio=2.0, batch=8, warmup=0, parcel=4, tolerance=16.0)
     assert not pacing.may_update
@@ -562,7 +563,7 @@ def test_l8_the_replay_ratio_holds_both_ways(quick, tmp_path):
     assert (pacing.may_update, pacing.may_insert(4)) == (True, True)
     pacing.sampled(8)
     assert not pacing.may_update
-    learner = quick.a_learner(quick.a_config(replay_ratio=2.0), tmp_path)
+    learner = a_learner(a_config(replay_ratio=2.0), tmp_path)
     in_turns(learner, 200)
     assert learner.training.pacing.held == 2.0
 
@@ -587,25 +588,23 @@ class Briefly:
         """Nobody listens."""
 
 
-def test_l9_nobody_waits_busily(quick, tmp_path):
+def test_l9_nobody_waits_busily(tmp_path):
     """There is no sleep in the packages; training that waits for experience looks some twenty times a second, and sleeps between."""
     assert callers("time.sleep", "sleep") == set()
     before = time.thread_time()
     ParcelQueue().wait(0.2)
     assert time.thread_time() - before < 0.01  # on a busy machine a loop would not get much more
     briefly = Briefly(0.15)
-    asynchronous.train(
-        quick.a_learner(quick.a_config(), tmp_path).training, briefly, briefly, ParcelQueue(), 1
-    )
+    asynchronous.train(a_learner(a_config(), tmp_path).training, briefly, briefly, ParcelQueue(), 1)
     assert 1 < briefly.rounds <= 5
 
 
-def test_l10_nothing_is_dropped_silently(side, stand_ins, quick, tmp_path):
+def test_l10_nothing_is_dropped_silently(side, tmp_path):
     """What an actor drops is in its report under its reason, what a learner refuses in its view and on its screen."""
     client = joining(side)
-    client.outbox.offer(stand_ins.a_parcel(), 3, 100)
+    client.outbox.offer(a_parcel(), 3, 100)
     other = dataclasses.replace(side.spec, run="run-2")
-    news = stand_ins.Side(other, life=6)
+    news = LearnerDouble(other, life=6, versions=0)
     (beacon,) = [
         frame
         for topic, frame in news.publisher.due(ROOM, 20.0)
@@ -618,9 +617,9 @@ def test_l10_nothing_is_dropped_silently(side, stand_ins, quick, tmp_path):
     view = look(side.receiver, 0.0)
     assert view.refused == (("truncated", 1),)
     overview = StatusBuilder(
-        quick.a_config(),
-        quick.somewhere(tmp_path),
-        quick.a_learner(quick.a_config(), tmp_path).training,
+        a_config(),
+        an_empty_run(tmp_path),
+        a_learner(a_config(), tmp_path).training,
         "cpu",
     )
     assert "refused or lost 1" in screen.line(overview.status(view, 0.0))
@@ -650,9 +649,9 @@ def test_l11_exceptions_end_the_process_with_a_code_and_a_message(error, code, w
     assert words in said.getvalue()
 
 
-def test_l12_evaluation_has_start_states_of_its_own(quick, tmp_path):
+def test_l12_evaluation_has_start_states_of_its_own(tmp_path):
     """No start state of five episodes in two seats is one that a collector of the same place has, and its steps enter no replay."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     spec = learner.training.spec
     starts = []
     for make in (worker.collector, worker.evaluator):
@@ -667,13 +666,13 @@ def test_l12_evaluation_has_start_states_of_its_own(quick, tmp_path):
         playing.close()
     assert len(starts[0]) == len(starts[1]) == 10
     assert starts[0].isdisjoint(starts[1])
-    learner.training.insert([quick.an_evaluation([9.0])])
+    learner.training.insert([an_evaluation([9.0])])
     assert (learner.training.replay.size, learner.training.progress.episodes) == (0, 0)
 
 
-def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
+def test_l13_results_are_kept_by_policy_and_add_up(tmp_path):
     """Each episode is counted once, for the policy that played it; greedy ones are counted apart; what is told names its policy."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     players = in_turns(learner, 240, players=2)
     progress = learner.training.progress
     assert progress.episodes == len(progress.returns) > 0
@@ -684,13 +683,13 @@ def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
         == 240
     )
     collected = list(progress.returns)
-    learner.training.insert([quick.an_evaluation([1e6])])
+    learner.training.insert([an_evaluation([1e6])])
     assert (list(progress.returns), progress.episodes, progress.evaluation.mean) == (
         collected,
         len(collected),
         1e6,
     )
-    foreign = quick.a_frame(learner.training.spec, cartpole_parcel(), policy="other", actor="box-9")
+    foreign = a_frame(learner.training.spec, cartpole_parcel(), policy="other", actor="box-9")
     assert learner.receiver.receive(foreign, 0.0) is None
     (beacon,) = [
         wire.read(wire.open_frame(f))
@@ -701,11 +700,11 @@ def test_l13_results_are_kept_by_policy_and_add_up(quick, tmp_path):
     assert beacon.policy == "default"
 
 
-def test_l14_what_must_survive_a_restart_is_restored(quick, tmp_path):
+def test_l14_what_must_survive_a_restart_is_restored(tmp_path):
     """Weights, target, optimizer and counters, who was given which place, and what was acknowledged, all from what is on disk."""
     ones, frames = np.ones(8, np.float32), np.eye(8, 4, dtype=np.float32)
     batch = Batch({"": frames}, np.zeros(8, np.int64), ones, ones, {"": -frames}, {}, np.arange(8))
-    first = quick.a_learner(quick.a_config(), tmp_path, "first").training.algorithm
+    first = a_learner(a_config(), tmp_path, "first").training.algorithm
     first.apply(first.gradients(batch))
     inbox, roster = Inbox(1), Roster()
     inbox.admit("box-1", 7, 1, 1, 0.0)
@@ -715,7 +714,7 @@ def test_l14_what_must_survive_a_restart_is_restored(quick, tmp_path):
     checkpoint.save(tmp_path / "first", Checkpoint(first.state(), facts))
 
     found = checkpoint.load(tmp_path / "first")
-    second = quick.a_learner(quick.a_config(seed=9), tmp_path, "second")
+    second = a_learner(a_config(seed=9), tmp_path, "second")
     second.training.algorithm.restore(found.tensors)
     for algorithm in (first, second.training.algorithm):
         algorithm.apply(algorithm.gradients(batch))

@@ -3,10 +3,10 @@
 import itertools
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 import pytest
+from support import worlds
 
 from farflung.actor.collect import Collector, Evaluator
 from farflung.actor.worlds.gymnasium import describe, seats
@@ -133,7 +133,7 @@ def require_stamped(
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("stack", [1, 4])
 def test_every_step_is_recorded_once_in_its_own_episode(
-    worlds: ModuleType, world: str, horizon: int, windows: int, count: int, stack: int
+    world: str, horizon: int, windows: int, count: int, stack: int
 ) -> None:
     """Whatever the horizon, the seats, the stack and the way environments restart: no trajectory crosses an episode, none lacks a step.
 
@@ -165,7 +165,7 @@ def test_every_step_is_recorded_once_in_its_own_episode(
 
 
 @pytest.mark.parametrize("stack", [1, 3])
-def test_a_policy_is_shown_what_is_recorded(worlds: ModuleType, stack: int) -> None:
+def test_a_policy_is_shown_what_is_recorded(stack: int) -> None:
     """The stack that answers at a step is the one that a trajectory brings for it."""
     spec = spec_of(World("toys/Stamp-v0"), 9, stack)
     parrot = Parrot()
@@ -182,7 +182,7 @@ def test_a_policy_is_shown_what_is_recorded(worlds: ModuleType, stack: int) -> N
         assert (np.stack(rebuilt).reshape((2, 9, stack, 3)) == window.swapaxes(0, 1)).all()
 
 
-def test_inputs_are_the_same_arrays_in_each_call(worlds: ModuleType) -> None:
+def test_inputs_are_the_same_arrays_in_each_call() -> None:
     """So a policy may bind them once, and the same call gives the same bits."""
     for stack in (1, 4):
         addresses = set()
@@ -201,7 +201,7 @@ def test_inputs_are_the_same_arrays_in_each_call(worlds: ModuleType) -> None:
         assert len(addresses) == 1
 
 
-def test_actions_are_recorded_as_they_were_chosen(worlds: ModuleType) -> None:
+def test_actions_are_recorded_as_they_were_chosen() -> None:
     """The dials of the next observation tell which action an environment took."""
     spec = spec_of(World("toys/Parts-v0", {"longest": 50}), 40)
     for parcel in collected(spec, 2, 2):
@@ -210,7 +210,7 @@ def test_actions_are_recorded_as_they_were_chosen(worlds: ModuleType) -> None:
             assert (taken == trajectory.columns["actions"]).all()
 
 
-def test_weights_are_swapped_between_two_windows_only(worlds: ModuleType) -> None:
+def test_weights_are_swapped_between_two_windows_only() -> None:
     """Weights that come while a window is played are acted on from the next; so no trajectory mixes two versions."""
     spec = spec_of(World("toys/Stamp-v0"), 4)
     parrot, wheel = Parrot(), Wheel()
@@ -229,7 +229,7 @@ def test_weights_are_swapped_between_two_windows_only(worlds: ModuleType) -> Non
     assert wheel.begun == [(4, 100), (4, 300), (4, 300)]
 
 
-def test_exploration_follows_the_newest_count_of_steps(worlds: ModuleType) -> None:
+def test_exploration_follows_the_newest_count_of_steps() -> None:
     """A beacon may bring it before weights do."""
     spec = spec_of(World("toys/Stamp-v0"), 4)
     wheel = Wheel()
@@ -240,14 +240,14 @@ def test_exploration_follows_the_newest_count_of_steps(worlds: ModuleType) -> No
     assert wheel.begun == [(4, 150)]
 
 
-def test_a_window_needs_weights(worlds: ModuleType) -> None:
+def test_a_window_needs_weights() -> None:
     """There is nothing to act on before the first."""
     spec = spec_of(World("toys/Stamp-v0"))
     with pytest.raises(ValueError, match="needs weights"):
         next(Collector(spec, seated(spec.world, 1), Parrot(), Wheel()).window())
 
 
-def test_columns_that_nobody_records_are_refused(worlds: ModuleType) -> None:
+def test_columns_that_nobody_records_are_refused() -> None:
     """A spec may name optional columns; an actor that cannot fill them says so instead of sending noise."""
     spec = replace(
         spec_of(World("toys/Stamp-v0")),
@@ -257,7 +257,7 @@ def test_columns_that_nobody_records_are_refused(worlds: ModuleType) -> None:
         collected(spec, count=1, windows=1)
 
 
-def test_a_caller_comes_by_after_every_step(worlds: ModuleType) -> None:
+def test_a_caller_comes_by_after_every_step() -> None:
     """To look after its sockets: as often as the horizon is long."""
     spec = spec_of(World("toys/Stamp-v0"), 6)
     collector = Collector(spec, seated(spec.world, 2), Parrot(), Wheel())
@@ -265,7 +265,7 @@ def test_a_caller_comes_by_after_every_step(worlds: ModuleType) -> None:
     assert len(list(collector.window())) == 6
 
 
-def test_results_are_those_of_the_episodes_that_finished(worlds: ModuleType) -> None:
+def test_results_are_those_of_the_episodes_that_finished() -> None:
     """Episode e has 1 + e * 5 % 9 steps with rewards 0, 1, 2, ...; none is told twice, also where windows cut it."""
     parcels = collected(spec_of(World("toys/Stamp-v0"), 5), 1, 11)
     lengths = [length for parcel in parcels for length in parcel.results.lengths.tolist()]
@@ -307,7 +307,7 @@ class Sprinter:
         """Nothing to give back."""
 
 
-def test_an_evaluation_takes_its_share_of_episodes_from_every_seat(worlds: ModuleType) -> None:
+def test_an_evaluation_takes_its_share_of_episodes_from_every_seat() -> None:
     """The first to finish would be the short episodes: seven episodes in three seats are 3, 2 and 2 of them, however long they take."""
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every=1, episodes=7))
     evaluator = Evaluator(spec, Sprinter(3), Parrot(), Wheel())
@@ -325,7 +325,7 @@ def test_an_evaluation_takes_its_share_of_episodes_from_every_seat(worlds: Modul
     ("every", "due"), [(100, [True, False, True, False, True]), (0, [False] * 5)]
 )
 def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(
-    worlds: ModuleType, every: int, due: list[bool]
+    every: int, due: list[bool]
 ) -> None:
     """Every 100 steps: at 0, not at 99, at 150, so not at 249 but at 250; never where none is wanted."""
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every, episodes=2))
@@ -338,7 +338,7 @@ def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(
     assert found == due
 
 
-def test_an_evaluation_brings_results_without_rows(worlds: ModuleType) -> None:
+def test_an_evaluation_brings_results_without_rows() -> None:
     """Each column is there and empty; two evaluations play different episodes, under the weights that each was given."""
     spec = replace(
         spec_of(World("CartPole-v1"), stack=2), evaluation=Evaluation(every=1, episodes=5)

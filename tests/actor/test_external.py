@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.makers import some_weights
+from support.stamps import a_stamp_spec
 
 from farflung.actor.connection.policy_client import Joined
 from farflung.actor.external import Seat
@@ -16,8 +18,6 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 
-MakeSpec = Callable[..., Spec]
-MakeWeights = Callable[..., Weights]
 MakeSeat = Callable[..., Seat]
 
 
@@ -28,15 +28,15 @@ def scores() -> Scores:
 
 
 @pytest.fixture
-def make_seat(make_spec: MakeSpec, scores: Scores) -> MakeSeat:
+def make_seat(scores: Scores) -> MakeSeat:
     """Gives seats under specs of windows of four steps."""
-    return lambda **changes: Seat(Joined(make_spec(**changes), 0, 0), scores)
+    return lambda **changes: Seat(Joined(a_stamp_spec(**changes), 0, 0), scores)
 
 
 @pytest.fixture
-def weights(make_spec: MakeSpec, make_weights: MakeWeights) -> Weights:
+def weights() -> Weights:
     """Under which action 2 is the best."""
-    return make_weights(make_spec(), best=2)
+    return some_weights(a_stamp_spec(), best=2)
 
 
 def stamp(episode: int, step: int) -> np.ndarray:
@@ -84,11 +84,11 @@ class TestWindows:
 
     @pytest.mark.parametrize("ending", [Ending.TERMINATED, Ending.TRUNCATED])
     def test_every_step_is_in_one_window(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights, ending: Ending
+        self, make_seat: MakeSeat, weights: Weights, ending: Ending
     ) -> None:
         """Episodes of 1, 4 and 4 steps in windows of 4: cut at each ending and each window's end, the last window is short."""
         parcels = play(make_seat(), weights, [1, 4, 4], ending)
-        assert rows(parcels, make_spec()) == [
+        assert rows(parcels, a_stamp_spec()) == [
             (frames(0, 0, 1), ending),
             (frames(1, 0, 1, 2, 3), Ending.OPEN),
             (frames(1, 3, 4), ending),
@@ -106,40 +106,36 @@ class TestWindows:
         assert all(set(parcel.columns["actions"].tolist()) == {2} for parcel in parcels)
 
     def test_an_ending_at_the_end_of_a_window_is_one(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
+        self, make_seat: MakeSeat, weights: Weights
     ) -> None:
         """The next window begins with the next episode."""
-        assert rows(play(make_seat(), weights, [4, 2]), make_spec()) == [
+        assert rows(play(make_seat(), weights, [4, 2]), a_stamp_spec()) == [
             (frames(0, 0, 1, 2, 3, 4), Ending.TERMINATED),
             (frames(1, 0, 1, 2), Ending.OPEN),
         ]
 
-    def test_windows_of_one_step(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
-    ) -> None:
+    def test_windows_of_one_step(self, make_seat: MakeSeat, weights: Weights) -> None:
         """Each is whole."""
-        assert rows(play(make_seat(horizon=1), weights, [2, 1]), make_spec(horizon=1)) == [
+        assert rows(play(make_seat(horizon=1), weights, [2, 1]), a_stamp_spec(horizon=1)) == [
             (frames(0, 0, 1), Ending.OPEN),
             (frames(0, 1, 2), Ending.TERMINATED),
             (frames(1, 0, 1), Ending.OPEN),
         ]
 
-    def test_a_stack_never_looks_into_another_episode(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, make_weights: MakeWeights
-    ) -> None:
+    def test_a_stack_never_looks_into_another_episode(self, make_seat: MakeSeat) -> None:
         """Three frames: an episode's first is repeated, a window goes on where the one before ended."""
-        spec = make_spec(stack=3)
-        assert rows(play(make_seat(stack=3), make_weights(spec), [2, 4]), spec) == [
+        spec = a_stamp_spec(stack=3)
+        assert rows(play(make_seat(stack=3), some_weights(spec), [2, 4]), spec) == [
             (frames(0, 0, 0, 0, 1, 2), Ending.TERMINATED),
             (frames(1, 0, 0, 0, 1, 2), Ending.OPEN),
             (frames(1, 0, 1, 2, 3, 4), Ending.OPEN),
         ]
 
     def test_weights_are_swapped_between_windows_only(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights, make_weights: MakeWeights
+        self, make_seat: MakeSeat, weights: Weights
     ) -> None:
         """Version 2 is there in the middle of the first window; without any weights the last ones stay."""
-        seat, newer = make_seat(), make_weights(make_spec(), 2, best=3)
+        seat, newer = make_seat(), some_weights(a_stamp_spec(), 2, best=3)
         assert seat.version == Version(0, 0)
         chosen, parcels = [], []
         for step, given in enumerate(
@@ -156,9 +152,7 @@ class TestWindows:
 class TestRecording:
     """What counts as the outcome of an action."""
 
-    def test_what_is_shown_is_copied(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
-    ) -> None:
+    def test_what_is_shown_is_copied(self, make_seat: MakeSeat, weights: Weights) -> None:
         """A sensor may write each reading into the same array."""
         seat, sensor = make_seat(), np.zeros(3, np.float32)
         for step in range(2):
@@ -169,10 +163,10 @@ class TestRecording:
             sensor[:] = 0, 0, step + 1
             seat.record(1.0, step == 1, False, sensor)
             sensor[:] = 99
-        assert rows([seat.rest()], make_spec()) == [(frames(0, 0, 1, 2), Ending.TERMINATED)]
+        assert rows([seat.rest()], a_stamp_spec()) == [(frames(0, 0, 1, 2), Ending.TERMINATED)]
 
     def test_an_unrecorded_action_is_left_out(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights, scores: Scores
+        self, make_seat: MakeSeat, weights: Weights, scores: Scores
     ) -> None:
         """What follows counts as another episode, and the one that was torn has no result."""
         seat = make_seat()
@@ -182,14 +176,14 @@ class TestRecording:
             if step != 1:
                 seat.record(1.0, step == 3, False, stamp(0, step + 1))
         parcel = seat.see(stamp(1, 0))
-        assert rows([parcel], make_spec()) == [
+        assert rows([parcel], a_stamp_spec()) == [
             (frames(0, 0, 1), Ending.OPEN),
             (frames(0, 2, 3, 4), Ending.TERMINATED),
         ]
         assert parcel.results.returns.tolist() == [2.0]
 
     def test_what_is_acted_on_is_what_came_of_the_action_before(
-        self, make_seat: MakeSeat, make_spec: MakeSpec, weights: Weights
+        self, make_seat: MakeSeat, weights: Weights
     ) -> None:
         """A fresher reading replaces the one that was recorded, so that the next decision is stored with what it was made on."""
         seat = make_seat()
@@ -199,7 +193,7 @@ class TestRecording:
         seat.see(stamp(0, 5))
         seat.choose(weights, 0, explore=True)
         seat.record(0.0, False, False, stamp(0, 6))
-        assert rows([seat.rest()], make_spec()) == [(frames(0, 0, 5, 6), Ending.OPEN)]
+        assert rows([seat.rest()], a_stamp_spec()) == [(frames(0, 0, 5, 6), Ending.OPEN)]
 
     def test_without_an_action_there_is_nothing_to_record(
         self, make_seat: MakeSeat, weights: Weights
@@ -247,7 +241,6 @@ class TestActing:
         self,
         make_seat: MakeSeat,
         weights: Weights,
-        make_spec: MakeSpec,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """What is done to them later does not change what is recorded."""

@@ -1,27 +1,27 @@
 """The actor's loop, in turns with a learner's own gate and herald. Time passes where it waits."""
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from support import worlds
+from support.learner_double import InProcessConnection, LearnerDouble
+from support.makers import some_weights
+from support.stamps import a_stamp_spec
+from support.waiting import Clock
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.heartbeat import Heartbeat
 from farflung.actor.loop import ActorLoop
 from farflung.actor.worker import Means
 from farflung.common.data.parcel import Ending, Parcel
-from farflung.common.data.spec import Evaluation, Spec, World
-from farflung.common.data.weights import Weights
+from farflung.common.data.spec import Evaluation, World
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, PolicyTooOld
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import State
-
-MakeSpec = Callable[..., Spec]
-MakeDesk = Callable[..., Any]
 
 
 class Stage:
@@ -51,7 +51,7 @@ class Stage:
     @property
     def desk(self) -> Any:
         """The learner it has now."""
-        return self.link.desk
+        return self.link.learner
 
     def _turn(self, number: int) -> None:
         self.turns = number
@@ -86,16 +86,18 @@ def watched(
 
 
 @pytest.fixture
-def play(make_clock: Any, make_wire: Any, worlds: ModuleType) -> Callable[..., Stage]:
+def play() -> Callable[..., Stage]:
     """Runs a rollout to its end."""
-    return lambda desk, each, **options: Stage(make_clock(0.001), make_wire, desk, each, **options)
+    return lambda desk, each, **options: Stage(
+        Clock(0.001), InProcessConnection, desk, each, **options
+    )
 
 
 def enough(parcels: int) -> Callable[[Stage], None]:
     """Stop when the learner has so many parcels."""
 
     def each(stage: Stage) -> None:
-        if len(stage.desk.taken) >= parcels:
+        if len(stage.desk.accepted) >= parcels:
             stage.stop.set("enough")
 
     return each
@@ -113,11 +115,9 @@ def stamps(parcels: list[Parcel]) -> list[tuple[int, int, int]]:
 class TestCollecting:
     """Windows become parcels."""
 
-    def test_windows_follow_each_other(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_windows_follow_each_other(self, play: Callable[..., Stage]) -> None:
         """Episodes of 1, 6 and 2 steps in windows of 4: every step is there once, and knows its version."""
-        stage = play(make_desk(make_spec()), enough(3))
+        stage = play(LearnerDouble(a_stamp_spec()), enough(3))
         assert stamps(stage.desk.parcels)[:5] == [
             (0, 0, 1),
             (1, 0, 3),
@@ -132,19 +132,16 @@ class TestCollecting:
 
     def test_weights_are_swapped_between_windows(
         self,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         play: Callable[..., Stage],
-        make_weights: Callable[..., Weights],
     ) -> None:
         """Version 2 likes action 3: a window has either zeros or threes."""
 
         def each(stage: Stage) -> None:
-            if len(stage.desk.taken) == 2 and stage.desk.publisher.newest.number == 1:
-                stage.desk.publisher.publish(make_weights(stage.desk.spec, 2, best=3))
+            if len(stage.desk.accepted) == 2 and stage.desk.publisher.newest.number == 1:
+                stage.desk.publisher.publish(some_weights(stage.desk.spec, 2, best=3))
             enough(5)(stage)
 
-        stage = play(make_desk(make_spec()), each)
+        stage = play(LearnerDouble(a_stamp_spec()), each)
         seen = [
             (parcel.version.number, set(parcel.columns["actions"].tolist()))
             for parcel in stage.desk.parcels
@@ -156,20 +153,18 @@ class TestCollecting:
 
     def test_a_new_run_is_collected_for_from_its_beginning(
         self,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         play: Callable[..., Stage],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """With its own horizon, in environments that were made anew; nothing of the run before gets into it."""
         desks = [
-            make_desk(make_spec(), life=1),
-            make_desk(make_spec(run="s", horizon=9, evaluation=Evaluation()), life=2),
+            LearnerDouble(a_stamp_spec(), life=1),
+            LearnerDouble(a_stamp_spec(run="s", horizon=9, evaluation=Evaluation()), life=2),
         ]
 
         def each(stage: Stage) -> None:
-            if stage.desk is desks[0] and len(stage.desk.taken) == 2:
-                stage.link.desk = desks[1]
+            if stage.desk is desks[0] and len(stage.desk.accepted) == 2:
+                stage.link.learner = desks[1]
             elif stage.desk is desks[1]:
                 enough(2)(stage)
 
@@ -179,28 +174,24 @@ class TestCollecting:
         assert "another run is at this address" in caplog.text
         assert desks[1].receiver.inbox.ledger.refused == {}
 
-    def test_without_credit_it_waits_and_says_so(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_without_credit_it_waits_and_says_so(self, play: Callable[..., Stage]) -> None:
         """That is how pacing holds it back; the longest step it tells of is not the waiting."""
-        desk = make_desk(make_spec())
+        desk = LearnerDouble(a_stamp_spec())
         desk.room = 0
 
         def each(stage: Stage) -> None:
             if stage.turns == 200:
                 assert desk.receiver.seen["a"].counters["waits"] == 1
                 assert desk.receiver.seen["a"].counters["longest_step_s"] < 0.1
-                assert len(desk.taken) <= 2
+                assert len(desk.accepted) <= 2
                 desk.room = 1 << 20
             enough(4)(stage)
 
         stage = play(desk, each)
-        assert len(desk.taken) == 4
+        assert len(desk.accepted) == 4
         assert stage.turns > 200
 
-    def test_with_a_full_outbox_it_waits_too(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_with_a_full_outbox_it_waits_too(self, play: Callable[..., Stage]) -> None:
         """The window stays in hand until there is room."""
         refusals = iter((False, False))
 
@@ -212,30 +203,25 @@ class TestCollecting:
                 )  # type: ignore[method-assign]
             enough(1)(stage)
 
-        stage = play(make_desk(make_spec()), each)
+        stage = play(LearnerDouble(a_stamp_spec()), each)
         assert stamps(stage.desk.parcels) == [(0, 0, 1), (1, 0, 3)]
 
     def test_a_window_in_which_every_step_failed_is_not_sent(
         self,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         play: Callable[..., Stage],
-        worlds: ModuleType,
     ) -> None:
         """It has no rows. The fifth failure is the last."""
         worlds.Faulty.counts.clear()
-        desk = make_desk(
-            make_spec(horizon=1, world=World("toys/Faulty-v0", {"steps": list(range(9))}))
+        desk = LearnerDouble(
+            a_stamp_spec(horizon=1, world=World("toys/Faulty-v0", {"steps": list(range(9))}))
         )
         with pytest.raises(EnvironmentFailure, match="5 times"):
             play(desk, lambda stage: None)
         assert desk.receiver.inbox.ledger.received == 0
 
-    def test_all_seats_are_counted(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_all_seats_are_counted(self, play: Callable[..., Stage]) -> None:
         """Three environments, four steps in a window: twelve rows in a parcel; and the episodes."""
-        stage = play(make_desk(make_spec()), enough(2), environments=3)
+        stage = play(LearnerDouble(a_stamp_spec()), enough(2), environments=3)
         assert [parcel.rows for parcel in stage.desk.parcels] == [12, 12]
         assert stage.client.work.steps == 24
         assert stage.client.work.episodes == 6
@@ -244,12 +230,10 @@ class TestCollecting:
 class TestBeginning:
     """Until there is something to do."""
 
-    def test_it_waits_for_a_learner(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_it_waits_for_a_learner(self, play: Callable[..., Stage]) -> None:
         """As long as it takes; it ends when told to."""
-        desk = make_desk(make_spec())
-        desk.say = lambda now, client=None: []
+        desk = LearnerDouble(a_stamp_spec())
+        desk.due = lambda now, client=None: []
 
         def each(stage: Stage) -> None:
             if stage.turns == 400:
@@ -260,10 +244,7 @@ class TestBeginning:
     @pytest.mark.parametrize("evaluates", [False, True])
     def test_a_watchdog_looks_on_while_worlds_are_made_and_reset(
         self,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         play: Callable[..., Stage],
-        worlds: ModuleType,
         monkeypatch: pytest.MonkeyPatch,
         evaluates: bool,
     ) -> None:
@@ -274,84 +255,77 @@ class TestBeginning:
                 worlds.Stamp, name, watched(getattr(worlds.Stamp, name), name, watchdog, seen)
             )
         stage = play(
-            make_desk(make_spec(evaluation=Evaluation(1, 1))),
+            LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1))),
             enough(1),
             evaluates=evaluates,
             watchdog=watchdog,
         )
-        assert stage.desk.taken
+        assert stage.desk.accepted
         assert {"__init__", "reset", "step"} == {name for name, _ in seen}
         assert all(inside for _, inside in seen)
         assert not watchdog.inside
 
-    def test_only_allowed_worlds_are_made(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_only_allowed_worlds_are_made(self, play: Callable[..., Stage]) -> None:
         """--allow-env names them; without it, any registered one is."""
         with pytest.raises(
             ConfigurationError,
             match="the learner asks for toys/Stamp-v0, which --allow-env does not name",
         ):
-            play(make_desk(make_spec()), enough(1), allowed=("CartPole-v1",))
+            play(LearnerDouble(a_stamp_spec()), enough(1), allowed=("CartPole-v1",))
         assert play(
-            make_desk(make_spec()), enough(1), allowed=("CartPole-v1", "toys/Stamp-v0")
-        ).desk.taken
+            LearnerDouble(a_stamp_spec()), enough(1), allowed=("CartPole-v1", "toys/Stamp-v0")
+        ).desk.accepted
 
 
 class TestEnding:
     """How it ends."""
 
-    def test_it_stops_within_a_window(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_it_stops_within_a_window(self, play: Callable[..., Stage]) -> None:
         """However long that is; what was played of it is left behind."""
 
         def each(stage: Stage) -> None:
             if stage.client.ready and stage.turns > 5:
                 stage.stop.set("enough")
 
-        stage = play(make_desk(make_spec(horizon=1_000_000)), each)
-        assert not stage.desk.taken
+        stage = play(LearnerDouble(a_stamp_spec(horizon=1_000_000)), each)
+        assert not stage.desk.accepted
 
     @pytest.mark.parametrize("once", [True, False])
-    def test_once_means_until_the_run_is_over(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage], once: bool
-    ) -> None:
+    def test_once_means_until_the_run_is_over(self, play: Callable[..., Stage], once: bool) -> None:
         """Else it waits for the next run."""
 
         def each(stage: Stage) -> None:
-            if len(stage.desk.taken) >= 2:
+            if len(stage.desk.accepted) >= 2:
                 stage.desk.publisher.state = State.STOP
             if stage.turns == 300:
                 stage.stop.set("the test is over")
 
-        stage = play(make_desk(make_spec()), each, once=once)
+        stage = play(LearnerDouble(a_stamp_spec()), each, once=once)
         assert stage.stop.reason == ("the run is over" if once else "the test is over")
 
-    def test_once_waits_for_a_learner_that_was_stopped(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_once_waits_for_a_learner_that_was_stopped(self, play: Callable[..., Stage]) -> None:
         """Its run is not over: the next life of it, of a higher epoch, is collected for by the same actor, and then ends it."""
-        lives = [make_desk(make_spec(), life=1), make_desk(make_spec(), epoch=2, life=2)]
+        lives = [
+            LearnerDouble(a_stamp_spec(), life=1),
+            LearnerDouble(a_stamp_spec(), epoch=2, life=2),
+        ]
 
         def each(stage: Stage) -> None:
-            if stage.desk is lives[0] and len(stage.desk.taken) >= 2:
+            if stage.desk is lives[0] and len(stage.desk.accepted) >= 2:
                 stage.desk.publisher.state = State.AWAY
             if stage.turns == 300:
-                stage.link.desk = lives[1]
-            if len(lives[1].taken) >= 2:
+                stage.link.learner = lives[1]
+            if len(lives[1].accepted) >= 2:
                 stage.desk.publisher.state = State.STOP
 
         stage = play(lives[0], each, once=True)
         assert stage.stop.reason == "the run is over"
         assert stage.turns > 300
-        assert len(lives[1].taken) >= 2
+        assert len(lives[1].accepted) >= 2
 
     @pytest.mark.parametrize(("once", "code"), [(True, 0), (False, 69)])
     def test_patience_ends(
         self,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         play: Callable[..., Stage],
         once: bool,
         code: int,
@@ -361,12 +335,14 @@ class TestEnding:
 
         def each(stage: Stage) -> None:
             nonlocal fell_silent_at
-            if len(stage.desk.taken) >= 2 and not fell_silent_at:
+            if len(stage.desk.accepted) >= 2 and not fell_silent_at:
                 fell_silent_at = stage.clock.now
-                stage.desk.say = lambda now, client=None: []
+                stage.desk.due = lambda now, client=None: []
 
-        stage = play(make_desk(make_spec()), each, once=once, contact=Heartbeat(patience_s=20.0))
-        assert (stage.stop.reason, stage.stop.exit_code) == ("nobody answers at desk", code)
+        stage = play(
+            LearnerDouble(a_stamp_spec()), each, once=once, contact=Heartbeat(patience_s=20.0)
+        )
+        assert (stage.stop.reason, stage.stop.exit_code) == ("nobody answers at double", code)
         assert 20.0 <= stage.clock.now - fell_silent_at < 30.0  # it is noticed after 8 s
 
 
@@ -375,18 +351,15 @@ class TestEvaluating:
 
     def test_episodes_are_played_whenever_enough_was_learned(
         self,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         play: Callable[..., Stage],
-        make_weights: Callable[..., Weights],
     ) -> None:
         """Every 100 steps: under versions 1 (0 steps), 3 (100 steps) and 4 (250 steps), not under 2 (99 steps)."""
-        desk = make_desk(make_spec(evaluation=Evaluation(100, 3)))
+        desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(100, 3)))
         due = iter(((2, 99), (3, 100), (4, 250)))
 
         def each(stage: Stage) -> None:
             if stage.turns % 40 == 0 and (version := next(due, None)) is not None:
-                desk.publisher.publish(make_weights(desk.spec, version[0], steps=version[1]))
+                desk.publisher.publish(some_weights(desk.spec, version[0], steps=version[1]))
             enough(3)(stage)
 
         stage = play(desk, each, evaluates=True, environments=2)
@@ -396,20 +369,16 @@ class TestEvaluating:
         assert desk.receiver.seen["a"].evaluates
         assert stage.who.version == "1.4"
 
-    def test_without_a_wish_nothing_is_played(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_without_a_wish_nothing_is_played(self, play: Callable[..., Stage]) -> None:
         """It stays, for the next run may want it."""
 
         def each(stage: Stage) -> None:
             if stage.turns == 100:
                 stage.stop.set("the test is over")
 
-        assert not play(make_desk(make_spec()), each, evaluates=True).desk.taken
+        assert not play(LearnerDouble(a_stamp_spec()), each, evaluates=True).desk.accepted
 
-    def test_it_stops_within_an_evaluation(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, play: Callable[..., Stage]
-    ) -> None:
+    def test_it_stops_within_an_evaluation(self, play: Callable[..., Stage]) -> None:
         """However long that is."""
 
         def each(stage: Stage) -> None:
@@ -417,24 +386,22 @@ class TestEvaluating:
                 stage.stop.set("the test is over")
 
         assert not play(
-            make_desk(make_spec(evaluation=Evaluation(1, 1_000_000))), each, evaluates=True
-        ).desk.taken
+            LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1_000_000))), each, evaluates=True
+        ).desk.accepted
 
 
 class TestAge:
     """A policy that is known to be old."""
 
     @pytest.fixture
-    def forgetful(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, make_weights: Callable[..., Weights]
-    ) -> Any:
+    def forgetful(self) -> Any:
         """A learner that announces version 2 once it has two parcels, and whose weights are lost on their way from then on."""
-        desk = make_desk(make_spec(evaluation=Evaluation(1, 1)))
-        say = desk.say
+        desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1)))
+        say = desk.due
 
         def lossy(now: float, client: PolicyClient | None = None) -> list[tuple[bytes, bytes]]:
-            if len(desk.taken) == 2 and desk.publisher.newest.number == 1:
-                desk.publisher.publish(make_weights(desk.spec, 2))
+            if len(desk.accepted) == 2 and desk.publisher.newest.number == 1:
+                desk.publisher.publish(some_weights(desk.spec, 2))
             heard = say(now, client)
             lost = desk.publisher.newest.number == 2
             return [
@@ -443,7 +410,7 @@ class TestAge:
                 if not (lost and wire.open_frame(word[1]).kind is wire.Kind.WEIGHTS)
             ]
 
-        desk.say = lossy
+        desk.due = lossy
         return desk
 
     @pytest.mark.parametrize("evaluates", [False, True])
@@ -455,8 +422,8 @@ class TestAge:
 
         def each(stage: Stage) -> None:
             stages[:] = [stage]
-            if evaluates and len(stage.desk.taken) == 1:
-                stage.desk.taken *= 2  # its episodes are due once
+            if evaluates and len(stage.desk.accepted) == 1:
+                stage.desk.accepted *= 2  # its episodes are due once
             if stage.desk.publisher.newest.number == 2:
                 stage.link._clock.wait(0.2)
 

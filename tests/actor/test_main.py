@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.learner_double import LearnerDouble
+from support.stamps import a_stamp_spec
 
 from farflung.actor import main
 from farflung.actor.config import ActorConfig
-from farflung.common.data.spec import Evaluation, Spec
+from farflung.common.data.spec import Evaluation
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.messages import State
 
-pytestmark = pytest.mark.usefixtures("worlds", "tidy")
+pytestmark = pytest.mark.usefixtures("tidy")
 
 
 @pytest.fixture
@@ -56,8 +58,8 @@ def ends_after(served: Any, parcels: int) -> None:
         put(taken)
         left -= len(taken)
         if left <= 0:
-            served.desk.publisher.state = State.STOP
-            served.desk.publisher.hurry()
+            served.double.publisher.state = State.STOP
+            served.double.publisher.hurry()
 
     served.queue.put = count
 
@@ -69,17 +71,15 @@ def act(served: Any, **options: Any) -> int:
 
 
 def test_an_actor_collects_until_the_run_is_over(
-    make_spec: Callable[..., Spec],
-    make_desk: Callable[..., Any],
     serve: Callable[..., Any],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """It needs nothing but an address; its log says who it is and what it does."""
-    served = serve(make_desk(make_spec()))
+    served = serve(LearnerDouble(a_stamp_spec()))
     ends_after(served, 5)
     assert act(served, environments=2) == 0
     assert [parcel.rows for parcel in served.take(5)] == [8] * 5
-    assert served.desk.receiver.seen["a"].seats == 2
+    assert served.double.receiver.seen["a"].seats == 2
     said = capfd.readouterr().err
     assert "actor a[" in said
     assert "collecting toys/Stamp-v0 as actor 0.0: 2 seats" in said
@@ -91,11 +91,9 @@ def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]
     assert f"WARNING ended: nobody answers at {nowhere}" in capfd.readouterr().err
 
 
-def test_an_evaluator_sends_results_only(
-    make_spec: Callable[..., Spec], make_desk: Callable[..., Any], serve: Callable[..., Any]
-) -> None:
+def test_an_evaluator_sends_results_only(serve: Callable[..., Any]) -> None:
     """`--evaluate`."""
-    served = serve(make_desk(make_spec(evaluation=Evaluation(10, 3))))
+    served = serve(LearnerDouble(a_stamp_spec(evaluation=Evaluation(10, 3))))
     ends_after(served, 1)
     assert act(served, evaluate=True) == 0
     (parcel,) = served.take(1)
@@ -103,30 +101,26 @@ def test_an_evaluator_sends_results_only(
 
 
 def test_what_ends_it_is_told_to_the_learner(
-    make_spec: Callable[..., Spec],
-    make_desk: Callable[..., Any],
     serve: Callable[..., Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As a problem, and as the reason of its goodbye."""
-    served = serve(make_desk(make_spec()))
+    served = serve(LearnerDouble(a_stamp_spec()))
     with pytest.raises(ConfigurationError, match="--allow-env"):
         act(served, allowed=("CartPole-v1",))
     for _ in range(500):
-        if served.desk.receiver.problems:
+        if served.double.receiver.problems:
             break
         served.queue.wait(0.01)
-    assert "a: ended: the learner asks for toys/Stamp-v0" in served.desk.receiver.problems[0]
+    assert "a: ended: the learner asks for toys/Stamp-v0" in served.double.receiver.problems[0]
 
 
 def test_it_ends_when_its_standard_input_closes(
-    make_spec: Callable[..., Spec],
-    make_desk: Callable[..., Any],
     serve: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So no local actor outlives its learner; here the learner's end of the pipe closes when the first window has come."""
-    served = serve(make_desk(make_spec()))
+    served = serve(LearnerDouble(a_stamp_spec()))
     reading, writing = os.pipe()
     put = served.queue.put
     closed: list[int] = []

@@ -8,26 +8,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import some_weights
+from support.stamps import a_stamp_spec
+from support.waiting import Clock
 
 from farflung.actor.session import ActorSession, WhenFull
-from farflung.common.data.spec import Exploration, Spec
+from farflung.common.data.spec import Exploration
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.messages import State
 from farflung.common.protocol.roster import Presence
 
-MakeSpec = Callable[..., Spec]
-MakeDesk = Callable[..., Any]
 Serve = Callable[..., Any]
 Open = Callable[..., ActorSession]
 
 
 @pytest.fixture
-def served(make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve) -> Any:
+def served(serve: Serve) -> Any:
     """A learner that listens."""
-    return serve(make_desk(make_spec()))
+    return serve(LearnerDouble(a_stamp_spec()))
 
 
 @pytest.fixture
@@ -98,18 +99,18 @@ class TestPlaying:
         assert [parcel.results.returns.tolist() for parcel in parcels] == [[], [6.0], [6.0], []]
         assert (session.ledger.acknowledged.rows, session.ledger.balanced) == (13, True)
         until(
-            lambda: [m.presence(0.0) for m in served.desk.receiver.roster] == [Presence.LEFT],
+            lambda: [m.presence(0.0) for m in served.double.receiver.roster] == [Presence.LEFT],
             lambda: served.queue.wait(0.01),
         )
 
     def test_new_weights_are_acted_on_from_the_next_window(
-        self, served: Any, open_session: Open, make_weights: Callable[..., Weights]
+        self, served: Any, open_session: Open
     ) -> None:
         """And without exploring, by what they like best."""
         session = open_session(served.address)
         world = World(session)
         world.turn(1)
-        served.link.publish(make_weights(served.desk.spec, 2, best=3))
+        served.link.publish(some_weights(served.double.spec, 2, best=3))
         until(lambda: session.version == Version(1, 2), world.turn)
         assert session.act(world.look(), explore=False) == 3
 
@@ -161,8 +162,8 @@ class TestPlaying:
         with pytest.raises(ZeroDivisionError):
             loop()
         assert served.take(1)[0].rows == 2
-        until(lambda: served.desk.receiver.problems, lambda: served.queue.wait(0.01))
-        assert "a: ended: ZeroDivisionError" in served.desk.receiver.problems[0]
+        until(lambda: served.double.receiver.problems, lambda: served.queue.wait(0.01))
+        assert "a: ended: ZeroDivisionError" in served.double.receiver.problems[0]
 
 
 class TestJoining:
@@ -175,11 +176,9 @@ class TestJoining:
         ):
             ActorSession("127.0.0.1:9", join_within_s=0.05)
 
-    def test_a_graph_that_cannot_be_played_is_an_error(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve
-    ) -> None:
+    def test_a_graph_that_cannot_be_played_is_an_error(self, serve: Serve) -> None:
         """At once, not at the first action; and nothing stays open."""
-        desk = make_desk(make_spec(head="logits"))
+        desk = LearnerDouble(a_stamp_spec(head="logits"))
         with pytest.raises(Exception, match="logits over a discrete space"):
             ActorSession(str(serve(desk).address), policy="p", join_within_s=20.0)
 
@@ -188,10 +187,10 @@ class TestWaiting:
     """When the caller's loop stands still, and when it does not."""
 
     def test_it_keeps_the_pace_of_a_learner_without_room(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
+        self, serve: Serve, open_session: Open
     ) -> None:
         """A window stays in hand until there is room; the learner is told of the waiting."""
-        desk = make_desk(make_spec())
+        desk = LearnerDouble(a_stamp_spec())
         desk.room = 4
         served = serve(desk)
         session = open_session(served.address)
@@ -210,11 +209,9 @@ class TestWaiting:
         assert session.ledger.waiting.parcels == 0
         assert next(pumps, None) is None
 
-    def test_a_robot_does_not_wait(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
-    ) -> None:
+    def test_a_robot_does_not_wait(self, serve: Serve, open_session: Open) -> None:
         """With a patience of 0 windows pile up instead, in their order."""
-        desk = make_desk(make_spec())
+        desk = LearnerDouble(a_stamp_spec())
         desk.room = 0
         served = serve(desk)
         session = open_session(served.address, patience_s=0.0)
@@ -225,11 +222,9 @@ class TestWaiting:
         until(lambda: session._client.outbox.idle, lambda: session._link.pump(0.01))
         assert [parcel.columns["observations"][0, 2] for parcel in served.take(10)][:3] == [0, 4, 2]
 
-    def test_patience_is_bounded(
-        self, make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
-    ) -> None:
+    def test_patience_is_bounded(self, serve: Serve, open_session: Open) -> None:
         """At each window's end anew."""
-        desk = make_desk(make_spec())
+        desk = LearnerDouble(a_stamp_spec())
         desk.room = 0
         session = open_session(serve(desk).address, patience_s=0.05)
         until(lambda: session._client.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
@@ -242,11 +237,10 @@ class TestWaiting:
         self,
         served: Any,
         open_session: Open,
-        make_clock: Callable[..., Any],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """Windows are kept, and leave when it is back."""
-        clock = make_clock()
+        clock = Clock()
         session = open_session(served.address, clock=clock)
         world = World(session)
         world.turn(4)
@@ -259,11 +253,9 @@ class TestWaiting:
         until(lambda: session._client.outbox.idle, lambda: session._link.pump(0.01))
         assert sum(parcel.rows for parcel in served.take(11)) == 44
 
-    def test_what_does_not_fit_is_dropped_if_wanted(
-        self, served: Any, open_session: Open, make_clock: Callable[..., Any]
-    ) -> None:
+    def test_what_does_not_fit_is_dropped_if_wanted(self, served: Any, open_session: Open) -> None:
         """The oldest first, and counted."""
-        clock = make_clock()
+        clock = Clock()
         session = open_session(
             served.address, clock=clock, when_full=WhenFull.DROP_OLDEST, waiting_bytes=400
         )
@@ -274,11 +266,9 @@ class TestWaiting:
         assert session.ledger.waiting.parcels == 10 - dropped
         assert session.ledger.balanced
 
-    def test_else_the_loop_waits_for_the_learner(
-        self, served: Any, open_session: Open, make_clock: Callable[..., Any]
-    ) -> None:
+    def test_else_the_loop_waits_for_the_learner(self, served: Any, open_session: Open) -> None:
         """No window is lost."""
-        clock = make_clock()
+        clock = Clock()
         session = open_session(served.address, clock=clock, waiting_bytes=400)
         silence(session, clock)
         turns = iter(range(3))
@@ -319,8 +309,6 @@ class TestRuns:
         self,
         served: Any,
         open_session: Open,
-        make_spec: MakeSpec,
-        make_desk: MakeDesk,
         serve: Serve,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
@@ -329,13 +317,13 @@ class TestRuns:
         world = World(session)
         world.turn(8)
         served.link.close()
-        other = serve(make_desk(make_spec(run="s", horizon=3), life=9), served.address)
+        other = serve(LearnerDouble(a_stamp_spec(run="s", horizon=3), life=9), served.address)
         until(lambda: session.spec.run == "s", world.turn)
         world.turn(12)
         parcels = other.take(3)
         assert [parcel.rows for parcel in parcels] == [3, 3, 3]
         assert all(set(parcel.results.returns.tolist()) <= {6.0} for parcel in parcels)
-        assert set(other.desk.receiver.inbox.ledger.refused) <= {
+        assert set(other.double.receiver.inbox.ledger.refused) <= {
             "run"
         }  # what lay in the pipe when the old one had gone
         assert session.ledger.balanced
@@ -346,7 +334,6 @@ class TestRuns:
         self,
         served: Any,
         open_session: Open,
-        make_desk: MakeDesk,
         serve: Serve,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
@@ -355,7 +342,7 @@ class TestRuns:
         world = World(session)
         world.turn(6)
         served.link.close()
-        again = serve(make_desk(served.desk.spec, epoch=2, life=9), served.address)
+        again = serve(LearnerDouble(served.double.spec, epoch=2, life=9), served.address)
         with caplog.at_level(logging.INFO):
             until(lambda: session.version.epoch == 2, world.turn)
         assert "the learner was started again" in caplog.text
@@ -370,17 +357,17 @@ def test_defaults_are_an_ordinary_actors(served: Any) -> None:
         feed_port=served.address.feed_port,
     ) as session:
         World(session).turn(4)
-    (seen,) = served.desk.receiver.seen.values()
+    (seen,) = served.double.receiver.seen.values()
     assert (seen.seats, seen.evaluates) == (1, False)
     assert session._patience_s == math.inf
 
 
-def test_exploration_is_the_learners(
-    make_spec: MakeSpec, make_desk: MakeDesk, serve: Serve, open_session: Open
-) -> None:
+def test_exploration_is_the_learners(serve: Serve, open_session: Open) -> None:
     """Epsilon 1: any action."""
     session = open_session(
-        serve(make_desk(make_spec(horizon=100, exploration=Exploration(1.0, 1.0, 1)))).address
+        serve(
+            LearnerDouble(a_stamp_spec(horizon=100, exploration=Exploration(1.0, 1.0, 1)))
+        ).address
     )
     assert {session.act([0, 0, 0]) for _ in range(50)} == {0, 1, 2, 3}
     assert session._client.state is State.RUN

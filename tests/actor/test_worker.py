@@ -1,11 +1,12 @@
 """What an actor is made of, at its place in the seed tree."""
 
-from collections.abc import Callable, Generator
-from types import ModuleType
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import pytest
+from support.makers import some_weights
+from support.stamps import a_stamp_spec
 
 from farflung.actor.worker import Means, Place, collector, evaluator
 from farflung.common.data.parcel import Parcel
@@ -13,12 +14,9 @@ from farflung.common.data.spec import Evaluation, Exploration, Space, Spec, Worl
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError, Refused
 
-MakeSpec = Callable[..., Spec]
-MakeWeights = Callable[..., Weights]
-
 
 @pytest.fixture
-def means(worlds: ModuleType) -> Means:
+def means() -> Means:
     """Of a process with two environments, in which nothing goes wrong."""
     return Means(2, lambda kind, text: pytest.fail(text), lambda seconds: None, lambda: 0.0)
 
@@ -46,36 +44,32 @@ def collected(
     ].tolist()
 
 
-def test_a_place_is_a_random_stream_of_its_own(
-    make_spec: MakeSpec, make_weights: MakeWeights, means: Means
-) -> None:
+def test_a_place_is_a_random_stream_of_its_own(means: Means) -> None:
     """The same place plays the same environments and explores alike; another index, start or seed plays others."""
-    spec = make_spec(horizon=32, exploration=Exploration(1.0, 1.0, 1))
-    weights = make_weights(spec)
+    spec = a_stamp_spec(horizon=32, exploration=Exploration(1.0, 1.0, 1))
+    weights = some_weights(spec)
     first, again, other, later = (
         collected(spec, weights, Place(*place), means) for place in ((0, 0), (0, 0), (1, 0), (0, 1))
     )
     assert first == again
     assert first[1] != other[1] != later[1]
     assert len({*first[0], *other[0], *later[0]}) == 6
-    seeded = make_spec(
+    seeded = a_stamp_spec(
         horizon=32, exploration=Exploration(1.0, 1.0, 1), world=World("toys/Stamp-v0", seed=1)
     )
     assert collected(seeded, weights, Place(0, 0), means) != first
 
 
-def test_an_evaluator_is_greedy_in_worlds_of_its_own(
-    make_spec: MakeSpec, make_weights: MakeWeights, means: Means
-) -> None:
+def test_an_evaluator_is_greedy_in_worlds_of_its_own(means: Means) -> None:
     """However much collectors explore; no environment of theirs is seen."""
-    spec = make_spec(exploration=Exploration(1.0, 1.0, 1), evaluation=Evaluation(1, 4))
+    spec = a_stamp_spec(exploration=Exploration(1.0, 1.0, 1), evaluation=Evaluation(1, 4))
     made, seats = evaluator(spec, Place(0, 0), means)
-    parcel = played(made.evaluate(make_weights(spec)))
+    parcel = played(made.evaluate(some_weights(spec)))
     lives = seats.reset().observations["observations"][:, 0].tolist()
     seats.close()
     assert parcel.evaluation
     assert len(parcel.results.returns) == 4
-    assert not {*lives} & {*collected(spec, make_weights(spec), Place(0, 0), means)[0]}
+    assert not {*lives} & {*collected(spec, some_weights(spec), Place(0, 0), means)[0]}
 
 
 @pytest.mark.parametrize(
@@ -87,8 +81,8 @@ def test_an_evaluator_is_greedy_in_worlds_of_its_own(
     ],
 )
 def test_what_does_not_fit_is_refused(
-    make_spec: MakeSpec, means: Means, changes: dict[str, Any], error: type[Exception]
+    means: Means, changes: dict[str, Any], error: type[Exception]
 ) -> None:
     """A world that is not registered here, that differs from the learner's, or a graph that answers otherwise."""
     with pytest.raises(error):
-        collector(make_spec(**changes), Place(0, 0), means)
+        collector(a_stamp_spec(**changes), Place(0, 0), means)

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 import pytest
 import zmq
+from support.contexts import ANYWHERE, listening_again
+from support.waiting import eventually
 
 from farflung.broker.relay_loop import Broker
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop
 
 Made = TypeVar("Made")
 
-ANYWHERE = Address("127.0.0.1", 0, 0)
 PATIENCE_S = 10.0
 
 
@@ -101,49 +101,13 @@ class Town:
         self.feed.close(linger=0)
 
 
-def wait(condition: Callable[[], Any]) -> Any:
-    """Look until it is true; what changes it is another thread, so there is nothing to wait on."""
-    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never happened"
-        pause.wait(0.005)
-    return found
-
-
-def patiently(make: Callable[[], Made]) -> Made:
-    """What listens at an address that may have been given back a moment ago: libzmq does that in a thread of its own."""
-
-    def attempt() -> Made | None:
-        try:
-            return make()
-        except ConfigurationError:
-            return None
-
-    made: Made = wait(attempt)
-    return made
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Look until something is true."""
-    return wait
-
-
-@pytest.fixture
-def context() -> Iterator[sockets.Context]:
-    """A context that leaves nothing behind."""
-    context = sockets.context()
-    yield context
-    context.destroy(linger=0)
-
-
 @pytest.fixture
 def town(context: sockets.Context) -> Iterator[Callable[..., Town]]:
     """Opens places where learners would listen."""
     opened: list[Town] = []
 
     def make(*address: Address) -> Town:
-        opened.append(patiently(lambda: Town(context, *address)))
+        opened.append(listening_again(lambda: Town(context, *address)))
         return opened[-1]
 
     yield make
@@ -160,7 +124,7 @@ def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
         *learners: Address, address: Address = ANYWHERE, capacity: int = 1 << 20, name: str = ""
     ) -> Running:
         started.append(
-            patiently(
+            listening_again(
                 lambda: Running(
                     context, learners, address, capacity, name or f"broker-{len(started)}"
                 )
@@ -183,9 +147,9 @@ def served(
         towns = [town() for _ in range(count)]
         made = broker(*(one.address for one in towns), **options)
         for number, one in enumerate(towns):
-            wait(lambda one=one: b"\x01c/" in one.hear())
+            eventually(lambda one=one: b"\x01c/" in one.hear())
             one.say(f"c/p{number}/".encode())
-            wait(lambda number=number: made.figures.upstreams[number].policies)
+            eventually(lambda number=number: made.figures.upstreams[number].policies)
         return made, *towns
 
     return serve

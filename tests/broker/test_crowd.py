@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import a_parcel, some_weights
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
@@ -19,8 +20,8 @@ from farflung.learner.transport.network_thread import NetworkThread
 class School:
     """A learner without training."""
 
-    def __init__(self, context: sockets.Context, stand_ins: ModuleType) -> None:
-        self.side, self.queue = stand_ins.Side(), ParcelQueue()
+    def __init__(self, context: sockets.Context) -> None:
+        self.side, self.queue = LearnerDouble(versions=0), ParcelQueue()
         self.queue.room = 1 << 20
         self.link = NetworkThread(
             context,
@@ -30,14 +31,14 @@ class School:
             self.queue,
             1 << 10,
         )
-        self.link.publish(stand_ins.some_weights(self.side.spec))
+        self.link.publish(some_weights(self.side.spec))
         self.link.start()
 
 
 @pytest.fixture
-def school(context: sockets.Context, stand_ins: ModuleType) -> Iterator[School]:
+def school(context: sockets.Context) -> Iterator[School]:
     """A learner that listens."""
-    school = School(context, stand_ins)
+    school = School(context)
     yield school
     school.link.close()
 
@@ -70,9 +71,9 @@ def pump(links: list[Connection], condition: Callable[[], Any], within_s: float 
     return time.monotonic() - start
 
 
-def offer(links: list[Connection], stand_ins: ModuleType, count: int) -> None:
+def offer(links: list[Connection], count: int) -> None:
     """So many parcels of each."""
-    parcel = stand_ins.a_parcel()
+    parcel = a_parcel()
     for link in links:
         for _ in range(count):
             assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
@@ -86,7 +87,7 @@ def settled(links: list[Connection]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("brokers", [1, 2])
 def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
-    brokers: int, school: School, broker: Any, crowd: Any, stand_ins: ModuleType
+    brokers: int, school: School, broker: Any, crowd: Any
 ) -> None:
     """64 actors share the pipe of one broker, or of a chain; none is left out, and nothing is lost or counted twice."""
     address = school.link.address
@@ -94,7 +95,7 @@ def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
         address = broker(address).address
     links = crowd(address, 64)
     joined_s = pump(links, lambda: all(link.client.ready for link in links))
-    offer(links, stand_ins, 5)
+    offer(links, 5)
     answered_s = pump(links, lambda: settled(links))
     print(
         f"{brokers} in a chain: 64 joined within {joined_s:.2f} s, 320 parcels were acknowledged within {answered_s:.2f} s"
@@ -109,18 +110,16 @@ def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
 
 
 @pytest.mark.slow
-def test_a_broker_may_go_and_come_back(
-    school: School, broker: Any, crowd: Any, stand_ins: ModuleType
-) -> None:
+def test_a_broker_may_go_and_come_back(school: School, broker: Any, crowd: Any) -> None:
     """What was in it is lost with it, and sent again: everything is counted once."""
     first = broker(school.link.address)
     links = crowd(first.address, 4)
     pump(links, lambda: all(link.client.ready for link in links))
     for _ in range(3):
-        offer(links, stand_ins, 20)
+        offer(links, 20)
         pump(links, lambda: school.side.receiver.inbox.ledger.received > 0)
         first.ended()
-        offer(links, stand_ins, 20)
+        offer(links, 20)
         for link in links:
             link.pump()
         first = broker(school.link.address, address=first.address)

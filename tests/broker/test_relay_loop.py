@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import zmq
+from support.waiting import eventually
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -19,7 +20,6 @@ from farflung.learner.observe.watch import Unhealthy, watch
 PATIENCE_MS = 10_000
 Z = topics.private("p0", "box-1", 7, 1)
 Served = Callable[..., Any]
-Eventually = Callable[..., Any]
 
 
 def word(policy: str, size: int = 1) -> bytes:
@@ -117,9 +117,7 @@ def test_a_snapshot_is_enough_to_know_whom_it_came_from(served: Served, dial: An
 
 
 @pytest.mark.slow
-def test_a_learner_that_takes_nothing_holds_up_nobody(
-    served: Served, dial: Any, eventually: Eventually
-) -> None:
+def test_a_learner_that_takes_nothing_holds_up_nobody(served: Served, dial: Any) -> None:
     """Its queue fills to the bound, the rest is dropped and counted; the other learner gets everything."""
     capacity, frame = 1 << 20, word("p0", 60_000)
     broker, dead, alive = served(2, capacity=capacity)
@@ -161,7 +159,7 @@ def test_a_feed_goes_to_those_who_listen(served: Served, dial: Any) -> None:
 
 
 def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
-    served: Served, dial: Any, eventually: Eventually
+    served: Served, dial: Any
 ) -> None:
     """To the one who asked only; taken back, it is taken back upstream."""
     broker, learner = served()
@@ -177,9 +175,7 @@ def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
     eventually(lambda: b"\x00" + Z in learner.hear())
 
 
-def test_who_wants_everything_gets_nothing(
-    served: Served, dial: Any, eventually: Eventually
-) -> None:
+def test_who_wants_everything_gets_nothing(served: Served, dial: Any) -> None:
     """Neither here nor upstream; an honest listener beside it is served."""
     broker, learner = served()
     greedy = [dial(broker.address, topic)[1] for topic in (b"", b"z/")]
@@ -191,9 +187,7 @@ def test_who_wants_everything_gets_nothing(
     assert not {b"\x01", b"\x01z/"} & set(learner.hear())
 
 
-def test_one_who_leaves_takes_its_subscriptions_along(
-    served: Served, dial: Any, eventually: Eventually
-) -> None:
+def test_one_who_leaves_takes_its_subscriptions_along(served: Served, dial: Any) -> None:
     """A connection that ends is as good as an unsubscription, once nobody else listens."""
     broker, learner = served()
     _, one = dial(broker.address, b"w/p0/")
@@ -207,7 +201,7 @@ def test_one_who_leaves_takes_its_subscriptions_along(
 
 
 def test_subscriptions_are_repeated_to_a_learner_that_returns(
-    served: Served, town: Any, dial: Any, eventually: Eventually
+    served: Served, town: Any, dial: Any
 ) -> None:
     """In byte order, open questions among them, so that it answers who asked its predecessor."""
     broker, learner = served()
@@ -219,9 +213,7 @@ def test_subscriptions_are_repeated_to_a_learner_that_returns(
     assert again.words == [b"\x01c/", b"\x01s/", b"\x01t/broker:", b"\x01w/p0/", b"\x01" + Z]
 
 
-def test_a_silent_upstream_is_dialled_anew(
-    served: Served, dial: Any, eventually: Eventually
-) -> None:
+def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
     """After eight seconds, with every subscription; what waited is dropped, and what comes later arrives."""
     broker, learner = served()
     _, feed = dial(broker.address, b"w/p0/")
@@ -259,9 +251,7 @@ def test_its_books_are_on_its_feed(served: Served, dial: Any) -> None:
     assert document["received"] == 1
 
 
-def test_a_chain_is_as_good_as_one(
-    served: Served, broker: Any, dial: Any, eventually: Eventually
-) -> None:
+def test_a_chain_is_as_good_as_one(served: Served, broker: Any, dial: Any) -> None:
     """Frames, feeds, questions and unsubscriptions pass through both; the far one's books are heard too."""
     near, learner = served(name="near")
     far = broker(near.address, name="far")
@@ -279,9 +269,7 @@ def test_a_chain_is_as_good_as_one(
 
 
 @pytest.mark.slow
-def test_a_circle_of_brokers_is_named(
-    broker: Any, context: sockets.Context, dial: Any, eventually: Eventually
-) -> None:
+def test_a_circle_of_brokers_is_named(broker: Any, context: sockets.Context, dial: Any) -> None:
     """Feeds would go round for ever: the broker that hears itself ends with a sentence."""
     address, *listening = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
     for socket in listening:
@@ -296,7 +284,7 @@ def test_a_circle_of_brokers_is_named(
 
 
 def test_two_learners_of_one_policy_are_named(
-    broker: Any, town: Any, dial: Any, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    broker: Any, town: Any, dial: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first one keeps the trajectories: one stream is never split."""
     first, second = town(), town()

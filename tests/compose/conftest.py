@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -213,17 +211,3 @@ def services(
     yield make
     for each in made:
         each.remove()
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Look until something is true; gives what it is."""
-
-    def wait(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
-        end, pause = time.monotonic() + within_s, threading.Event()
-        while not (found := condition()):
-            assert time.monotonic() < end, f"waited {within_s:g} s for {what}"
-            pause.wait(LOOK_S)
-        return found
-
-    return wait

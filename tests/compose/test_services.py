@@ -4,6 +4,7 @@ import re
 import time
 
 import pytest
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -55,7 +56,7 @@ def test_it_trains_and_ends_by_itself_and_then_again(services):
     assert len(compose.runs()) == 2
 
 
-def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images, eventually):
+def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images):
     """The learner is killed and comes back where it was; an actor is killed, another one cut off for 20 s; the books agree in the end."""
     compose = services(
         MISHAPS, FARFLUNG_UNTIL="seconds >= 80", FARFLUNG_STEPS="0", FARFLUNG_CHECKPOINT_EVERY="5"
@@ -114,7 +115,7 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images,
     assert found.rstrip().endswith("everything holds")
 
 
-def test_health_means_progress(services, engine, eventually):
+def test_health_means_progress(services, engine):
     """A learner that stands still is unhealthy, and so is a broker in front of it; both recover. Actors reach it through the broker."""
     compose = services(
         QUICK_TO_JUDGE, FARFLUNG_ADDRESS="broker", FARFLUNG_UNTIL="", FARFLUNG_STEPS="0"

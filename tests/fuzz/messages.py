@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from fuzz.inputs import MESSAGE, frame, join, split, unframed
-from fuzz.target import Target, beside
+from fuzz.target import Target
+from support.makers import TENSORS, a_frame, a_parcel, a_spec, some_weights
 
 from farflung.actor.acting import graph_check
 from farflung.actor.connection.policy_client import PolicyClient, _parcel_format
@@ -36,8 +37,6 @@ from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.receiver import Receiver
 
-stand_ins = beside("stand_ins")
-
 IMAGE = Space("box", "uint8", (2, 2, 1))
 PAIR = Space("multidiscrete", "int64", (2,), (3, 4))
 CONTINUOUS = Space("box", "float32", (2,), (), (-1.0, -1.0), (1.0, 1.0))
@@ -52,10 +51,10 @@ def specs() -> tuple[Spec, ...]:
         Column("state", "float32", (3,), "trajectory"),
     )
     return (
-        stand_ins.a_spec(),
-        stand_ins.a_spec(observation={"": IMAGE}, stack=3, compression={"observations": "lz4"}),
-        stand_ins.a_spec(observation=several, action=PAIR, extras=extras),
-        stand_ins.a_spec(action=CONTINUOUS, head="gaussian"),
+        a_spec(),
+        a_spec(observation={"": IMAGE}, stack=3, compression={"observations": "lz4"}),
+        a_spec(observation=several, action=PAIR, extras=extras),
+        a_spec(action=CONTINUOUS, head="gaussian"),
     )
 
 
@@ -65,7 +64,7 @@ def formats() -> tuple[ParcelCodec, ...]:
     return tuple(map(ParcelCodec, specs()))
 
 
-def a_parcel(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
+def parcel_of(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
     """A parcel of a spec; without lengths it is an evaluation."""
     steps, count = sum(lengths), len(lengths)
     columns = {
@@ -86,7 +85,7 @@ def a_parcel(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
 
 def parcel_frames(spec: Spec) -> list[bytes]:
     """Messages of parcels of a spec."""
-    return [stand_ins.a_frame(spec, a_parcel(spec, lengths)) for lengths in ((3, 1), (8,), ())]
+    return [a_frame(spec, parcel_of(spec, lengths)) for lengths in ((3, 1), (8,), ())]
 
 
 # ---- experience
@@ -156,7 +155,7 @@ def gate_seeds() -> list[bytes]:
     said = [unframed(wire.encode(word)) for word in words()]
     spec = specs()[0]
     parcels = [
-        unframed(stand_ins.a_frame(spec, a_parcel(spec), sequence=number, base=base))
+        unframed(a_frame(spec, parcel_of(spec), sequence=number, base=base))
         for number, base in ((1, 1), (3, 1), (5, 3))
     ]
     return [join([said[0], *parcels, said[1], parcels[1], said[2]]), join(parcels), join(said)]
@@ -183,7 +182,7 @@ def a_rich_spec() -> Spec:
     world = World("Toy-v0", {"size": 3, "names": ["a", {"b": 1.5}]}, (("Frame", {"skip": 4}),), 9)
     space = Space("box", "float32", (2,))
     extras = (Column("mask", "bool", (2,), "step"),)
-    spec = stand_ins.a_spec(
+    spec = a_spec(
         world=world,
         observation={"": space, "key": space},
         extras=extras,
@@ -214,7 +213,7 @@ def test_feed(data: bytes) -> None:
     """Everything a learner may say, read alone."""
     opened = wire.open_frame(frame(data))
     if opened.kind is Kind.WEIGHTS:
-        weights = wire.read_weights(opened, stand_ins.TENSORS)
+        weights = wire.read_weights(opened, TENSORS)
         assert sum(array.nbytes for array in weights.arrays.values()) == len(weights.block)
     else:
         wire.read(opened)
@@ -227,7 +226,7 @@ def said() -> list[Any]:
     beacon = Beacon("run-1", "default", 5, Version(1, 2), 100, 10, State.RUN, (line,))
     frames = [
         wire.encode(Announcement(spec, 5, 1, 0, 0)),
-        wire.encode_weights(stand_ins.some_weights(spec, number=2)),
+        wire.encode_weights(some_weights(spec, number=2)),
     ]
     return [*frames, wire.encode(beacon), wire.encode(Telemetry("run-1", "default", 5, "{}"))]
 
@@ -249,7 +248,7 @@ def test_channel(data: bytes) -> None:
         )
         client.hear(topic, frame(part[1:]), count * 0.5)
         if client.ready is not None and client.ready.spec == specs()[0]:
-            client.outbox.offer(stand_ins.a_parcel(), 3, 100)
+            client.outbox.offer(a_parcel(), 3, 100)
         client.due(count * 0.5)
         for _ in range(4):
             if client.next(count * 0.5) is not None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgpack
 import torch
 from fuzz.inputs import JSON, PACKED, RAW, RECORD, join, segment
-from fuzz.messages import a_parcel, specs
-from fuzz.target import Target, beside
+from fuzz.messages import parcel_of, specs
+from fuzz.target import Target
+from support.makers import a_frame
 
 from farflung.common.data.version import Version
 from farflung.common.net.address import parse_address
@@ -36,8 +37,6 @@ from farflung.learner.storage.journal.format import Damage, Kind, Record, Torn
 from farflung.learner.storage.journal.payloads import JournalTotals, Marker, Refusal, Start
 from farflung.learner.storage.recover import _counted
 from farflung.learner.storage.retention import needed_from
-
-stand_ins = beside("stand_ins")
 
 DEEP = b"[" * 5000  # more than a reader that calls itself can take
 KEYS = {"replay-ratio": False, "device": False, "dqn": True, "dqn.hidden": False}
@@ -112,7 +111,7 @@ def a_table() -> JournalTotals:
     table = JournalTotals("run-1", marker=Marker(Version(1, 2), 30, 4))
     for number, base in ((1, 1), (4, 2), (6, 2)):
         envelope = wire.read_envelope(
-            wire.open_frame(stand_ins.a_frame(specs()[0], sequence=number, base=base))
+            wire.open_frame(a_frame(specs()[0], sequence=number, base=base))
         )
         table.message(envelope, 3, 1)
     table.refusal(Refusal("box-1", 7, 9, 2, "nonfinite"))
@@ -121,7 +120,7 @@ def a_table() -> JournalTotals:
 
 def records() -> list[bytes]:
     """One record of each kind as it stands in a segment: a byte that is its kind, and what it says."""
-    frame = stand_ins.a_frame(specs()[0], a_parcel(specs()[0]))
+    frame = a_frame(specs()[0], parcel_of(specs()[0]))
     said = [
         payloads.pack_table(a_table()),
         *map(

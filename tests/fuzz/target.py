@@ -1,11 +1,8 @@
 """What a fuzz target is: a decoder that takes any bytes, and gives a value or one of our own errors."""
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from fuzz.inputs import Structure, change
 
@@ -40,14 +37,3 @@ class Target:
             if self.structure is None
             else data[: self.skip] + change(self.structure, data[self.skip :], seed)
         )
-
-
-def beside(name: str) -> ModuleType:
-    """A module of the folder of tests, which is no package."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, TESTS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]

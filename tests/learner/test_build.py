@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.common.data.spec import Evaluation, Exploration, Space
 from farflung.common.process.errors import ConfigurationError
@@ -25,9 +26,9 @@ def own(monkeypatch):
     return module
 
 
-def test_the_spec_says_what_was_asked_for(quick: ModuleType, tmp_path):
+def test_the_spec_says_what_was_asked_for(tmp_path):
     """World, spaces, horizon, exploration and evaluation, under the run's id."""
-    config = quick.a_config(
+    config = a_config(
         stack=2,
         seed=3,
         exploration_steps=50,
@@ -37,7 +38,7 @@ def test_the_spec_says_what_was_asked_for(quick: ModuleType, tmp_path):
         policy="left",
         mode="async",
     )
-    spec = talk.describe(config, quick.somewhere(tmp_path), head="q")
+    spec = talk.describe(config, an_empty_run(tmp_path), head="q")
     assert (spec.run, spec.policy, spec.mode, spec.head, spec.horizon, spec.stack) == (
         "one-1",
         "left",
@@ -53,23 +54,21 @@ def test_the_spec_says_what_was_asked_for(quick: ModuleType, tmp_path):
     assert spec.evaluation == Evaluation(100, 7)
 
 
-def test_images_are_compressed_and_nothing_else(quick: ModuleType, tmp_path, worlds: ModuleType):
+def test_images_are_compressed_and_nothing_else(tmp_path):
     """Bytes of two dimensions or more; numbers of other kinds never pay."""
-    config = quick.a_config(environment="toys/Parts-v0")
-    run = quick.somewhere(tmp_path)
+    config = a_config(environment="toys/Parts-v0")
+    run = an_empty_run(tmp_path)
     assert talk.describe(config, run, "q").compression == {"observations.picture": "lz4"}
     assert (
-        talk.describe(
-            quick.a_config(environment="toys/Parts-v0", compress=False), run, "q"
-        ).compression
+        talk.describe(a_config(environment="toys/Parts-v0", compress=False), run, "q").compression
         == {}
     )
 
 
-def test_a_learner_is_all_of_one_spec(quick: ModuleType, tmp_path):
+def test_a_learner_is_all_of_one_spec(tmp_path):
     """The graph that was proved is what actors are told, and what is in the run folder."""
-    config = quick.a_config()
-    learner = quick.a_learner(config, tmp_path)
+    config = a_config()
+    learner = a_learner(config, tmp_path)
     spec = learner.training.spec
     assert (tmp_path / "one" / "policy" / "graph.onnx").read_bytes() == spec.graph.model != b""
     assert [tensor.name for tensor in spec.graph.outputs] == ["q"]
@@ -86,30 +85,28 @@ def test_a_learner_is_all_of_one_spec(quick: ModuleType, tmp_path):
         ({"environments": 3}, 64.0),  # twice 8 + 1 x 24
     ],
 )
-def test_the_tolerance_has_room_for_the_warmup(quick: ModuleType, changes, tolerance):
+def test_the_tolerance_has_room_for_the_warmup(changes, tolerance):
     """Unless one is given: twice the least that works, or what the warm-up brings."""
-    assert build.pacing(quick.a_config(**changes)).tolerance == tolerance
+    assert build.pacing(a_config(**changes)).tolerance == tolerance
 
 
-def test_an_infinite_ratio_paces_nobody(quick: ModuleType):
+def test_an_infinite_ratio_paces_nobody():
     """With or without a warm-up."""
     for warmup in (0, 10):
-        pacing = build.pacing(quick.a_config(mode="async", replay_ratio=math.inf, warmup=warmup))
+        pacing = build.pacing(a_config(mode="async", replay_ratio=math.inf, warmup=warmup))
         pacing.inserted(11)
         assert pacing.may_update
         assert pacing.may_insert(10**6)
 
 
-def test_weights_come_from_another_run(quick: ModuleType, tmp_path):
+def test_weights_come_from_another_run(tmp_path):
     """--init begins with the parameters that the other one ended with."""
-    first = quick.a_learner(quick.a_config(seed=1), tmp_path, "first").training
-    other = quick.a_learner(quick.a_config(seed=2), tmp_path, "other").training
+    first = a_learner(a_config(seed=1), tmp_path, "first").training
+    other = a_learner(a_config(seed=2), tmp_path, "other").training
     assert other.fingerprint != first.fingerprint
     first.algorithm.apply(first.algorithm.gradients(a_batch()))
     checkpoint.save(tmp_path / "first", Checkpoint(copies(first.algorithm.state())))
-    begun = quick.a_learner(
-        quick.a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun"
-    ).training
+    begun = a_learner(a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun").training
     assert begun.fingerprint == first.fingerprint
 
 
@@ -120,54 +117,54 @@ def a_batch():
     return Batch(frames, np.zeros(8, np.int64), ones, ones, frames, {}, np.arange(8))
 
 
-def test_weights_that_do_not_fit_are_refused(quick: ModuleType, tmp_path):
+def test_weights_that_do_not_fit_are_refused(tmp_path):
     """Another network's checkpoint is named with the reason."""
     checkpoint.save(tmp_path / "old", Checkpoint({"network.other": torch.zeros(1)}))
     with pytest.raises(ConfigurationError, match=r"--init .*old: its weights do not fit"):
-        quick.a_learner(quick.a_config(init=str(tmp_path / "old")), tmp_path)
+        a_learner(a_config(init=str(tmp_path / "old")), tmp_path)
 
 
-def test_continuous_actions_are_refused_in_a_sentence(quick: ModuleType, tmp_path):
+def test_continuous_actions_are_refused_in_a_sentence(tmp_path):
     """DQN chooses one of several actions."""
     with pytest.raises(
         ConfigurationError, match="dqn chooses one of several actions; the actions here are box"
     ):
-        quick.a_learner(quick.a_config(environment="MountainCarContinuous-v0"), tmp_path)
+        a_learner(a_config(environment="MountainCarContinuous-v0"), tmp_path)
 
 
-def test_an_algorithm_of_ones_own(quick: ModuleType, tmp_path, own):
+def test_an_algorithm_of_ones_own(tmp_path, own):
     """Named as package.module:Class, made with spec, settings, device, seed and model."""
 
     class Own(DQN):
         """As DQN, under a name of its own."""
 
     own.Own = Own
-    learner = quick.a_learner(quick.a_config(algorithm="own:Own"), tmp_path)
+    learner = a_learner(a_config(algorithm="own:Own"), tmp_path)
     assert type(learner.training.algorithm) is Own
 
 
-def test_an_algorithm_without_a_head_is_refused(quick: ModuleType, tmp_path, own):
+def test_an_algorithm_without_a_head_is_refused(tmp_path, own):
     """It must say what its policy answers with."""
     own.Odd = type("Odd", (), {"head": "answer"})
     with pytest.raises(
         ConfigurationError,
         match="must say what its policy answers with: head = one of q, logits, gaussian",
     ):
-        quick.a_learner(quick.a_config(algorithm="own:Odd"), tmp_path)
+        a_learner(a_config(algorithm="own:Odd"), tmp_path)
 
 
 @pytest.mark.slow
-def test_a_network_with_another_number_of_answers_is_refused(quick: ModuleType, tmp_path, own):
+def test_a_network_with_another_number_of_answers_is_refused(tmp_path, own):
     """Every actor would refuse it: so the learner does, before anybody joins."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
     with pytest.raises(
         ConfigurationError,
         match=r"the policy cannot act: q over a discrete space wants q \(2,\), the graph has q \(3,\)",
     ):
-        quick.a_learner(quick.a_config(model="own:network"), tmp_path)
+        a_learner(a_config(model="own:network"), tmp_path)
 
 
-def test_a_network_that_cannot_be_made_is_named(quick: ModuleType, tmp_path, own, caplog):
+def test_a_network_that_cannot_be_made_is_named(tmp_path, own, caplog):
     """The fault is in the user's module: its name is in the sentence, its traceback in the log."""
 
     def network(spec):
@@ -178,20 +175,20 @@ def test_a_network_that_cannot_be_made_is_named(quick: ModuleType, tmp_path, own
         ConfigurationError,
         match=r"--model own:network cannot be made for CartPole-v1: KeyError\('widths'\)",
     ):
-        quick.a_learner(quick.a_config(model="own:network"), tmp_path)
+        a_learner(a_config(model="own:network"), tmp_path)
     assert "Traceback" in caplog.text
 
 
 @pytest.mark.slow
-def test_a_network_of_ones_own(quick: ModuleType, tmp_path, own):
+def test_a_network_of_ones_own(tmp_path, own):
     """A function of the spec, in place of the built-in one."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
-    learner = quick.a_learner(quick.a_config(model="own:network"), tmp_path)
+    learner = a_learner(a_config(model="own:network"), tmp_path)
     assert isinstance(learner.training.algorithm.policy()[1], torch.nn.Linear)
 
 
-def test_settings_reach_the_algorithm(quick: ModuleType, tmp_path):
+def test_settings_reach_the_algorithm(tmp_path):
     """The section of flags is what it is made with."""
     settings = DQNSettings(hidden=(4,), gamma=0.5, n_step=3)
-    learner = quick.a_learner(quick.a_config(settings=settings), tmp_path)
+    learner = a_learner(a_config(settings=settings), tmp_path)
     assert learner.training.algorithm.settings is settings

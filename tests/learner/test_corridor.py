@@ -1,10 +1,10 @@
 """From an environment's step to its learned value: the whole sequential path, against numbers worked by hand."""
 
 import time
-from types import ModuleType
 
 import pytest
 import torch
+from support.learners import a_config, a_learner
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.worker import Means
@@ -34,11 +34,9 @@ class Updates:
 @pytest.mark.parametrize(
     "wrapper", [(), ("TimeLimit:max_episode_steps=3",)], ids=["termination", "time-limit"]
 )
-def test_the_values_of_a_corridor_are_the_analytic_ones(
-    quick: ModuleType, worlds: ModuleType, tmp_path, wrapper
-):
+def test_the_values_of_a_corridor_are_the_analytic_ones(tmp_path, wrapper):
     """Five cells, the last of which leads out: the end of the world is worth nothing, and a limit of three steps changes no value."""
-    config = quick.a_config(
+    config = a_config(
         environment="toys/Corridor-v0",
         wrapper=wrapper,
         environments=8,
@@ -52,7 +50,7 @@ def test_the_values_of_a_corridor_are_the_analytic_ones(
             hidden=(), gamma=GAMMA, n_step=1, learning_rate=0.02, loss="mse", target_every=20
         ),
     )
-    learner = quick.a_learner(config, tmp_path)
+    learner = a_learner(config, tmp_path)
     client = PolicyClient("default", "local-0", config.environments)
     player = LocalCollector(
         client, Means(config.environments, client.problem, lambda seconds: None, time.monotonic)

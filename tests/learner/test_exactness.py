@@ -6,10 +6,11 @@ So each stored row says where it belongs, and what it must hold follows from the
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import a_frame, a_spec, some_weights
 
 from farflung.actor.collect import Collector
 from farflung.actor.worlds import gymnasium
@@ -167,7 +168,7 @@ def collected(case: Case, seats, spec, windows: int, weights, extra: int) -> Ite
 
 
 @pytest.fixture(scope="module")
-def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
+def store() -> Callable[[str], Stored]:
     """Plays a case and gives what is stored; each case is played once."""
     known: dict[str, Stored] = {}
 
@@ -177,7 +178,7 @@ def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
             {"longest": LONGEST, "ending": case.ending, "in_place": case.in_place},
             seed=11,
         )
-        spec = stand_ins.a_spec(
+        spec = a_spec(
             world=world,
             observation={"": Space("box", "float32", (3,))},
             action=Space("discrete", "int64", (), (4,)),
@@ -187,7 +188,7 @@ def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
         replay = UniformReplay(
             spec, capacity=case.capacity, n_step=case.n, gamma=GAMMA, batch_size=1, seed=0
         )
-        receiver = stand_ins.Side(spec).receiver
+        receiver = LearnerDouble(spec, versions=0).receiver
         rows: list[Row] = []
 
         def seats(start):
@@ -209,11 +210,11 @@ def store(stand_ins: ModuleType, worlds: ModuleType) -> Callable[[str], Stored]:
                 seats(start),
                 spec,
                 case.windows,
-                stand_ins.some_weights(spec),
+                some_weights(spec),
                 extra=case.horizon // 2,
             )
             for sequence, parcel in enumerate(parcels, 1):
-                frame = stand_ins.a_frame(spec, parcel, incarnation=start, sequence=sequence)
+                frame = a_frame(spec, parcel, incarnation=start, sequence=sequence)
                 for _ in range(2):  # sent again, as after a lost acknowledgement
                     accepted = receiver.receive(bytearray(frame), 0.0)
                     if accepted is not None:

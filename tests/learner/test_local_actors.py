@@ -1,6 +1,7 @@
 """The actors that a learner brings along."""
 
 import pytest
+from support.learners import a_config, a_learner
 
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
@@ -8,13 +9,13 @@ from farflung.learner import local_actors, processors
 from farflung.learner.children import Children
 
 
-def test_local_actors_are_ordinary_ones(quick, tmp_path, monkeypatch):
+def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
     """So many with their environments, and an evaluator with a seat for each episode up to twenty, all over loopback."""
     added = []
     monkeypatch.setattr(
         Children, "add", lambda self, name, command, now: added.append((name, command))
     )
-    config = quick.a_config(
+    config = a_config(
         mode="async",
         actors=2,
         environments=3,
@@ -34,19 +35,19 @@ def test_local_actors_are_ordinary_ones(quick, tmp_path, monkeypatch):
     assert "--evaluate" in evaluator
 
 
-def test_auto_is_as_many_as_there_are_processors_less_two(quick, monkeypatch):
+def test_auto_is_as_many_as_there_are_processors_less_two(monkeypatch):
     """Of eight, six; where a number is given, that."""
     monkeypatch.setattr(processors, "usable_processors", lambda: 8)
-    assert processors.local_actors(quick.a_config(mode="async", actors="auto")) == 6
-    assert processors.local_actors(quick.a_config(actors=3)) == 3
+    assert processors.local_actors(a_config(mode="async", actors="auto")) == 6
+    assert processors.local_actors(a_config(actors=3)) == 3
 
 
-def test_in_turns_there_is_always_an_actor(quick, tmp_path):
+def test_in_turns_there_is_always_an_actor(tmp_path):
     """Without --actors one plays; the evaluator has its own channel."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     with pytest.MonkeyPatch.context():
         stop = Stop()
-        made = local_actors.players(quick.a_config(evaluate_every=10, actors=0), learner, stop)
+        made = local_actors.players(a_config(evaluate_every=10, actors=0), learner, stop)
         stop.close()
     assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
 
@@ -61,12 +62,12 @@ def test_in_turns_there_is_always_an_actor(quick, tmp_path):
             "actor 10.0.0.1:80 --feed-port 90 --policy blue",
         ),
         (
-            {"imports": ("worlds",)},
+            {"imports": ("support.worlds",)},
             Address("10.0.0.1", 5555, 5556),
-            "actor 10.0.0.1:5555 --import worlds",
+            "actor 10.0.0.1:5555 --import support.worlds",
         ),
     ],
 )
-def test_the_line_to_paste_names_whatever_an_actor_cannot_guess(quick, changes, address, expected):
+def test_the_line_to_paste_names_whatever_an_actor_cannot_guess(changes, address, expected):
     """Ports that do not follow each other, a policy of another name, packages that register the environment."""
-    assert local_actors.line_to_paste(quick.a_config(**changes), address) == expected
+    assert local_actors.line_to_paste(a_config(**changes), address) == expected

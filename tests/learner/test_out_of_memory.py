@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from support.learners import a_config
 
 from farflung.common.process.errors import OutOfMemory
 from farflung.learner import out_of_memory
@@ -14,9 +15,9 @@ CUDA = (
 
 
 @pytest.fixture
-def config(quick):
+def config():
     """Its capacity is 500, its batch 8."""
-    return quick.a_config()
+    return a_config()
 
 
 @pytest.mark.parametrize(

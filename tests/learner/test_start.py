@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from support.learners import a_config, a_learner, a_run
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -27,9 +28,9 @@ def taken():
             socket.close()
 
 
-def test_a_taken_port_is_said_before_there_is_a_folder(quick, tmp_path, taken):
+def test_a_taken_port_is_said_before_there_is_a_folder(tmp_path, taken):
     """Nothing was loaded or written yet, and the name stays free."""
-    config = quick.a_config(mode="async", port=taken.port, run_dir=str(tmp_path), name="one")
+    config = a_config(mode="async", port=taken.port, run_dir=str(tmp_path), name="one")
     with pytest.raises(ConfigurationError, match="Is another one there"):
         start.start(Loaded(config, {}))
     assert not (tmp_path / "one").exists()
@@ -44,23 +45,23 @@ def test_a_taken_port_is_said_before_there_is_a_folder(quick, tmp_path, taken):
     ids=["device", "init"],
 )
 def test_what_is_not_there_is_refused_and_leaves_no_folder(
-    quick, tmp_path, monkeypatch, changes, sentence
+    tmp_path, monkeypatch, changes, sentence
 ):
     """A card, the run to begin with: nothing was promised yet, and the name stays free."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigurationError, match=sentence):
-        start.start(Loaded(quick.a_config(run_dir=str(tmp_path), name="one", **changes), {}))
+        start.start(Loaded(a_config(run_dir=str(tmp_path), name="one", **changes), {}))
     assert not (tmp_path / "one").exists()
 
 
-def test_a_run_without_a_checkpoint_has_no_weights(quick, tmp_path):
+def test_a_run_without_a_checkpoint_has_no_weights(tmp_path):
     """As one that was killed early: said before torch is loaded."""
-    quick.a_run(tmp_path, "early")
+    a_run(tmp_path, "early")
     with pytest.raises(ConfigurationError, match=r"--init .*early: that folder has no checkpoint"):
         start.require_weights(tmp_path / "early")
 
 
-def test_a_signal_while_torch_is_loaded_leaves_no_folder(quick, tmp_path, monkeypatch):
+def test_a_signal_while_torch_is_loaded_leaves_no_folder(tmp_path, monkeypatch):
     """SIGTERM comes as an exception: exit code 0, and the next attempt may have the name."""
 
     class Ended:
@@ -70,16 +71,16 @@ def test_a_signal_while_torch_is_loaded_leaves_no_folder(quick, tmp_path, monkey
 
     monkeypatch.delitem(sys.modules, "farflung.learner.train", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Ended(), *sys.meta_path])
-    config = quick.a_config(mode="async", port=0, run_dir=str(tmp_path), name="one")
+    config = a_config(mode="async", port=0, run_dir=str(tmp_path), name="one")
     with pytest.raises(SystemExit):
         start.start(Loaded(config, {}))
     assert not (tmp_path / "one").exists()
 
 
-def test_a_run_that_goes_on_is_heard_to_be_restoring(quick, tmp_path):
+def test_a_run_that_goes_on_is_heard_to_be_restoring(tmp_path):
     """Before there is any torch: with the run's own graph, in the next epoch, which is on disk."""
-    config = quick.a_config(mode="async", port=0)
-    quick.a_learner(config, tmp_path)
+    config = a_config(mode="async", port=0)
+    a_learner(config, tmp_path)
     run = start.open_run(tmp_path / "one")
     Journal(run.folder, JournalTotals(run.identity), 1, lambda parcels: None, durable=False).close()
     doors = start.early(config, run, recover.recover(run, durable=False))

@@ -1,11 +1,12 @@
 """What goes on around training: the end is decided, checkpoints are written, figures shown."""
 
 import dataclasses
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from support.learners import a_config, a_learner
 
 from farflung.common.data.parcel import Results
 from farflung.common.data.version import Version
@@ -40,13 +41,13 @@ def settle(supervisor):
 
 
 @pytest.fixture
-def make(quick: ModuleType, tmp_path, clock):
+def make(tmp_path, clock):
     """Makes a session that began at 100 s, with everything it looks after as attributes."""
     stops = []
 
     def make(**changes):
-        config = quick.a_config(**changes)
-        learner = quick.a_learner(config, tmp_path, "learner")
+        config = a_config(**changes)
+        learner = a_learner(config, tmp_path, "learner")
         run = new_run(str(tmp_path), "one", "CartPole-v1", "")
         shown, stop = [], Stop()
         stops.append(stop)

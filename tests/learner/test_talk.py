@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from support.learners import a_config, a_run
 
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner import build, talk
@@ -11,10 +12,10 @@ from farflung.learner.graph import acting_graph
 
 
 @pytest.fixture
-def made(quick, tmp_path):
+def made(tmp_path):
     """A learner whose run has its acting graph in its folder, with its configuration."""
-    config = quick.a_config(mode="async")
-    run = quick.a_run(tmp_path)
+    config = a_config(mode="async")
+    run = a_run(tmp_path)
     return config, run, build.learner(config, run, torch.device("cpu"))
 
 
@@ -27,11 +28,11 @@ def test_the_spec_is_kept_with_its_graph(made):
     assert (changed.exploration.end, changed.graph) == (0.5, learner.training.spec.graph)
 
 
-def test_a_graph_that_sees_something_else_is_not_taken(made, quick, tmp_path):
+def test_a_graph_that_sees_something_else_is_not_taken(made, tmp_path):
     """Another stack of frames; and a run that has none has none."""
     config, run, _ = made
     assert talk.kept(dataclasses.replace(config, stack=2), run) is None
-    assert talk.kept(config, quick.a_run(tmp_path, "other")) is None
+    assert talk.kept(config, a_run(tmp_path, "other")) is None
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ import json
 import re
 import threading
 import time
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from support.learners import a_config
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection as ActorLink
@@ -27,14 +28,14 @@ from farflung.learner.storage import checkpoint
 
 
 @pytest.fixture
-def run(quick: ModuleType, tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, capsys):
     """Runs a small configuration to its end; gives exit code, what it printed, and its folder."""
     monkeypatch.setattr(
         train, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
     )
 
     def run(**changes):
-        config = quick.a_config(**{"run_dir": str(tmp_path), "name": "one", **changes})
+        config = a_config(**{"run_dir": str(tmp_path), "name": "one", **changes})
         code = start.start(Loaded(config, {}))
         printed = capsys.readouterr()
         return SimpleNamespace(

@@ -3,7 +3,6 @@
 Real: outbox, inbox, journal, recovery, checkpoints, retention. Simulated: the disk, time, and the way between outbox and inbox.
 """
 
-import importlib
 import logging
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from unittest.mock import patch
 from simulation.disk import Death, SimulatedDisk, installed
 from simulation.oracle import Violation
 from simulation.storage_lives import REPLAY, Idle, Incarnation, Number, Sender, number_of
+from support.makers import a_parcel, a_spec
 
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import wire
@@ -42,10 +42,9 @@ class Storage:
     """One seed's world."""
 
     def __init__(self, seed: int, place: Path) -> None:
-        stand_ins = importlib.import_module("stand_ins")
         self.chance = Random(seed)
         self.durable, self.keep = seed % 3 != 0, seed % 2 == 0
-        self.spec = stand_ins.a_spec()
+        self.spec = a_spec()
         self.format = ParcelCodec(self.spec)
         self.run = Run("one", self.spec.run, place)
         self.disk = SimulatedDisk(place, self.chance)
@@ -55,7 +54,7 @@ class Storage:
         self.promised: dict[Number, int] = {}
         self.inserted: list[tuple[Number, int]] = []  # in this order, with their rows
         self.saved: dict[str, list[Number]] = {}
-        self._parcel = stand_ins.a_parcel
+        self._parcel = a_parcel
         self._senders = [Sender(self, name) for name in ("one", "two")]
         self._life: Incarnation | None = None
         self._faulty = True

@@ -6,6 +6,8 @@ import time
 
 import pytest
 import zmq
+from support.learner_double import LearnerDouble
+from support.makers import a_parcel, some_weights
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
@@ -48,20 +50,20 @@ def pump(links, condition):
 
 
 @pytest.fixture
-def school(context, stand_ins):
+def school(context):
     """A learner without training."""
-    side, queue = stand_ins.Side(), ParcelQueue()
+    side, queue = LearnerDouble(versions=0), ParcelQueue()
     queue.room = 1 << 20
     link = NetworkThread(
         context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 1 << 10
     )
-    link.publish(stand_ins.some_weights(side.spec))
+    link.publish(some_weights(side.spec))
     link.start()
     yield side, link.address
     link.close()
 
 
-def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school, stand_ins, capsys):
+def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school, capsys):
     """Weights for all within seconds, acknowledgements for all, and never more under way than credit allows."""
     side, learner = school
     broker, address = started(shell, learner)
@@ -72,7 +74,7 @@ def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school,
     ]
     try:
         joined_s = pump(links, lambda: all(link.client.ready for link in links))
-        parcel = stand_ins.a_parcel()
+        parcel = a_parcel()
         for link in links:
             for _ in range(10):
                 assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)

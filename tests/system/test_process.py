@@ -115,11 +115,11 @@ def test_an_actor_is_small(shared, shell):
         "none",
     )
     pictures = shell.learner(
-        "--env", "toys/Picture-v0", "--import", "worlds", "--stack", 4, *few, **worlds
+        "--env", "toys/Picture-v0", "--import", "support.worlds", "--stack", 4, *few, **worlds
     )
     for learner, most_mb, more in (
         (shared, PERCEPTRON_MB, ()),
-        (pictures.listens(), CONVOLUTIONAL_MB, ("--import", "worlds")),
+        (pictures.listens(), CONVOLUTIONAL_MB, ("--import", "support.worlds")),
     ):
         actor = shell.actor(learner.address, "--name", "small", *more, **worlds)
         learner.shows(

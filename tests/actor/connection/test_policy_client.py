@@ -2,39 +2,36 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import some_weights
+from support.stamps import a_stamp_parcel, a_stamp_spec
 
 from farflung.actor.connection.policy_client import PROBLEM_BYTES, PROBLEMS, PolicyClient
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.learner_tracker import Action
 from farflung.common.protocol.messages import Announcement, Bye, Report, State
 from farflung.common.protocol.receipts import Receipt, Receipts
 from farflung.common.protocol.receipts import read as read_receipts
 
-MakeDesk = Callable[..., Any]
-MakeParcel = Callable[..., Parcel]
-MakeWeights = Callable[..., Weights]
-
 
 @pytest.fixture
-def spec(make_spec: Callable[..., Spec]) -> Spec:
+def spec() -> Spec:
     """Of the run that is at our address."""
-    return make_spec()
+    return a_stamp_spec()
 
 
 @pytest.fixture
-def desk(spec: Spec, make_desk: MakeDesk) -> Any:
+def desk(spec: Spec) -> Any:
     """The learner at our address."""
-    return make_desk(spec)
+    return LearnerDouble(spec)
 
 
 def dialled(**others: Any) -> PolicyClient:
@@ -49,8 +46,8 @@ def dialled(**others: Any) -> PolicyClient:
 def client(desk: Any) -> PolicyClient:
     """An actor that has joined at time 0 and said so."""
     client = dialled()
-    desk.speak(client, 0.0)
-    desk.listen(client, 0.0)
+    desk.send_to(client, 0.0)
+    desk.receive_from(client, 0.0)
     return client
 
 
@@ -73,7 +70,7 @@ class TestJoining:
         channels[1].ask(0.0)
         for client in channels:
             assert client.ready is None
-            desk.speak(client, 0.0)
+            desk.send_to(client, 0.0)
         first, second = (client.ready for client in channels)
         assert (first.spec, first.index, first.start) == (spec, 0, 0)
         assert (second.index, second.start) == (1, 0)
@@ -84,8 +81,10 @@ class TestJoining:
         client = PolicyClient("p", "a", 3, evaluates=True)
         client.ask(0.0)
         asked = topics.parse_private(client.private)
-        desk.speak(client, 0.0)
-        (hello, report) = desk.listen(client, 0.0) if client.due(0.0) is Action.NOTHING else ()
+        desk.send_to(client, 0.0)
+        (hello, report) = (
+            desk.receive_from(client, 0.0) if client.due(0.0) is Action.NOTHING else ()
+        )
         hello = read(hello)
         assert (
             hello.nonce,
@@ -99,23 +98,21 @@ class TestJoining:
         assert client.subscriptions == [b"w/p/", b"c/p/"]
         assert desk.receiver.seen["a"].seats == 3
 
-    def test_nothing_is_sent_before_somebody_is_there(
-        self, desk: Any, make_parcel: MakeParcel
-    ) -> None:
+    def test_nothing_is_sent_before_somebody_is_there(self, desk: Any) -> None:
         """What is said into the air would only queue."""
         client = dialled()
         client.bye("too early")
-        offer(client, make_parcel())
+        offer(client, a_stamp_parcel())
         assert client.next(0.0) is None
         assert not client.listens(0.0)
-        desk.speak(client, 0.0)
+        desk.send_to(client, 0.0)
         assert client.listens(0.0)
-        assert len(desk.listen(client, 0.0)) == 2
+        assert len(desk.receive_from(client, 0.0)) == 2
 
     def test_weights_without_a_spec_are_of_no_use(self, desk: Any) -> None:
         """Whatever is published before the snapshot came is passed over: that brings them again."""
         client = dialled()
-        for topic, frame in desk.say(0.0):
+        for topic, frame in desk.due(0.0):
             if topic == b"w/p/":
                 client.hear(topic, frame, 0.0)
         assert client.weights is None
@@ -137,11 +134,11 @@ class TestJoining:
         assert client.tracker.nonce is not None
 
     def test_an_old_answer_under_the_new_topic_ends_no_question(
-        self, client: PolicyClient, desk: Any, make_spec: Callable[..., Spec]
+        self, client: PolicyClient, desk: Any
     ) -> None:
         """A learner that began a new run has heard the question of the old life: its weights come, and it is asked again."""
         client.ask(1.0)
-        for topic, frame in desk.say(1.0, client):
+        for topic, frame in desk.due(1.0, client):
             if topic == client.private:
                 client.tracker.nonce = None  # as after a newer epoch
                 client.hear(topic, frame, 1.0)
@@ -151,12 +148,10 @@ class TestJoining:
 class TestWeights:
     """Which versions are acted on."""
 
-    def test_the_newest_counts(
-        self, client: PolicyClient, desk: Any, spec: Spec, make_weights: MakeWeights
-    ) -> None:
+    def test_the_newest_counts(self, client: PolicyClient, desk: Any, spec: Spec) -> None:
         """An older one that comes late changes nothing; the step count comes along."""
         for number in (3, 2):
-            frame = wire.encode_weights(make_weights(spec, number, steps=100 * number))
+            frame = wire.encode_weights(some_weights(spec, number, steps=100 * number))
             client.hear(b"w/p/", bytes(frame), 0.1)
         assert client.weights.version == Version(1, 3)
         assert client.steps == 300
@@ -164,28 +159,24 @@ class TestWeights:
     def test_those_of_another_graph_are_refused(
         self,
         client: PolicyClient,
-        make_weights: MakeWeights,
-        make_spec: Callable[..., Spec],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """The sentence is in the log, and the ones before stay."""
-        other = make_weights(make_spec(stack=4), 2)
+        other = some_weights(a_stamp_spec(stack=4), 2)
         client.hear(b"w/p/", bytes(wire.encode_weights(other)), 0.1)
         assert client.weights.version == Version(1, 1)
         assert "not those of the acting graph" in caplog.text
 
-    def test_to_be_behind_is_to_ask(
-        self, client: PolicyClient, desk: Any, spec: Spec, make_weights: MakeWeights
-    ) -> None:
+    def test_to_be_behind_is_to_ask(self, client: PolicyClient, desk: Any, spec: Spec) -> None:
         """A beacon names version 2, which never comes: after a second a snapshot is asked for, and brings it."""
-        desk.publisher.publish(make_weights(spec, 2))
-        for topic, frame in desk.say(1.0):
+        desk.publisher.publish(some_weights(spec, 2))
+        for topic, frame in desk.due(1.0):
             if topic != b"w/p/":
                 client.hear(topic, frame, 1.0)
         assert client.due(1.5) is Action.NOTHING
         assert client.due(2.1) is Action.ASK
         client.ask(2.1)
-        desk.speak(client, 2.1)
+        desk.send_to(client, 2.1)
         assert client.weights.version == Version(1, 2)
         assert client.private is None
 
@@ -193,17 +184,15 @@ class TestWeights:
 class TestDelivery:
     """Parcels on their way, and what becomes of them."""
 
-    def test_what_is_kept_is_acknowledged(
-        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
-    ) -> None:
+    def test_what_is_kept_is_acknowledged(self, client: PolicyClient, desk: Any) -> None:
         """Three parcels of four rows; before the first grant one leaves, then the rest."""
         for _ in range(3):
-            offer(client, make_parcel())
-        assert len(desk.listen(client, 0.1)) == 1
+            offer(client, a_stamp_parcel())
+        assert len(desk.receive_from(client, 0.1)) == 1
         for now in (1.0, 2.0):
-            desk.speak(client, now)
-            desk.listen(client, now)
-        assert [accepted.envelope.sequence for accepted in desk.taken] == [1, 2, 3]
+            desk.send_to(client, now)
+            desk.receive_from(client, now)
+        assert [accepted.envelope.sequence for accepted in desk.accepted] == [1, 2, 3]
         assert client.outbox.idle
         assert (client.outbox.ledger.acknowledged.rows, client.outbox.ledger.balanced) == (12, True)
 
@@ -211,29 +200,28 @@ class TestDelivery:
         self,
         client: PolicyClient,
         desk: Any,
-        make_parcel: MakeParcel,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """A parcel of NaN counts as refused; the next report tells the learner whose it was."""
-        offer(client, make_parcel(stamp=float("nan")))
-        desk.listen(client, 0.1)
-        desk.speak(client, 1.0)
+        offer(client, a_stamp_parcel(stamp=float("nan")))
+        desk.receive_from(client, 0.1)
+        desk.send_to(client, 1.0)
         assert "parcel 1 was not taken: nonfinite" in caplog.text
         client.due(2.0)
-        desk.listen(client, 2.0)
+        desk.receive_from(client, 2.0)
         assert "a: refused: parcel 1 was not taken: nonfinite" in desk.receiver.problems
         assert client.outbox.ledger.refused["nonfinite"].parcels == 1
         assert client.outbox.ledger.balanced
 
     def test_after_a_new_connection_everything_is_sent_again(
-        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+        self, client: PolicyClient, desk: Any
     ) -> None:
         """To the byte; and it counts once."""
-        offer(client, make_parcel())
-        sent = desk.listen(client, 0.1)
+        offer(client, a_stamp_parcel())
+        sent = desk.receive_from(client, 0.1)
         client.rebuilt(0.2)
-        assert desk.listen(client, 0.2) == sent
-        assert (len(desk.taken), desk.receiver.inbox.ledger.duplicate) == (1, 1)
+        assert desk.receive_from(client, 0.2) == sent
+        assert (len(desk.accepted), desk.receiver.inbox.ledger.duplicate) == (1, 1)
 
     def test_silence_asks_for_a_new_connection(self, client: PolicyClient) -> None:
         """After eight seconds in which nothing was heard."""
@@ -242,17 +230,17 @@ class TestDelivery:
 
     @pytest.mark.parametrize("state", [State.AWAY, State.STOP])
     def test_a_learner_that_has_ended_is_sent_nothing(
-        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel, state: State
+        self, client: PolicyClient, desk: Any, state: State
     ) -> None:
         """It would lie in a queue for whoever comes next to the address. One that was started again gets it."""
         desk.publisher.state = state
-        desk.speak(client, 1.0)
-        offer(client, make_parcel())
+        desk.send_to(client, 1.0)
+        offer(client, a_stamp_parcel())
         client.bye("too late")
         assert client.next(1.0) is None
         desk.publisher.state = State.RUN
-        desk.speak(client, 2.0)
-        assert desk.listen(client, 2.0)
+        desk.send_to(client, 2.0)
+        assert desk.receive_from(client, 2.0)
 
 
 class TestTurns:
@@ -263,63 +251,55 @@ class TestTurns:
         client: PolicyClient,
         desk: Any,
         spec: Spec,
-        make_desk: MakeDesk,
-        make_parcel: MakeParcel,
     ) -> None:
         """The learner was started again and has nothing of what was under way: the same actor goes on in the same run."""
         joined = client.ready
-        offer(client, make_parcel(stamp=3))
-        desk.listen(client, 0.1)
-        resumed = make_desk(spec, epoch=2, life=8)
+        offer(client, a_stamp_parcel(stamp=3))
+        desk.receive_from(client, 0.1)
+        resumed = LearnerDouble(spec, epoch=2, life=8)
         for now in (1.0, 1.1):
-            resumed.speak(client, now)
-            resumed.listen(client, now)
+            resumed.send_to(client, now)
+            resumed.receive_from(client, now)
             if client.due(now) is Action.ASK:
                 client.ask(now)
         assert [parcel.columns["observations"][0, 0] for parcel in resumed.parcels] == [3]
         assert client.ready is joined
         assert client.weights.version == Version(2, 1)
 
-    def test_an_epoch_that_is_over_is_not_obeyed(
-        self, client: PolicyClient, spec: Spec, make_desk: MakeDesk
-    ) -> None:
+    def test_an_epoch_that_is_over_is_not_obeyed(self, client: PolicyClient, spec: Spec) -> None:
         """A late word of it changes nothing."""
-        make_desk(spec, epoch=2, life=8).speak(client, 1.0)
-        late = make_desk(spec, epoch=1, life=7)
+        LearnerDouble(spec, epoch=2, life=8).send_to(client, 1.0)
+        late = LearnerDouble(spec, epoch=1, life=7)
         late.publisher.state = State.STOP
-        late.speak(client, 1.5)
+        late.send_to(client, 1.5)
         assert client.state is State.RUN
 
     def test_a_new_run_is_joined_and_the_old_ones_parcels_are_dropped(
         self,
         client: PolicyClient,
         desk: Any,
-        make_spec: Callable[..., Spec],
-        make_desk: MakeDesk,
-        make_parcel: MakeParcel,
-        make_weights: MakeWeights,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """One was sent, one waits: both are counted as of a run that ended. Numbers and step count begin anew, nothing old is said."""
         client.steps, client.state = 1000, State.STOP
-        offer(client, make_parcel())
-        desk.listen(client, 0.1)
-        offer(client, make_parcel())
+        offer(client, a_stamp_parcel())
+        desk.receive_from(client, 0.1)
+        offer(client, a_stamp_parcel())
         client.bye("to the old run")
         incarnation = client.outbox.incarnation
-        other = make_desk(make_spec(run="s", horizon=8), life=9)
-        other.speak(client, 5.0)
+        other = LearnerDouble(a_stamp_spec(run="s", horizon=8), life=9)
+        other.send_to(client, 5.0)
         assert client.ready is None
         assert (client.steps, client.state) == (0, State.RUN)
         assert "2 unacknowledged parcels of the one before are dropped" in caplog.text
         assert client.due(5.0) is Action.ASK
         client.ask(5.0)
-        other.speak(client, 5.0)
+        other.send_to(client, 5.0)
         assert (client.ready.spec.run, client.ready.spec.horizon) == ("s", 8)
         assert client.outbox.incarnation != incarnation
-        offer(client, make_parcel(8))
-        other.listen(client, 5.0)
-        assert [accepted.envelope.sequence for accepted in other.taken] == [1]
+        offer(client, a_stamp_parcel(8))
+        other.receive_from(client, 5.0)
+        assert [accepted.envelope.sequence for accepted in other.accepted] == [1]
         assert other.receiver.inbox.ledger.refused == {}
         ledger = client.outbox.ledger
         assert (ledger.dropped["run ended"].parcels, ledger.balanced) == (2, True)
@@ -328,21 +308,18 @@ class TestTurns:
         self,
         client: PolicyClient,
         desk: Any,
-        make_spec: Callable[..., Spec],
-        make_desk: MakeDesk,
-        make_parcel: MakeParcel,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """Until one of them is left for ten seconds."""
-        rival = make_desk(make_spec(run="s"), life=9)
-        rival.speak(client, 1.0)
-        desk.speak(client, 2.0)
+        rival = LearnerDouble(a_stamp_spec(run="s"), life=9)
+        rival.send_to(client, 1.0)
+        desk.send_to(client, 2.0)
         assert "two learners speak at this address in turns (9 and 7)" in caplog.text
         client.bye("nobody should hear this")
         assert client.next(2.0) is None
         assert client.due(2.0) is Action.NOTHING
         for now in range(3, 13):
-            rival.speak(client, float(now))
+            rival.send_to(client, float(now))
         assert client.listens(12.5)
         assert client.tracker.run == "s"
 
@@ -351,21 +328,20 @@ class TestTurns:
         client: PolicyClient,
         desk: Any,
         spec: Spec,
-        make_desk: MakeDesk,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """The run's folder was copied, and the copy is resumed: both go on. When only the former is left, that is named too."""
-        copied = make_desk(spec, life=9, epoch=2)
+        copied = LearnerDouble(spec, life=9, epoch=2)
         for now in range(1, 5):
-            copied.speak(client, float(now))
-            desk.speak(client, now + 0.5)
+            copied.send_to(client, float(now))
+            desk.send_to(client, now + 0.5)
         assert "two learners of the same run" in caplog.text
         assert "life 9 in epoch 2 and life 7 in epoch 1" in caplog.text
         client.bye("nobody should hear this")
         assert client.next(4.5) is None
         assert "only epoch 1" not in caplog.text
         for now in range(6, 20):
-            desk.speak(client, float(now))
+            desk.send_to(client, float(now))
         assert client.next(19.0) is None
         assert (
             "only epoch 1 of run r is heard, and epoch 2 was obeyed: stop that learner"
@@ -377,17 +353,17 @@ class TestSaying:
     """Reports, problems, the last word."""
 
     def test_every_two_seconds_a_report_tells_counters_and_ledger(
-        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+        self, client: PolicyClient, desk: Any
     ) -> None:
         """Not more often."""
         client.due(0.5)
-        desk.listen(client, 0.5)
+        desk.receive_from(client, 0.5)
         client.work.steps = 40
-        offer(client, make_parcel())
-        desk.listen(client, 2.0)
+        offer(client, a_stamp_parcel())
+        desk.receive_from(client, 2.0)
         for now in (2.1, 2.4, 2.6):
             client.due(now)
-        (report,) = (read(frame) for frame in desk.listen(client, 2.6))
+        (report,) = (read(frame) for frame in desk.receive_from(client, 2.6))
         assert (
             report.counters["steps"],
             report.counters["sent.parcels"],
@@ -400,7 +376,7 @@ class TestSaying:
         client.problem("environment", "Traceback\nValueError: so it is")
         for now in (3.0, 6.0):
             client.due(now)
-            desk.listen(client, now)
+            desk.receive_from(client, now)
         assert list(desk.receiver.problems) == ["a: environment: ValueError: so it is"]
 
     def test_many_long_problems_do_not_burst_a_report(
@@ -410,21 +386,21 @@ class TestSaying:
         for number in range(2 * PROBLEMS):
             client.problem("environment", "ä" * PROBLEM_BYTES + f"\nerror {number}")
         client.due(3.0)
-        desk.listen(client, 3.0)
+        desk.receive_from(client, 3.0)
         assert [text.rpartition(" ")[2] for text in desk.receiver.problems] == [
             str(2 * PROBLEMS - n) for n in range(7, 0, -1)
         ]
         assert desk.receiver.inbox.ledger.refused == {}
 
     def test_the_last_words_are_the_ledger_and_a_reason(
-        self, client: PolicyClient, desk: Any, make_parcel: MakeParcel
+        self, client: PolicyClient, desk: Any
     ) -> None:
         """Also what went wrong just now; a reason may be long."""
         client.due(0.0)
-        desk.listen(client, 0.0)
+        desk.receive_from(client, 0.0)
         client.problem("ended", "it broke")
         client.bye("because " * 1000)
-        report, bye = (read(frame) for frame in desk.listen(client, 0.1))
+        report, bye = (read(frame) for frame in desk.receive_from(client, 0.1))
         assert report.problems[-1].text == "it broke"
         assert isinstance(bye, Bye)
         assert len(bye.reason) == 500
@@ -485,7 +461,7 @@ class TestOddities:
     ) -> None:
         """It is not joined, and nothing raises later."""
         client = dialled()
-        for topic, frame in desk.say(0.0, client):
+        for topic, frame in desk.due(0.0, client):
             if topic == client.private and wire.open_frame(frame).kind is wire.Kind.ANNOUNCEMENT:
                 header = wire.open_frame(frame).header
                 header["spec"] |= changes
@@ -495,42 +471,35 @@ class TestOddities:
         assert client.ready is None
         assert "makes no sense" in caplog.text
 
-    def test_beacons_of_another_policy_are_not_ours(
-        self, client: PolicyClient, make_spec: Callable[..., Spec], make_desk: MakeDesk
-    ) -> None:
+    def test_beacons_of_another_policy_are_not_ours(self, client: PolicyClient) -> None:
         """Even if they came under our topic."""
-        other = make_desk(make_spec(policy="q", run="s"))
-        for topic, frame in other.say(1.0):
+        other = LearnerDouble(a_stamp_spec(policy="q", run="s"))
+        for topic, frame in other.due(1.0):
             if topic == b"c/q/":
                 client.hear(b"c/p/", frame, 1.0)
         assert client.tracker.run == "r"
 
 
-def test_a_parcel_carries_the_version_it_was_played_under(
-    client: PolicyClient, desk: Any, make_parcel: MakeParcel
-) -> None:
+def test_a_parcel_carries_the_version_it_was_played_under(client: PolicyClient, desk: Any) -> None:
     """Not the one that is held when it leaves."""
-    offer(client, make_parcel(version=42))
-    desk.listen(client, 0.1)
-    (accepted,) = desk.taken
-    assert (accepted.envelope.version, accepted.envelope.actor) == (
-        Version(1, 42),
-        "a",
-    )
+    offer(client, a_stamp_parcel(version=42))
+    desk.receive_from(client, 0.1)
+    (accepted,) = desk.accepted
+    assert (accepted.envelope.version, accepted.envelope.actor) == (Version(1, 42), "a")
     assert np.array_equal(accepted.parcel.lengths, [4])
 
 
 def test_lines_at_info_say_what_happens(
-    client: PolicyClient, spec: Spec, make_desk: MakeDesk, caplog: pytest.LogCaptureFixture
+    client: PolicyClient, spec: Spec, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A restart of the learner is news, no warning."""
     with caplog.at_level(logging.INFO):
-        make_desk(spec, epoch=2, life=8).speak(client, 1.0)
+        LearnerDouble(spec, epoch=2, life=8).send_to(client, 1.0)
     assert "the learner was started again" in caplog.text
 
 
 def test_receipts_are_written_before_a_parcel_is_released(
-    client: PolicyClient, desk: Any, make_parcel: MakeParcel, tmp_path: Path
+    client: PolicyClient, desk: Any, tmp_path: Path
 ) -> None:
     """One line for each acknowledged parcel, with the checksum of its bytes; none for what is refused or on its way."""
     held: list[int] = []
@@ -541,14 +510,14 @@ def test_receipts_are_written_before_a_parcel_is_released(
             super().add(receipt)
 
     client.write_receipts(Watched(tmp_path / "receipts"))
-    offer(client, make_parcel())
+    offer(client, a_stamp_parcel())
     (frame,) = [
         frame
-        for frame in desk.listen(client, 0.1)
+        for frame in desk.receive_from(client, 0.1)
         if wire.open_frame(frame).kind is wire.Kind.PARCEL
     ]
     assert list(read_receipts(tmp_path / "receipts")) == []
-    desk.speak(client, 0.2)
+    desk.send_to(client, 0.2)
     (receipt,) = read_receipts(tmp_path / "receipts")
     assert (receipt.actor, receipt.incarnation, receipt.sequence) == (
         "a",

@@ -5,18 +5,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import some_weights
+from support.stamps import a_stamp_parcel, a_stamp_spec
+from support.waiting import Clock
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.roster import Presence
 
-MakeDesk = Callable[..., Any]
 Serve = Callable[..., Any]
 Dial = Callable[..., Connection]
 
@@ -39,9 +40,9 @@ def dial() -> Iterator[Dial]:
 
 
 @pytest.fixture
-def served(make_spec: Callable[..., Spec], make_desk: MakeDesk, serve: Serve) -> Any:
+def served(serve: Serve) -> Any:
     """A learner that listens."""
-    return serve(make_desk(make_spec()))
+    return serve(LearnerDouble(a_stamp_spec()))
 
 
 def pump_until(link: Connection, condition: Callable[[], object]) -> None:
@@ -58,9 +59,7 @@ def offer(link: Connection, parcel: Parcel) -> None:
     assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
 
 
-def test_one_address_is_enough(
-    served: Any, dial: Dial, make_parcel: Callable[..., Parcel], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_address_is_enough(served: Any, dial: Dial, caplog: pytest.LogCaptureFixture) -> None:
     """Spec and weights come by themselves, parcels arrive and are acknowledged, and the question is not asked any longer."""
     with caplog.at_level(logging.INFO):
         link = dial(served.address)
@@ -68,7 +67,7 @@ def test_one_address_is_enough(
     assert "connected to the learner" in caplog.text
     assert link.client.weights.version == Version(1, 1)
     for stamp in range(3):
-        offer(link, make_parcel(stamp=stamp))
+        offer(link, a_stamp_parcel(stamp=stamp))
     pump_until(link, lambda: link.client.outbox.idle)
     assert [parcel.columns["observations"][0, 0] for parcel in served.take(3)] == [0, 1, 2]
     assert link._private is None
@@ -79,9 +78,6 @@ def test_it_may_be_there_before_the_learner(
     served: Any,
     dial: Dial,
     serve: Serve,
-    make_desk: MakeDesk,
-    make_spec: Callable[..., Spec],
-    make_parcel: Callable[..., Parcel],
 ) -> None:
     """Nothing is sent while nobody is there; it joins by itself, and again when the learner returns with another run."""
     address = served.address
@@ -89,30 +85,26 @@ def test_it_may_be_there_before_the_learner(
     link = dial(address)
     link.pump(0.01)
     assert link.client.ready is None
-    first = serve(make_desk(make_spec()), address)
+    first = serve(LearnerDouble(a_stamp_spec()), address)
     pump_until(link, lambda: link.client.ready)
     first.link.close()
-    second = serve(make_desk(make_spec(run="s"), life=8), address)
+    second = serve(LearnerDouble(a_stamp_spec(run="s"), life=8), address)
     pump_until(link, lambda: link.client.ready and link.client.ready.spec.run == "s")
-    offer(link, make_parcel())
+    offer(link, a_stamp_parcel())
     pump_until(link, lambda: link.client.outbox.idle)
     second.take(1)
 
 
-def test_newer_weights_come_as_they_are_published(
-    served: Any, dial: Dial, make_weights: Callable[..., Weights], make_spec: Callable[..., Spec]
-) -> None:
+def test_newer_weights_come_as_they_are_published(served: Any, dial: Dial) -> None:
     """Without asking."""
     link = dial(served.address)
     pump_until(link, lambda: link.client.ready)
-    served.link.publish(make_weights(make_spec(), 2))
+    served.link.publish(some_weights(a_stamp_spec(), 2))
     pump_until(link, lambda: link.client.weights.version == Version(1, 2))
 
 
 def test_of_several_versions_only_the_newest_is_read(
     dial: Dial,
-    make_weights: Callable[..., Weights],
-    make_spec: Callable[..., Spec],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An actor that was busy does not build a session for each version it missed."""
@@ -139,16 +131,14 @@ def test_of_several_versions_only_the_newest_is_read(
 def test_after_a_silence_both_sockets_are_made_anew(
     served: Any,
     dial: Dial,
-    make_clock: Callable[..., Any],
-    make_parcel: Callable[..., Parcel],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """On a clock that jumps over eight seconds; what was unacknowledged is sent again and counts once."""
-    clock = make_clock()
+    clock = Clock()
     link = dial(served.address, clock=clock)
     pump_until(link, lambda: link.client.ready)
-    pump_until(link, lambda: served.desk.receiver.seen)
-    offer(link, make_parcel())
+    pump_until(link, lambda: served.double.receiver.seen)
+    offer(link, a_stamp_parcel())
     link._send(clock())
     served.take(1)
     before = link._feed, link._push
@@ -165,52 +155,45 @@ def test_after_a_silence_both_sockets_are_made_anew(
     assert served.queue.first() is None
 
 
-def test_goodbye_waits_for_the_last_acknowledgements(
-    served: Any, dial: Dial, make_parcel: Callable[..., Parcel]
-) -> None:
+def test_goodbye_waits_for_the_last_acknowledgements(served: Any, dial: Dial) -> None:
     """Then it is said why, and the learner knows that this actor left."""
     link = dial(served.address)
     pump_until(link, lambda: link.client.ready)
-    offer(link, make_parcel())
+    offer(link, a_stamp_parcel())
     assert link.close("all done", 5.0)
     served.take(1)
-    presence = [member.presence(0.0) for member in served.desk.receiver.roster]
+    presence = [member.presence(0.0) for member in served.double.receiver.roster]
     for _ in range(500):
         if presence == [Presence.LEFT]:
             break
         served.queue.wait(0.01)
-        presence = [member.presence(0.0) for member in served.desk.receiver.roster]
+        presence = [member.presence(0.0) for member in served.double.receiver.roster]
     assert presence == [Presence.LEFT]
 
 
 def test_goodbye_does_not_wait_for_ever(
-    make_spec: Callable[..., Spec],
-    make_desk: MakeDesk,
     serve: Serve,
     dial: Dial,
-    make_parcel: Callable[..., Parcel],
 ) -> None:
     """A learner without room for it: the parcel stays unacknowledged, and that is told."""
-    desk = make_desk(make_spec())
+    desk = LearnerDouble(a_stamp_spec())
     desk.room = 0
     served = serve(desk)
     link = dial(served.address)
     pump_until(link, lambda: link.client.ready)
     pump_until(link, lambda: link.client.outbox.credit.messages == 0)
-    offer(link, make_parcel())
+    offer(link, a_stamp_parcel())
     assert not link.close("in a hurry", 0.05)
     assert link.client.outbox.ledger.balanced
 
 
-def test_goodbye_to_a_learner_that_has_ended_does_not_wait(
-    served: Any, dial: Dial, make_parcel: Callable[..., Parcel]
-) -> None:
+def test_goodbye_to_a_learner_that_has_ended_does_not_wait(served: Any, dial: Dial) -> None:
     """It would take nothing any more."""
     link = dial(served.address)
     pump_until(link, lambda: link.client.ready)
     served.link.close()
     pump_until(link, lambda: not link.client.state.takes)
-    offer(link, make_parcel())
+    offer(link, a_stamp_parcel())
     assert not link.close("so be it", 600.0)
 
 

@@ -1,7 +1,6 @@
 """Worlds of Gymnasium: what is said of them, and what is refused."""
 
 from dataclasses import replace
-from types import ModuleType
 
 import gymnasium
 import numpy as np
@@ -62,7 +61,7 @@ def test_a_discrete_observation_is_a_number() -> None:
     }
 
 
-def test_a_dictionary_has_a_leaf_for_each_key(worlds: ModuleType) -> None:
+def test_a_dictionary_has_a_leaf_for_each_key() -> None:
     """Each part keeps its own kind, type and shape."""
     found = describe(World("toys/Parts-v0"))
     assert found.observation == {
@@ -75,7 +74,7 @@ def test_a_dictionary_has_a_leaf_for_each_key(worlds: ModuleType) -> None:
     assert (found.steps_limit, found.reward_threshold) == (None, None)
 
 
-def test_doubles_are_carried_as_floats(worlds: ModuleType) -> None:
+def test_doubles_are_carried_as_floats() -> None:
     """Nothing downstream computes in doubles; the bounds of an action stay what they are."""
     found = describe(World("toys/Echo-v0"))
     assert found.observation == {"": Space("box", "float32", (2,))}
@@ -84,7 +83,7 @@ def test_doubles_are_carried_as_floats(worlds: ModuleType) -> None:
     )
 
 
-def test_several_choices_at_once_are_an_action_space(worlds: ModuleType) -> None:
+def test_several_choices_at_once_are_an_action_space() -> None:
     """A MultiDiscrete action is described by how many choices each part has."""
     found = describe(World("toys/Odd-v0", {"action": spaces.MultiDiscrete([3, 2])}))
     assert found.action == Space("multidiscrete", "int64", (2,), (3, 2))
@@ -105,7 +104,7 @@ def test_several_choices_at_once_are_an_action_space(worlds: ModuleType) -> None
     ],
 )
 def test_an_observation_space_that_no_column_carries_is_named(
-    worlds: ModuleType, space: spaces.Space, named: str
+    space: spaces.Space, named: str
 ) -> None:
     """The refusal is one sentence with the environment and the space in it."""
     with pytest.raises(ConfigurationError, match=named) as refusal:
@@ -117,9 +116,7 @@ def test_an_observation_space_that_no_column_carries_is_named(
 @pytest.mark.parametrize(
     "space", [spaces.Text(5), spaces.Dict(x=spaces.Discrete(2)), spaces.Box(0, 9, (2,), np.int64)]
 )
-def test_an_action_space_that_no_policy_answers_is_named(
-    worlds: ModuleType, space: spaces.Space
-) -> None:
+def test_an_action_space_that_no_policy_answers_is_named(space: spaces.Space) -> None:
     """An action is a number, several numbers, or floats."""
     with pytest.raises(ConfigurationError, match="its action space is"):
         describe(World("toys/Odd-v0", {"action": space}))
@@ -144,18 +141,14 @@ def test_an_action_space_that_no_policy_answers_is_named(
         ),
     ],
 )
-def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(
-    worlds: ModuleType, world: World, says: str
-) -> None:
+def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(world: World, says: str) -> None:
     """It says what to do: the nearest name, what to install, what to import."""
     with pytest.raises(ConfigurationError, match=says) as refusal:
         describe(world)
     assert "\n" not in str(refusal.value)
 
 
-def test_an_id_that_names_a_module_imports_nothing(
-    worlds: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_that_names_a_module_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names come over the network: Gymnasium itself would import what stands before the colon."""
     monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imported {name}"))
     for method in (make, describe, seated, lambda world: seated(world, vector=True)):
@@ -163,7 +156,7 @@ def test_an_id_that_names_a_module_imports_nothing(
             method(World("antigravity:CartPole-v1"))
 
 
-def test_wrappers_go_around_in_order(worlds: ModuleType) -> None:
+def test_wrappers_go_around_in_order() -> None:
     """The first is the innermost: a picture flattened, then with the time at its end."""
     wrappers = (
         ("FilterObservation", {"filter_keys": ["picture"]}),
@@ -175,9 +168,7 @@ def test_wrappers_go_around_in_order(worlds: ModuleType) -> None:
     assert found.steps_limit == 2
 
 
-def test_a_wrapper_of_ones_own_is_registered_by_name(
-    worlds: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrapper_of_ones_own_is_registered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A spec carries its name and arguments only."""
     monkeypatch.setattr("farflung.actor.worlds.gymnasium.WRAPPERS", {})
     register_wrapper(
@@ -186,7 +177,7 @@ def test_a_wrapper_of_ones_own_is_registered_by_name(
     assert describe(World("toys/Stamp-v0", wrappers=(("short", {"steps": 3}),))).steps_limit == 3
 
 
-def test_a_world_with_other_spaces_than_the_learners_is_refused(worlds: ModuleType) -> None:
+def test_a_world_with_other_spaces_than_the_learners_is_refused() -> None:
     """Two machines with two versions of an environment do not mix."""
     spec = spec_of(World("CartPole-v1"))
     assert len(seated(spec.world, 2, spec=spec)) == 2
@@ -210,9 +201,7 @@ def test_a_world_with_other_spaces_than_the_learners_is_refused(worlds: ModuleTy
         (World("CartPole-v1", {"gravity": 3}), "cannot be made with"),
     ],
 )
-def test_a_world_that_cannot_step_all_seats_itself_says_so(
-    worlds: ModuleType, world: World, says: str
-) -> None:
+def test_a_world_that_cannot_step_all_seats_itself_says_so(world: World, says: str) -> None:
     """`--vector` never falls back silently."""
     with pytest.raises(ConfigurationError, match=says):
         seated(world, 2, vector=True)

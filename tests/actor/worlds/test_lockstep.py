@@ -1,9 +1,8 @@
 """Seats at play: lists of environments and vectorised ones, whole and broken."""
 
-from types import ModuleType
-
 import numpy as np
 import pytest
+from support import worlds
 
 from farflung.actor.worlds.gymnasium import seats
 from farflung.actor.worlds.lockstep import Failures, VectorSeats
@@ -48,7 +47,7 @@ class Surroundings:
 
 
 @pytest.fixture
-def around(worlds: ModuleType) -> Surroundings:
+def around() -> Surroundings:
     """A process around toy worlds."""
     worlds.Faulty.counts.clear()
     return Surroundings()
@@ -277,7 +276,7 @@ class TestFailures:
             around.now += 100
         assert max(around.pauses) == 1.0
 
-    def test_closing_closes_all(self, around: Surroundings, worlds: ModuleType) -> None:
+    def test_closing_closes_all(self, around: Surroundings) -> None:
         """One that fails to close does not keep the others open."""
         seats = around.seats(World("toys/Faulty-v0", {"closes": [0]}), 3)
         seats.close()

@@ -1,17 +1,17 @@
 """The spec: what follows from it, and what its hash relies on."""
 
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
+from support.makers import a_spec
 
 from farflung.common.data.spec import Column, Exploration, Space, Tensor, World, column_name
 
 
-def test_columns_come_in_the_order_of_the_wire(stand_ins: ModuleType):
+def test_columns_come_in_the_order_of_the_wire():
     """Observations by key, actions, rewards, and the optional ones."""
     mask = Column("mask", "bool", (3,), "step")
-    spec = stand_ins.a_spec(
+    spec = a_spec(
         observation={"camera": Space("box", "uint8", (4, 4)), "speed": Space("box", "float32", ())},
         action=Space("box", "float32", (2,)),
         extras=(mask,),
@@ -41,14 +41,14 @@ def test_a_plain_space_has_one_column():
         {"extras": (Column("mask", "bool", (3,), "step"),)},
     ],
 )
-def test_the_schema_changes_with_what_a_receiver_relies_on(stand_ins: ModuleType, change):
+def test_the_schema_changes_with_what_a_receiver_relies_on(change):
     """Columns, horizon, stack and the actions that there are."""
-    assert stand_ins.a_spec(**change).schema != stand_ins.a_spec().schema
+    assert a_spec(**change).schema != a_spec().schema
 
 
-def test_the_schema_stays_with_what_rows_do_not_depend_on(stand_ins: ModuleType):
+def test_the_schema_stays_with_what_rows_do_not_depend_on():
     """Another run, world, graph or exploration has the same rows."""
-    spec = stand_ins.a_spec()
+    spec = a_spec()
     other = replace(
         spec,
         run="run-2",

@@ -1,10 +1,8 @@
 """Who is let in, over real sockets: those whose keys are in the folder, and nobody when there is nobody to ask."""
 
-import threading
-import time
-
 import pytest
 import zmq
+from support.waiting import eventually
 
 from farflung.common.net import handshake, keys, sockets
 from farflung.common.net.address import Address
@@ -19,24 +17,9 @@ PATIENCE_S = 10.0
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Keys of a server and of its first actor."""
-    keys.make(tmp_path / "keys")
-    return tmp_path / "keys"
-
-
-@pytest.fixture
-def context():
-    """A context that leaves nothing behind."""
-    context = sockets.context()
-    yield context
-    context.destroy(linger=0)
-
-
-@pytest.fixture
-def front(context, folder):
+def front(context, keys_folder):
     """A server with keys, whose feed agrees to everything."""
-    front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(folder))
+    front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
     yield front
     front.close()
 
@@ -60,15 +43,6 @@ def dial():
     context.term()
 
 
-def wait(condition):
-    """Look until it is true."""
-    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never happened"
-        pause.wait(0.01)
-    return found
-
-
 def outcome(address, held, kind=zmq.SUB, within_s=1.0):
     """What becomes of one attempt from another context."""
     with sockets.context() as context:
@@ -83,9 +57,9 @@ def agree(front):
     return word.bytes, front.sender(word)
 
 
-def test_each_message_and_each_question_has_a_sender(front, folder, dial):
+def test_each_message_and_each_question_has_a_sender(front, keys_folder, dial):
     """By the key of its connection, in both directions of the feed too."""
-    push, feed = dial(front.address, keys.client_keys(folder))
+    push, feed = dial(front.address, keys.client_keys(keys_folder))
     push.send(b"hello")
     assert front.pull.poll(PATIENCE_S * 1000)
     frame = front.pull.recv(copy=False)
@@ -99,10 +73,10 @@ def test_each_message_and_each_question_has_a_sender(front, folder, dial):
 
 
 @pytest.mark.parametrize("kind", [zmq.PUSH, zmq.SUB])
-def test_a_stranger_is_refused_at_both_ports(front, folder, tmp_path, kind):
-    """Without a key, with one of other folder for this server, with the right one for another server."""
+def test_a_stranger_is_refused_at_both_ports(front, keys_folder, tmp_path, kind):
+    """Without a key, with one of other keys for this server, with the right one for another server."""
     keys.make(tmp_path / "other")
-    known, other = keys.client_keys(folder), keys.client_keys(tmp_path / "other")
+    known, other = keys.client_keys(keys_folder), keys.client_keys(tmp_path / "other")
     unknown = keys.ClientKeys(other.path, other.client, other.public, other.secret, known.server)
     misled = keys.ClientKeys(known.path, known.client, known.public, known.secret, other.server)
     assert outcome(front.address, known, kind) is Outcome.ACCEPTED
@@ -112,21 +86,21 @@ def test_a_stranger_is_refused_at_both_ports(front, folder, tmp_path, kind):
     assert not front.pull.poll(0)
 
 
-def test_a_key_added_a_moment_ago_is_let_in(front, folder):
+def test_a_key_added_a_moment_ago_is_let_in(front, keys_folder):
     """Without a restart, and before anybody looks into the folder again."""
-    keys.make(folder, "robot")
-    assert outcome(front.address, keys.client_keys(folder / "robot.key")) is Outcome.ACCEPTED
+    keys.make(keys_folder, "robot")
+    assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.ACCEPTED
 
 
-def test_a_revoked_key_is_cut_off_while_it_is_connected(front, folder, dial):
+def test_a_revoked_key_is_cut_off_while_it_is_connected(front, keys_folder, dial):
     """Its messages have no sender any more, it hears nothing more, and everybody else is back by itself."""
-    keys.make(folder, "robot")
-    robot_push, robot_feed = dial(front.address, keys.client_keys(folder / "robot.key"))
-    push, feed = dial(front.address, keys.client_keys(folder))
+    keys.make(keys_folder, "robot")
+    robot_push, robot_feed = dial(front.address, keys.client_keys(keys_folder / "robot.key"))
+    push, feed = dial(front.address, keys.client_keys(keys_folder))
     for _ in range(2):
         agree(front)
-    (folder / "allowed/robot.pub").unlink()
-    wait(lambda: front.authenticator.revocations)
+    (keys_folder / "allowed/robot.pub").unlink()
+    eventually(lambda: front.authenticator.revocations)
     robot_push.send(b"still here")
     assert front.pull.poll(PATIENCE_S * 1000)
     frame = front.pull.recv(copy=False)
@@ -135,7 +109,7 @@ def test_a_revoked_key_is_cut_off_while_it_is_connected(front, folder, dial):
         front.require(frame, "robot/box")
     assert front.look_after(0.0)
     assert not front.look_after(0.0)
-    wait(
+    eventually(
         lambda: feed.poll(10) or front.feed.poll(10)
     )  # a subscriber that is not looked at does not subscribe again
     assert agree(front) == (b"\x01c/", Client("actor", "actor"))
@@ -144,42 +118,44 @@ def test_a_revoked_key_is_cut_off_while_it_is_connected(front, folder, dial):
     front.feed.send_multipart([b"c/", b"for those who may"])
     assert feed.poll(PATIENCE_S * 1000)
     assert not robot_feed.poll(300)
-    assert outcome(front.address, keys.client_keys(folder / "robot.key")) is Outcome.REFUSED
+    assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.REFUSED
 
 
-def test_another_key_under_the_same_label_is_another_client(front, folder, dial):
+def test_another_key_under_the_same_label_is_another_client(front, keys_folder, dial):
     """Who had the old one is as revoked as if its label had gone."""
-    push, _ = dial(front.address, keys.client_keys(folder))
+    push, _ = dial(front.address, keys.client_keys(keys_folder))
     agree(front)
-    for path in (folder / "actor.key", folder / "allowed/actor.pub"):
+    for path in (keys_folder / "actor.key", keys_folder / "allowed/actor.pub"):
         path.unlink()
-    keys.make(folder)
-    wait(lambda: front.authenticator.revocations)
+    keys.make(keys_folder)
+    eventually(lambda: front.authenticator.revocations)
     push.send(b"old")
     assert front.pull.poll(PATIENCE_S * 1000)
     assert front.sender(front.pull.recv(copy=False)) is None
 
 
-def test_a_file_that_makes_no_sense_lets_nobody_in(front, folder, caplog):
+def test_a_file_that_makes_no_sense_lets_nobody_in(front, keys_folder, caplog):
     """It is named, and the others count as before."""
-    (folder / "allowed/odd.pub").write_text("label = 'odd'")
-    keys.make(folder, "robot")
-    assert outcome(front.address, keys.client_keys(folder / "robot.key")) is Outcome.ACCEPTED
+    (keys_folder / "allowed/odd.pub").write_text("label = 'odd'")
+    keys.make(keys_folder, "robot")
+    assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.ACCEPTED
     assert "odd.pub" in caplog.text
     assert {client.label for client in front.authenticator.clients.values()} == {"actor", "robot"}
 
 
-def test_when_the_doorkeeper_ends_nobody_comes_in(front, folder, monkeypatch):
+def test_when_the_doorkeeper_ends_nobody_comes_in(front, keys_folder, monkeypatch):
     """It fails closed, and whoever runs the loop hears of it."""
     monkeypatch.setattr(front.authenticator, "_look", lambda: 1 / 0)
     front.authenticator._looked_at = float("-inf")
     front.authenticator._thread.join(PATIENCE_S)
     with pytest.raises(RuntimeError, match="doorkeeper ended"):
         front.look_after(0.0)
-    assert outcome(front.address, keys.client_keys(folder), within_s=0.5) is not Outcome.ACCEPTED
+    assert (
+        outcome(front.address, keys.client_keys(keys_folder), within_s=0.5) is not Outcome.ACCEPTED
+    )
 
 
-def test_a_server_that_would_let_a_stranger_in_does_not_open(context, folder, monkeypatch):
+def test_a_server_that_would_let_a_stranger_in_does_not_open(context, keys_folder, monkeypatch):
     """It dials itself first; both ports are given back."""
     monkeypatch.setattr(
         Authenticator,
@@ -187,9 +163,9 @@ def test_a_server_that_would_let_a_stranger_in_does_not_open(context, folder, mo
         lambda self, question: [*question[:2], b"200", b"", b"anybody", b""],
     )
     with pytest.raises(ConfigurationError, match="was not refused"):
-        Listener(context, ANYWHERE, 1, keys=keys.server_keys(folder))
+        Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
     monkeypatch.undo()
-    Listener(context, ANYWHERE, 1, keys=keys.server_keys(folder)).close()
+    Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder)).close()
 
 
 def test_without_keys_beyond_loopback_it_warns_every_minute(context, caplog):

@@ -20,18 +20,13 @@ ANYWHERE = Address("127.0.0.1", 0, 0)
 PATIENCE_S = 10.0
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Keys of a server and of its first actor."""
-    keys.make(tmp_path / "keys")
-    return tmp_path / "keys"
-
-
 @contextmanager
-def server(folder=None):
+def server(keys_folder=None):
     """Where a server listens, with keys or without."""
     with sockets.context() as context:
-        front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(folder) if folder else None)
+        front = Listener(
+            context, ANYWHERE, 1, keys=keys.server_keys(keys_folder) if keys_folder else None
+        )
         try:
             yield front.address
         finally:
@@ -95,12 +90,12 @@ def test_something_else_listens():
         assert "says nothing" in diagnose(address, None).text  # it never says anything
 
 
-def test_keys_are_compared(folder, tmp_path):
+def test_keys_are_compared(keys_folder, tmp_path):
     """What we have against what the server has: each of the ways in which they differ is final, and named with its cure."""
     keys.make(tmp_path / "other")
-    known, other = keys.client_keys(folder), keys.client_keys(tmp_path / "other")
+    known, other = keys.client_keys(keys_folder), keys.client_keys(tmp_path / "other")
     unknown = keys.ClientKeys(other.path, other.client, other.public, other.secret, known.server)
-    with server(folder) as guarded, server() as plain:
+    with server(keys_folder) as guarded, server() as plain:
         found = {
             "welcome": diagnose(guarded, known),
             "plain": diagnose(plain, None),

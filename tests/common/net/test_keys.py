@@ -11,31 +11,26 @@ from farflung.common.net.keys import Client
 from farflung.common.process.errors import ConfigurationError
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """What `learner keys` makes."""
-    keys.make(tmp_path / "keys")
-    return tmp_path / "keys"
-
-
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_server_and_its_first_actor_know_each_other(folder):
+def test_a_server_and_its_first_actor_know_each_other(keys_folder):
     """The actor's file has the server's public key, and its own is listed, whatever the umask."""
-    server, actor = keys.server_keys(folder), keys.client_keys(folder / "actor.key")
+    server, actor = keys.server_keys(keys_folder), keys.client_keys(keys_folder / "actor.key")
     assert actor.server == server.public
-    assert keys.allowed_client(folder / "allowed/actor.pub") == (
+    assert keys.allowed_client(keys_folder / "allowed/actor.pub") == (
         actor.public.decode(),
         Client("actor", "actor"),
     )
-    assert [mode(path) for path in (folder, folder / "server.key", folder / "actor.key")] == [
+    assert [
+        mode(path) for path in (keys_folder, keys_folder / "server.key", keys_folder / "actor.key")
+    ] == [
         0o700,
         0o600,
         0o600,
     ]
-    assert sorted(path.name for path in folder.rglob("*")) == [
+    assert sorted(path.name for path in keys_folder.rglob("*")) == [
         "actor.key",
         "actor.pub",
         "allowed",
@@ -43,60 +38,64 @@ def test_a_server_and_its_first_actor_know_each_other(folder):
     ]
 
 
-def test_what_is_there_is_kept(folder):
+def test_what_is_there_is_kept(keys_folder):
     """A second run changes no file, and says so."""
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert all("kept" in sentence for sentence in keys.make(folder))
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    before = {path: path.read_bytes() for path in keys_folder.rglob("*") if path.is_file()}
+    assert all("kept" in sentence for sentence in keys.make(keys_folder))
+    assert {path: path.read_bytes() for path in keys_folder.rglob("*") if path.is_file()} == before
 
 
-def test_another_client_is_added_and_a_revoked_one_comes_back_only_when_it_is_asked_for(folder):
+def test_another_client_is_added_and_a_revoked_one_comes_back_only_when_it_is_asked_for(
+    keys_folder,
+):
     """`--add` makes a key, and allows the one again whose `.pub` was removed; a plain run does not."""
-    keys.make(folder, "relay", "broker")
-    assert keys.client_keys(folder / "relay.key").client == Client("relay", "broker")
-    listed = folder / "allowed/relay.pub"
+    keys.make(keys_folder, "relay", "broker")
+    assert keys.client_keys(keys_folder / "relay.key").client == Client("relay", "broker")
+    listed = keys_folder / "allowed/relay.pub"
     before = listed.read_text()
     listed.unlink()
-    keys.make(folder)
+    keys.make(keys_folder)
     assert not listed.exists()
-    assert "again" in keys.make(folder, "relay")[-1]
+    assert "again" in keys.make(keys_folder, "relay")[-1]
     assert listed.read_text() == before
-    (folder / "allowed/actor.pub").unlink()
-    assert "not allowed" in keys.make(folder)[1]
-    assert not (folder / "allowed/actor.pub").exists()
+    (keys_folder / "allowed/actor.pub").unlink()
+    assert "not allowed" in keys.make(keys_folder)[1]
+    assert not (keys_folder / "allowed/actor.pub").exists()
 
 
-def test_a_key_that_was_moved_to_its_machine_is_not_made_again(folder):
+def test_a_key_that_was_moved_to_its_machine_is_not_made_again(keys_folder):
     """Its owner is still allowed."""
-    (folder / "actor.key").unlink()
-    assert "elsewhere" in keys.make(folder)[-1]
-    assert not (folder / "actor.key").exists()
+    (keys_folder / "actor.key").unlink()
+    assert "elsewhere" in keys.make(keys_folder)[-1]
+    assert not (keys_folder / "actor.key").exists()
 
 
 @pytest.mark.parametrize("name", ["server.key", "actor.key"])
 @pytest.mark.parametrize("wide", [0o640, 0o604, 0o620, 0o601])
-def test_a_secret_that_others_can_read_is_refused(folder, name, wide):
+def test_a_secret_that_others_can_read_is_refused(keys_folder, name, wide):
     """With the command that cures it."""
-    (folder / name).chmod(wide)
+    (keys_folder / name).chmod(wide)
     with pytest.raises(ConfigurationError, match=f"chmod 600 .*{name}"):
-        keys.server_keys(folder) if name == "server.key" else keys.client_keys(folder / name)
+        keys.server_keys(keys_folder) if name == "server.key" else keys.client_keys(
+            keys_folder / name
+        )
 
 
-def test_a_group_may_read_what_root_gave_it(folder, monkeypatch):
+def test_a_group_may_read_what_root_gave_it(keys_folder, monkeypatch):
     """A cluster hands a secret to a process that is not root as root's file, readable by its group."""
-    (folder / "actor.key").chmod(0o640)
+    (keys_folder / "actor.key").chmod(0o640)
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of root's")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert keys.client_keys(folder / "actor.key").client.label == "actor"
-    (folder / "actor.key").chmod(0o644)
+    assert keys.client_keys(keys_folder / "actor.key").client.label == "actor"
+    (keys_folder / "actor.key").chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
-        keys.client_keys(folder / "actor.key")
+        keys.client_keys(keys_folder / "actor.key")
 
 
-def test_no_secret_is_in_what_is_printed(folder):
+def test_no_secret_is_in_what_is_printed(keys_folder):
     """A traceback or a log line shows the object, not the key."""
-    server, actor = keys.server_keys(folder), keys.client_keys(folder)
+    server, actor = keys.server_keys(keys_folder), keys.client_keys(keys_folder)
     for held in (server, actor):
         assert held.secret.decode() not in repr(held) + str(held)
 
@@ -125,11 +124,11 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, sentence):
         keys.allowed_client(path)
 
 
-def test_an_allowed_file_is_called_as_its_label(folder):
+def test_an_allowed_file_is_called_as_its_label(keys_folder):
     """Else removing `robot.pub` would not revoke robot."""
-    (folder / "allowed/actor.pub").rename(folder / "allowed/robot.pub")
+    (keys_folder / "allowed/actor.pub").rename(keys_folder / "allowed/robot.pub")
     with pytest.raises(ConfigurationError, match=r"actor\.pub"):
-        keys.allowed_client(folder / "allowed/robot.pub")
+        keys.allowed_client(keys_folder / "allowed/robot.pub")
 
 
 def test_a_folder_that_is_not_there_says_how_it_is_made(tmp_path):
@@ -140,9 +139,9 @@ def test_a_folder_that_is_not_there_says_how_it_is_made(tmp_path):
         keys.client_keys(tmp_path / "none.key")
 
 
-def test_names_begin_with_the_label_of_their_key(folder):
+def test_names_begin_with_the_label_of_their_key(keys_folder):
     """One without a label gets it, one with another is refused."""
-    own = keys.client_keys(folder)
+    own = keys.client_keys(keys_folder)
     assert keys.full_name(own, "box-1") == keys.full_name(own, "actor/box-1") == "actor/box-1"
     assert keys.full_name(None, "box-1") == "box-1"
     with pytest.raises(ConfigurationError, match="begin with actor/"):
@@ -159,13 +158,13 @@ def test_a_broker_speaks_for_all_and_an_actor_for_its_own():
     )
 
 
-def test_the_usual_key_file_is_for_other_machines(folder, monkeypatch):
+def test_the_usual_key_file_is_for_other_machines(keys_folder, monkeypatch):
     """On loopback a learner usually has no keys; what is named counts everywhere."""
-    home = folder.parent
+    home = keys_folder.parent
     monkeypatch.setenv("HOME", str(home))
     assert keys.client_keys_for(parse_address("gpu-box"), "") is None
     (home / ".config/farflung").mkdir(parents=True)
-    (folder / "actor.key").rename(home / ".config/farflung/actor.key")
+    (keys_folder / "actor.key").rename(home / ".config/farflung/actor.key")
     found = keys.client_keys_for(parse_address("gpu-box"), "")
     assert found is not None
     assert found.path == home / ".config/farflung/actor.key"

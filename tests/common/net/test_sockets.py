@@ -18,14 +18,6 @@ PATIENCE_MS = 10_000
 
 
 @pytest.fixture
-def context() -> Iterator[sockets.Context]:
-    """A context that leaves nothing behind."""
-    context = sockets.context()
-    yield context
-    context.destroy(linger=0)
-
-
-@pytest.fixture
 def learner(context) -> Iterator[tuple[Address, sockets.Socket, sockets.Socket]]:
     """Where a learner listens, and its two sockets."""
     address, pull, feed = sockets.listen(context, ANYWHERE, 1000)

@@ -1,9 +1,8 @@
 """Parcels as bytes and back, checked against the receiver's own spec. What hostile headers may hold is tested with the wire."""
 
-from types import ModuleType
-
 import numpy as np
 import pytest
+from support.makers import a_frame, a_parcel, a_spec, an_evaluation, header_of
 
 from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Space
@@ -13,9 +12,9 @@ from farflung.common.protocol.parcels import ParcelCodec
 
 
 @pytest.fixture
-def spec(stand_ins: ModuleType):
+def spec():
     """Two numbers to see, two actions."""
-    return stand_ins.a_spec()
+    return a_spec()
 
 
 def read(spec, frame):
@@ -23,17 +22,17 @@ def read(spec, frame):
     return ParcelCodec(spec).decode(opened, wire.read_envelope(opened))
 
 
-def altered(spec, stand_ins, column, place, value, parcel=None):
+def altered(spec, column, place, value, parcel=None):
     """The message of a parcel with one value of one column's description changed, its checksum correct."""
-    opened = wire.open_frame(stand_ins.a_frame(spec, parcel))
-    header = stand_ins.header_of(opened)
+    opened = wire.open_frame(a_frame(spec, parcel))
+    header = header_of(opened)
     header["columns"][column][place] = value
     return wire.assemble(opened.kind, header, (opened.data,))
 
 
-def test_an_evaluation_has_no_rows(spec, stand_ins):
+def test_an_evaluation_has_no_rows(spec):
     """Results travel without observation, action and reward columns."""
-    frame = stand_ins.a_frame(spec, stand_ins.an_evaluation([3.0, 4.0]))
+    frame = a_frame(spec, an_evaluation([3.0, 4.0]))
     assert [row[0] for row in wire.read_table(wire.open_frame(frame))] == [
         "lengths",
         "endings",
@@ -48,9 +47,9 @@ def test_an_evaluation_has_no_rows(spec, stand_ins):
     )
 
 
-def test_received_columns_are_views(spec, stand_ins):
+def test_received_columns_are_views(spec):
     """Nothing is copied until the replay takes the rows."""
-    frame = stand_ins.a_frame(spec)
+    frame = a_frame(spec)
     assert np.shares_memory(
         read(spec, frame).columns["observations"], np.frombuffer(frame, np.uint8)
     )
@@ -81,17 +80,17 @@ def test_received_columns_are_views(spec, stand_ins):
         (6, 2, [1], "shape"),
     ],
 )
-def test_a_column_that_is_not_of_the_spec_is_refused(spec, stand_ins, column, place, value, reason):
+def test_a_column_that_is_not_of_the_spec_is_refused(spec, column, place, value, reason):
     """Name, type, shape, place, length and encoding must be those that the receiver expects, before memory is taken."""
     with pytest.raises(Refused) as refused:
-        read(spec, altered(spec, stand_ins, column, place, value))
+        read(spec, altered(spec, column, place, value))
     assert refused.value.reason == reason
 
 
 @pytest.mark.parametrize("table", [None, [], [1] * 7, "columns", [[]] * 7, [["a"] * 5] * 7])
-def test_a_table_of_something_else_is_refused(spec, stand_ins, table):
+def test_a_table_of_something_else_is_refused(spec, table):
     """What is no list of seven descriptions of six values each."""
-    opened = wire.open_frame(stand_ins.a_frame(spec))
+    opened = wire.open_frame(a_frame(spec))
     header = opened.header | {"columns": table}
     with pytest.raises(Refused) as refused:
         read(spec, wire.assemble(opened.kind, header, (opened.data,)))
@@ -99,54 +98,52 @@ def test_a_table_of_something_else_is_refused(spec, stand_ins, table):
 
 
 @pytest.mark.parametrize("lengths", [(0,), (9,), (-1,), (-(2**31),)])
-def test_impossible_lengths_are_refused(spec, stand_ins, lengths):
+def test_impossible_lengths_are_refused(spec, lengths):
     """No step at all, more than the horizon of 8, and what is negative."""
-    parcel = stand_ins.a_parcel((4,))
+    parcel = a_parcel((4,))
     parcel.lengths[:] = lengths
     with pytest.raises(Refused) as refused:
-        read(spec, stand_ins.a_frame(spec, parcel))
+        read(spec, a_frame(spec, parcel))
     assert refused.value.reason == "lengths"
 
 
-def test_an_unknown_ending_is_refused(spec, stand_ins):
+def test_an_unknown_ending_is_refused(spec):
     """There are three."""
     with pytest.raises(Refused) as refused:
-        read(spec, stand_ins.a_frame(spec, stand_ins.a_parcel(endings=(3,))))
+        read(spec, a_frame(spec, a_parcel(endings=(3,))))
     assert refused.value.reason == "lengths"
 
 
 @pytest.mark.parametrize("action", [2, -1])
-def test_an_action_that_there_is_not_is_refused(spec, stand_ins, action):
+def test_an_action_that_there_is_not_is_refused(spec, action):
     """It becomes an index: one beyond the last, or a negative one, would reach into other memory or another row."""
-    parcel = stand_ins.a_parcel()
+    parcel = a_parcel()
     parcel.columns["actions"][1] = action
     with pytest.raises(Refused) as refused:
-        read(spec, stand_ins.a_frame(spec, parcel))
+        read(spec, a_frame(spec, parcel))
     assert refused.value.reason == "range"
 
 
-def test_several_choices_have_their_own_limits(stand_ins):
+def test_several_choices_have_their_own_limits():
     """Of dials with 4 and 2 positions the second cannot stand at 2."""
-    spec = stand_ins.a_spec(observation={"": Space("multidiscrete", "int64", (2,), (4, 2))})
-    parcel = stand_ins.a_parcel()
+    spec = a_spec(observation={"": Space("multidiscrete", "int64", (2,), (4, 2))})
+    parcel = a_parcel()
     parcel.columns["observations"] = np.array([[3, 1]] * 4)
-    assert read(spec, stand_ins.a_frame(spec, parcel)).rows == 3
+    assert read(spec, a_frame(spec, parcel)).rows == 3
     parcel.columns["observations"][2] = [1, 2]
     with pytest.raises(Refused, match=r"observations outside \[4, 2\]"):
-        read(spec, stand_ins.a_frame(spec, parcel))
+        read(spec, a_frame(spec, parcel))
 
 
-def test_images_are_compressed_where_the_spec_says_so(stand_ins):
+def test_images_are_compressed_where_the_spec_says_so():
     """They come out as they went in, and a claim of more rows than the bytes can hold is refused."""
     picture = Space("box", "uint8", (10, 10))
-    spec = stand_ins.a_spec(
-        observation={"": picture}, compression={"observations": "lz4"}, horizon=1 << 20
-    )
-    parcel = stand_ins.a_parcel((50,), (Ending.TERMINATED,))
+    spec = a_spec(observation={"": picture}, compression={"observations": "lz4"}, horizon=1 << 20)
+    parcel = a_parcel((50,), (Ending.TERMINATED,))
     parcel.columns["observations"] = np.repeat(np.arange(51, dtype=np.uint8), 100).reshape(
         51, 10, 10
     )
-    frame = stand_ins.a_frame(spec, parcel)
+    frame = a_frame(spec, parcel)
     assert len(frame) < 5100
     np.testing.assert_array_equal(
         read(spec, frame).columns["observations"], parcel.columns["observations"]
@@ -156,62 +153,56 @@ def test_images_are_compressed_where_the_spec_says_so(stand_ins):
         ([(1 << 20) + 1, 10, 10], "encoding"),
         ([(1 << 20) + 2, 10, 10], "lengths"),
     ):
-        opened = wire.open_frame(stand_ins.a_frame(spec, parcel))
-        header = stand_ins.header_of(opened)
+        opened = wire.open_frame(a_frame(spec, parcel))
+        header = header_of(opened)
         header["columns"][0][2], header["columns"][1][2] = rows, [rows[0] - 1]
         with pytest.raises(Refused) as refused:
             read(spec, wire.assemble(opened.kind, header, (opened.data,)))
         assert refused.value.reason == reason
 
 
-def test_a_number_of_another_type_that_equals_ours_is_ours(spec, stand_ins):
+def test_a_number_of_another_type_that_equals_ours_is_ours(spec):
     """0.0 for the offset 0 is what msgpack may make of it elsewhere: the receiver goes by its own numbers."""
-    assert read(spec, altered(spec, stand_ins, 0, 3, 0.0)).rows == 3
+    assert read(spec, altered(spec, 0, 3, 0.0)).rows == 3
 
 
 @pytest.mark.parametrize(
     "rename",
     [lambda header: header, lambda header: {name: header[name] for name in sorted(header)}],
 )
-def test_the_order_of_a_header_is_the_senders_own_business(spec, stand_ins, rename):
+def test_the_order_of_a_header_is_the_senders_own_business(spec, rename):
     """Ours put the table of columns last, where it need not be read again; another one may put it first."""
-    opened = wire.open_frame(stand_ins.a_frame(spec))
-    frame = wire.assemble(opened.kind, rename(stand_ins.header_of(opened)), (opened.data,))
+    opened = wire.open_frame(a_frame(spec))
+    frame = wire.assemble(opened.kind, rename(header_of(opened)), (opened.data,))
     np.testing.assert_array_equal(
-        read(spec, frame).columns["rewards"], stand_ins.a_parcel().columns["rewards"]
+        read(spec, frame).columns["rewards"], a_parcel().columns["rewards"]
     )
     assert wire.open_frame(frame).table == opened.table
 
 
-def test_a_name_that_looks_like_the_table_is_a_name(spec, stand_ins):
+def test_a_name_that_looks_like_the_table_is_a_name(spec):
     """Also where it comes after the real one."""
-    opened = wire.open_frame(stand_ins.a_frame(spec))
-    frame = wire.assemble(
-        opened.kind, stand_ins.header_of(opened) | {"more": "columns"}, (opened.data,)
-    )
+    opened = wire.open_frame(a_frame(spec))
+    frame = wire.assemble(opened.kind, header_of(opened) | {"more": "columns"}, (opened.data,))
     assert read(spec, frame).rows == 3
 
 
-def test_what_is_known_of_a_table_does_not_hide_that_data_is_missing(spec, stand_ins):
+def test_what_is_known_of_a_table_does_not_hide_that_data_is_missing(spec):
     """The same table again, with half of its columns: it is looked at as if it were new, and refused."""
-    form, frame = ParcelCodec(spec), stand_ins.a_frame(spec)
+    form, frame = ParcelCodec(spec), a_frame(spec)
     opened = wire.open_frame(frame)
     form.decode(opened, wire.read_envelope(opened))
-    cut = wire.open_frame(
-        wire.assemble(opened.kind, stand_ins.header_of(opened), (opened.data[:64],))
-    )
+    cut = wire.open_frame(wire.assemble(opened.kind, header_of(opened), (opened.data[:64],)))
     assert cut.table == opened.table
     with pytest.raises(Refused, match="does not lie in its message"):
         form.decode(cut, wire.read_envelope(cut))
 
 
-def test_few_tables_are_known_at_a_time(spec, stand_ins, monkeypatch):
+def test_few_tables_are_known_at_a_time(spec, monkeypatch):
     """What is forgotten is read again: only time is lost."""
     monkeypatch.setattr("farflung.common.protocol.parcels.PLANS", 2)
     form = ParcelCodec(spec)
     for lengths in ((1,), (2,), (3,), (1,), (1, 2), (3,)):
-        opened = wire.open_frame(
-            stand_ins.a_frame(spec, stand_ins.a_parcel(lengths, (Ending.OPEN,) * len(lengths)))
-        )
+        opened = wire.open_frame(a_frame(spec, a_parcel(lengths, (Ending.OPEN,) * len(lengths))))
         assert form.decode(opened, wire.read_envelope(opened)).rows == sum(lengths)
     assert len(form._known) == 2

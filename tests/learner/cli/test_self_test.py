@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 import time
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_versions_and_device_are_named() -> None:
     assert "training runs on" in self_test.training_device()
 
 
-def test_one_seed_repeats(quick: ModuleType) -> None:
+def test_one_seed_repeats() -> None:
     """Two short trainings in turns give one hash, which the line shows."""
     assert self_test.repetition().startswith(
         "two trainings in turns with one seed give the same parameters ("
@@ -179,7 +179,7 @@ def test_a_learner_that_never_listens_is_waited_for_until_that_moment(
 
 
 @pytest.mark.slow
-def test_an_actor_that_never_sends_is_waited_for_until_that_moment(tmp_path, stand_ins) -> None:
+def test_an_actor_that_never_sends_is_waited_for_until_that_moment(tmp_path) -> None:
     """A learner that tells nothing, or nothing that is wanted: what both said last is quoted."""
     for role in ("learner", "actor"):
         (tmp_path / f"{role}.log").write_text(f"the {role} said this\n")

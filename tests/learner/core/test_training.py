@@ -1,14 +1,16 @@
 """What is learned from which rows, how far it has got, and what is odd about it."""
 
 import math
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from support.learners import a_config, a_learner
+from support.makers import a_parcel, a_spec, an_evaluation
 
-from farflung.common.data.parcel import Ending
-from farflung.common.data.spec import OBSERVATIONS
+from farflung.common.data.parcel import Ending, Parcel
+from farflung.common.data.spec import OBSERVATIONS, Graph, Tensor
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Gradients
@@ -51,22 +53,22 @@ class Idle:
 
 
 @pytest.fixture
-def training(stand_ins: ModuleType):
+def training():
     """Training over a replay that only counts."""
-    graph = stand_ins.Graph(b"", (), (), (stand_ins.Tensor("weight", "float32", (2, 2)),))
+    graph = Graph(b"", (), (), (Tensor("weight", "float32", (2, 2)),))
     counts = Ledger()
-    return Training(stand_ins.a_spec(graph=graph), Idle(), counts, counts, 3)
+    return Training(a_spec(graph=graph), Idle(), counts, counts, 3)
 
 
-def test_rows_enter_replay_and_pacing(training, stand_ins):
+def test_rows_enter_replay_and_pacing(training):
     """A parcel of 5 rows is 5 steps, and pacing counts what the replay takes."""
-    training.insert([stand_ins.a_parcel((2, 3), (Ending.OPEN,) * 2)])
+    training.insert([a_parcel((2, 3), (Ending.OPEN,) * 2)])
     assert (training.steps, training.pacing.counted, len(training.replay.parcels)) == (5, [5], 1)
 
 
-def test_an_evaluation_feeds_nothing_to_replay(training, stand_ins):
+def test_an_evaluation_feeds_nothing_to_replay(training):
     """Greedy episodes change neither replay nor pacing nor the count of steps and episodes."""
-    training.insert([stand_ins.an_evaluation([1.0, 3.0], version=4)])
+    training.insert([an_evaluation([1.0, 3.0], version=4)])
     assert (
         training.steps,
         training.progress.episodes,
@@ -82,10 +84,10 @@ def test_an_evaluation_feeds_nothing_to_replay(training, stand_ins):
     )
 
 
-def test_an_evaluation_without_episodes_says_nothing(training, stand_ins):
+def test_an_evaluation_without_episodes_says_nothing(training):
     """It does not replace the one before."""
-    training.insert([stand_ins.an_evaluation([1.0])])
-    training.insert([stand_ins.an_evaluation([])])
+    training.insert([an_evaluation([1.0])])
+    training.insert([an_evaluation([])])
     assert training.progress.evaluation.mean == 1.0
 
 
@@ -123,17 +125,17 @@ def test_updates_without_a_version_are_counted(training):
     assert training.unpublished == 1
 
 
-def test_an_update_is_sampled_by_its_number(quick, tmp_path):
+def test_an_update_is_sampled_by_its_number(tmp_path):
     """An update draws the batch of its number, changes the weights, keeps its metrics, and pacing hears of its samples."""
-    config = quick.a_config(warmup=0)
-    training = quick.a_learner(config, tmp_path).training
+    config = a_config(warmup=0)
+    training = a_learner(config, tmp_path).training
     columns = {
         OBSERVATIONS: np.eye(9, 4, dtype=np.float32),
         "actions": np.zeros(8, np.int64),
         "rewards": np.ones(8, np.float32),
     }
     training.insert(
-        [quick.Parcel(Version(1, 1), np.array([8], np.int32), np.array([1], np.uint8), columns)]
+        [Parcel(Version(1, 1), np.array([8], np.int32), np.array([1], np.uint8), columns)]
     )
     sampled, before = [], training.fingerprint
     sample = training.replay.sample
@@ -145,62 +147,62 @@ def test_an_update_is_sampled_by_its_number(quick, tmp_path):
     assert math.isfinite(float(training.metrics["loss"]))
 
 
-def test_results_make_the_return(stand_ins):
+def test_results_make_the_return():
     """Episodes of 10, 20 and 60 have the mean 30, the history shows each."""
     progress = Progress()
     assert (progress.return_mean, progress.length_mean) == (None, None)
-    progress.count(stand_ins.a_parcel(results=[(10.0, 1), (20.0, 2)]), NEWEST)
-    progress.count(stand_ins.a_parcel(results=[(60.0, 6)]), NEWEST)
+    progress.count(a_parcel(results=[(10.0, 1), (20.0, 2)]), NEWEST)
+    progress.count(a_parcel(results=[(60.0, 6)]), NEWEST)
     assert (progress.return_mean, progress.length_mean, progress.episodes) == (30.0, 3.0, 3)
     assert progress.history.points == (10.0, 20.0, 60.0)
 
 
-def test_the_mean_is_of_the_latest_hundred(stand_ins):
+def test_the_mean_is_of_the_latest_hundred():
     """An early success is forgotten after a hundred episodes."""
     progress = Progress()
-    progress.count(stand_ins.a_parcel(results=[(1000.0, 1)] + [(1.0, 1)] * 100), NEWEST)
+    progress.count(a_parcel(results=[(1000.0, 1)] + [(1.0, 1)] * 100), NEWEST)
     assert progress.return_mean == 1.0
 
 
-def test_the_lag_is_in_versions(stand_ins):
+def test_the_lag_is_in_versions():
     """Collected under version 2 while 5 is the newest: three behind. Another epoch's versions cannot be compared."""
     progress = Progress()
-    progress.count(stand_ins.a_parcel(version=2), NEWEST)
-    progress.count(stand_ins.a_parcel(version=90, epoch=2), NEWEST)
+    progress.count(a_parcel(version=2), NEWEST)
+    progress.count(a_parcel(version=90, epoch=2), NEWEST)
     assert (progress.lag.p50, len(progress.lag)) == (3, 1)
 
 
-def constant(stand_ins, rows, value):
-    parcel = stand_ins.a_parcel((rows,))
+def constant(rows, value):
+    parcel = a_parcel((rows,))
     parcel.columns[OBSERVATIONS][:] = value
     return parcel
 
 
 @pytest.mark.parametrize(("value", "words"), [(0.0, "all zero"), (1.5, "all the same")])
-def test_observations_that_never_change_are_reported(stand_ins, value, words):
+def test_observations_that_never_change_are_reported(value, words):
     """After a thousand rows there is a sentence; before that there is none."""
     suspicion = ConstantObservations()
-    suspicion.look(constant(stand_ins, 999, value))
+    suspicion.look(constant(999, value))
     assert suspicion.verdict == ""
-    suspicion.look(constant(stand_ins, 1, value))
+    suspicion.look(constant(1, value))
     assert (
         suspicion.verdict
         == f"the observations of the first 1000 steps are {words}: nothing can be learned from them"
     )
 
 
-def test_a_single_difference_ends_the_suspicion(stand_ins):
+def test_a_single_difference_ends_the_suspicion():
     """One other frame takes the sentence back, for good."""
     suspicion = ConstantObservations()
-    suspicion.look(constant(stand_ins, 1000, 0.0))
-    suspicion.look(constant(stand_ins, 10, 1.0))
-    suspicion.look(constant(stand_ins, 2000, 0.0))
+    suspicion.look(constant(1000, 0.0))
+    suspicion.look(constant(10, 1.0))
+    suspicion.look(constant(2000, 0.0))
     assert suspicion.verdict == ""
 
 
-def test_priorities_reach_the_replay(stand_ins: ModuleType):
+def test_priorities_reach_the_replay():
     """A replay that samples by them hears which transitions mattered how much."""
-    graph = stand_ins.Graph(b"", (), (), (stand_ins.Tensor("weight", "float32", (2, 2)),))
+    graph = Graph(b"", (), (), (Tensor("weight", "float32", (2, 2)),))
     counts, algorithm = Ledger(), Idle()
     batch = SimpleNamespace(indices=np.array([4, 7]), actions=np.zeros(2))
     heard = []
@@ -212,7 +214,7 @@ def test_priorities_reach_the_replay(stand_ins: ModuleType):
         {}, {}, torch.tensor([0.5, 2.0], requires_grad=True)
     )
     algorithm.apply = lambda gradients: None
-    Training(stand_ins.a_spec(graph=graph), algorithm, counts, counts, 1).update()
+    Training(a_spec(graph=graph), algorithm, counts, counts, 1).update()
     assert heard == [([4, 7], [0.5, 2.0])]
 
 
@@ -237,16 +239,16 @@ def breaking(training, breaks):
 
 
 @pytest.fixture
-def learning(quick, tmp_path):
+def learning(tmp_path):
     """Training with eight rows to learn from, of which no pacing makes an end."""
-    training = quick.a_learner(quick.a_config(warmup=0), tmp_path).training
+    training = a_learner(a_config(warmup=0), tmp_path).training
     columns = {
         OBSERVATIONS: np.eye(9, 4, dtype=np.float32),
         "actions": np.zeros(8, np.int64),
         "rewards": np.ones(8, np.float32),
     }
     training.insert(
-        [quick.Parcel(Version(1, 1), np.array([8], np.int32), np.array([1], np.uint8), columns)]
+        [Parcel(Version(1, 1), np.array([8], np.int32), np.array([1], np.uint8), columns)]
     )
     return training
 

@@ -1,9 +1,9 @@
 """Between the network and training: parcels in order, and what waits counts against what may still come."""
 
 import threading
-from types import ModuleType
 
 import pytest
+from support.makers import a_parcel
 
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.storage.journal.folder import START
@@ -17,26 +17,26 @@ def queue():
     return queue
 
 
-def test_parcels_leave_in_the_order_they_came(queue, stand_ins: ModuleType):
+def test_parcels_leave_in_the_order_they_came(queue):
     """Experience is inserted as it arrived."""
-    first, second = stand_ins.a_parcel((1,)), stand_ins.a_parcel((2,))
+    first, second = a_parcel((1,)), a_parcel((2,))
     queue.put([(first, START)])
     queue.put([(second, START)])
     assert [queue.take(), queue.take()] == [first, second]
     assert queue.first() is None
 
 
-def test_looking_does_not_take(queue, stand_ins: ModuleType):
+def test_looking_does_not_take(queue):
     """The first parcel stays until it is taken."""
-    queue.put([(stand_ins.a_parcel(), START)])
+    queue.put([(a_parcel(), START)])
     assert queue.first() is queue.first() is queue.take()
 
 
-def test_what_waits_counts_against_the_room(queue, stand_ins: ModuleType):
+def test_what_waits_counts_against_the_room(queue):
     """Of room for 10 rows, 3 that wait leave 7; 12 leave none. Taken, they are in the replay: they leave no more room than before."""
-    queue.put([(stand_ins.a_parcel((3,)), START)])
+    queue.put([(a_parcel((3,)), START)])
     assert queue.free == 7
-    queue.put([(stand_ins.a_parcel((8, 1), (0, 0)), START)])
+    queue.put([(a_parcel((8, 1), (0, 0)), START)])
     assert queue.free == 0
     queue.take()
     assert queue.free == 0
@@ -49,7 +49,7 @@ def test_no_room_pauses_collection():
     assert ParcelQueue().free == 0
 
 
-def test_waiting_ends_with_a_parcel(queue, stand_ins: ModuleType):
+def test_waiting_ends_with_a_parcel(queue):
     """Training wakes up when something comes, long before its patience ends."""
     woken = threading.Event()
 
@@ -59,13 +59,13 @@ def test_waiting_ends_with_a_parcel(queue, stand_ins: ModuleType):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    queue.put([(stand_ins.a_parcel(), START)])
+    queue.put([(a_parcel(), START)])
     assert woken.wait(10.0)
     thread.join()
 
 
-def test_waiting_has_an_end(queue, stand_ins: ModuleType):
+def test_waiting_has_an_end(queue):
     """With nothing to come it ends by itself, and with something there it does not wait at all."""
     queue.wait(0.001)
-    queue.put([(stand_ins.a_parcel(), START)])
+    queue.put([(a_parcel(), START)])
     queue.wait(30.0)

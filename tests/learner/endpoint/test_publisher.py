@@ -1,8 +1,8 @@
 """What goes out: each thing when it is due, as a state that may be lost and said again."""
 
-from types import ModuleType
-
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import a_frame, some_weights
 
 from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
@@ -16,9 +16,9 @@ S, W, C, T = b"s/default/", b"w/default/", b"c/default/", b"t/default/"
 
 
 @pytest.fixture
-def side(stand_ins: ModuleType):
+def side():
     """A learner's side without sockets."""
-    return stand_ins.Side()
+    return LearnerDouble(life=5, versions=0)
 
 
 def said(side, now=0.0, outlook=OUTLOOK):
@@ -45,10 +45,10 @@ def joined(side, actor="box-1", evaluates=False, now=0.0):
     )
 
 
-def test_a_late_joiner_gets_the_newest_weights_at_once(side, stand_ins):
+def test_a_late_joiner_gets_the_newest_weights_at_once(side):
     """Whoever subscribes to a topic of its own is sent the spec and the newest of three versions in the same moment."""
     for number in (1, 2, 3):
-        side.publisher.publish(stand_ins.some_weights(side.spec, number, value=number))
+        side.publisher.publish(some_weights(side.spec, number, value=number))
     said(side)
     assert side.publisher.subscribed(private(9))
     (announced, weights), beacons = said(side, now=0.001)[:2], said(side, now=0.001)[2:]
@@ -61,10 +61,10 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(side, stand_ins):
     assert beacons == []
 
 
-def test_nobody_asks_in_another_name(side, stand_ins):
+def test_nobody_asks_in_another_name(side):
     """Nor takes another's question back; a shared topic is anybody's."""
     robot = Client("robot", "actor")
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     with pytest.raises(Refused, match="label"):
         side.publisher.subscribed(private(1, "actor/box"), robot)
     assert side.publisher.subscribed(private(2, "actor/box"), Client("actor", "actor"))
@@ -75,9 +75,9 @@ def test_nobody_asks_in_another_name(side, stand_ins):
     ] * 2
 
 
-def test_places_are_handed_out_in_order(side, stand_ins):
+def test_places_are_handed_out_in_order(side):
     """The first two to ask are actors 0 and 1; a second life of the first is start 1 of index 0."""
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     found = []
     for topic in (private(1), private(2, "box-2"), topics.private("default", "box-1", 8, 3)):
         side.publisher.subscribed(topic)
@@ -88,11 +88,11 @@ def test_places_are_handed_out_in_order(side, stand_ins):
     assert found == [(0, 0), (1, 0), (0, 1)]
 
 
-def test_a_question_waits_for_the_first_weights(side, stand_ins):
+def test_a_question_waits_for_the_first_weights(side):
     """Before there are any weights a snapshot would be of no use: it is sent with the first publication."""
     side.publisher.subscribed(private(1))
     assert [topic for topic, _ in said(side)] == [C]
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     assert [topic for topic, _ in said(side, now=0.1)].count(private(1)) == 2
 
 
@@ -125,12 +125,12 @@ def test_who_asks_for_the_spec_gets_it(side):
     assert (announcement.spec, announcement.index, announcement.start) == (side.spec, -1, -1)
 
 
-def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins, monkeypatch):
+def test_at_most_two_snapshots_are_unconfirmed(side, monkeypatch):
     """Of three who ask at once the third waits, until one says hello or two seconds have passed."""
     monkeypatch.setattr(
         "farflung.common.protocol.snapshots.AT_ONCE_BYTES", 1
     )  # as of weights that are large
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     for nonce in (1, 2, 3):
         side.publisher.subscribed(private(nonce, f"box-{nonce}"))
     served = {topic for topic, _ in said(side) if topic.startswith(b"z/")}
@@ -142,37 +142,37 @@ def test_at_most_two_snapshots_are_unconfirmed(side, stand_ins, monkeypatch):
     assert private(3, "box-3") in {topic for topic, _ in said(side, now=1.95)}
 
 
-def test_an_unconfirmed_snapshot_gives_way_after_two_seconds(side, stand_ins, monkeypatch):
+def test_an_unconfirmed_snapshot_gives_way_after_two_seconds(side, monkeypatch):
     """A joiner that died on the way holds nobody up for longer."""
     monkeypatch.setattr(
         "farflung.common.protocol.snapshots.AT_ONCE_BYTES", 1
     )  # as of weights that are large
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     for nonce in (1, 2, 3):
         side.publisher.subscribed(private(nonce, f"box-{nonce}"))
     said(side)
     assert private(3, "box-3") in {topic for topic, _ in said(side, now=2.0)}
 
 
-def test_who_unsubscribed_is_not_served(side, stand_ins):
+def test_who_unsubscribed_is_not_served(side):
     """A question that was taken back is forgotten."""
     side.publisher.subscribed(private(1))
     side.publisher.unsubscribed(private(1))
     side.publisher.unsubscribed(W)
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     assert private(1) not in {topic for topic, _ in said(side)}
 
 
-def test_weights_are_said_once_to_all(side, stand_ins):
+def test_weights_are_said_once_to_all(side):
     """A publication goes out when it is made; later joiners get it as a snapshot."""
-    side.publisher.publish(stand_ins.some_weights(side.spec))
+    side.publisher.publish(some_weights(side.spec))
     assert [topic for topic, _ in said(side)].count(W) == 1
     assert [topic for topic, _ in said(side, now=5.0)].count(W) == 0
 
 
-def test_a_beacon_says_how_it_stands(side, stand_ins):
+def test_a_beacon_says_how_it_stands(side):
     """Run, life, epoch and version, steps and updates, state, and a line for each actor that was heard."""
-    side.publisher.publish(stand_ins.some_weights(side.spec, number=4))
+    side.publisher.publish(some_weights(side.spec, number=4))
     joined(side)
     side.publisher.state = State.AWAY
     (beacon,) = messages(side, C)
@@ -194,12 +194,10 @@ def test_a_beacon_says_how_it_stands(side, stand_ins):
     )
 
 
-def test_acknowledgements_and_refusals_are_in_the_line(side, stand_ins):
+def test_acknowledgements_and_refusals_are_in_the_line(side):
     """Of numbers 1, 2 and 4 the second is refused and the third is missing."""
     for number, schema in ((1, side.spec.schema), (2, "x"), (4, side.spec.schema)):
-        accepted = side.receiver.receive(
-            stand_ins.a_frame(side.spec, sequence=number, schema=schema), 0.0
-        )
+        accepted = side.receiver.receive(a_frame(side.spec, sequence=number, schema=schema), 0.0)
         if accepted:
             side.receiver.settle(accepted.envelope)
     (beacon,) = messages(side, C)
@@ -214,11 +212,11 @@ def test_a_beacon_comes_every_second(side):
     assert len(messages(side, C, now=1.0)) == 1
 
 
-def test_an_acknowledgement_does_not_wait_for_the_second(side, stand_ins):
+def test_an_acknowledgement_does_not_wait_for_the_second(side):
     """What changed is said after a hundredth of a second, and only that."""
     joined(side, "box-2")
     messages(side, C, now=0.0)
-    side.receiver.settle(side.receiver.receive(stand_ins.a_frame(side.spec), 0.005).envelope)
+    side.receiver.settle(side.receiver.receive(a_frame(side.spec), 0.005).envelope)
     assert messages(side, C, now=0.005) == []
     (beacon,) = messages(side, C, now=0.02)
     assert {(line.actor, line.highest) for line in beacon.lines} == {

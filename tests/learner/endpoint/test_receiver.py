@@ -2,10 +2,11 @@
 
 import logging
 import math
-from types import ModuleType
 
 import numpy as np
 import pytest
+from support.learner_double import LearnerDouble
+from support.makers import a_frame, a_parcel, an_evaluation
 
 from farflung.common.data.parcel import Ending
 from farflung.common.data.version import Version
@@ -18,15 +19,15 @@ GRANTED = Credit(4, 1 << 20)
 
 
 @pytest.fixture
-def side(stand_ins: ModuleType):
+def side():
     """A learner's side without sockets."""
-    return stand_ins.Side()
+    return LearnerDouble(life=5, versions=0)
 
 
 @pytest.fixture
-def frame(stand_ins: ModuleType, side):
+def frame(side):
     """Makes the messages of parcels."""
-    return lambda *arguments, **changes: stand_ins.a_frame(side.spec, *arguments, **changes)
+    return lambda *arguments, **changes: a_frame(side.spec, *arguments, **changes)
 
 
 def hello(**changes):
@@ -110,9 +111,9 @@ def test_a_number_that_is_refused_stays_refused(side, frame):
     assert side.receiver.inbox.ledger.duplicate == 1
 
 
-def test_numbers_that_are_no_numbers_are_refused(side, stand_ins, frame):
+def test_numbers_that_are_no_numbers_are_refused(side, frame):
     """An observation that is not finite would poison every batch it is in."""
-    parcel = stand_ins.a_parcel()
+    parcel = a_parcel()
     parcel.columns["observations"][1, 0] = math.nan
     assert side.receiver.receive(frame(parcel), 0.0) is None
     assert side.receiver.inbox.ledger.refused == {"nonfinite": 1}
@@ -328,16 +329,16 @@ def test_a_hole_below_the_base_is_a_breach(side):
     assert side.receiver.inbox.lost == 3
 
 
-def test_the_usual_parcel_is_learned(side, stand_ins, frame):
+def test_the_usual_parcel_is_learned(side, frame):
     """Credit in parcels follows what parcels hold: a sixteenth of the way from 8 to 24 with the first one of three times 8."""
     assert side.receiver.usual_rows == 8
-    side.receiver.receive(frame(stand_ins.a_parcel((8, 8, 8), (Ending.OPEN,) * 3)), 0.0)
+    side.receiver.receive(frame(a_parcel((8, 8, 8), (Ending.OPEN,) * 3)), 0.0)
     assert side.receiver.usual_rows == 9
 
 
-def test_an_evaluation_says_nothing_of_parcels(side, stand_ins, frame):
+def test_an_evaluation_says_nothing_of_parcels(side, frame):
     """Results without rows are taken, and do not count as a usual parcel."""
-    accepted = side.receiver.receive(frame(stand_ins.an_evaluation([5.0])), 0.0)
+    accepted = side.receiver.receive(frame(an_evaluation([5.0])), 0.0)
     assert accepted is not None
     assert accepted.parcel.evaluation
     assert side.receiver.usual_rows == 8

@@ -1,9 +1,8 @@
 """What a learner shows of itself comes from one place."""
 
-from types import ModuleType
-
 import numpy as np
 import pytest
+from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.common.data.parcel import Results
 from farflung.common.data.version import Version
@@ -15,16 +14,16 @@ from farflung.learner.transport.network_thread import NetworkView
 
 
 @pytest.fixture
-def training(quick: ModuleType, tmp_path):
+def training(tmp_path):
     """Of a small run in turns."""
-    return quick.a_learner(quick.a_config(steps=100, until="steps > 5"), tmp_path).training
+    return a_learner(a_config(steps=100, until="steps > 5"), tmp_path).training
 
 
 @pytest.fixture
-def overview(quick: ModuleType, tmp_path, training):
+def overview(tmp_path, training):
     """Of the same run."""
     return StatusBuilder(
-        quick.a_config(steps=100, until="steps > 5"), quick.somewhere(tmp_path), training, "cpu"
+        a_config(steps=100, until="steps > 5"), an_empty_run(tmp_path), training, "cpu"
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import pytest
 import zmq
 
-from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.sockets import Context
 from farflung.common.process.errors import Refused
@@ -25,14 +24,6 @@ STATUS = Status(run="r", seconds=5.0, steps=7)
 def frame(status: Status) -> bytes:
     """The telemetry message of a status."""
     return bytes(encode(Telemetry("r", "default", 1, to_document(status))))
-
-
-@pytest.fixture
-def context() -> Iterator[Context]:
-    """A context that is gone afterwards."""
-    made = sockets.context()
-    yield made
-    made.destroy(linger=0)
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """The loop of the async mode: insert, update, publish, and wait only where there is nothing to do."""
 
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
+from support.makers import a_parcel, an_evaluation
 
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
@@ -113,10 +114,10 @@ def test_it_waits_only_where_there_is_nothing_to_do(run):
     assert run(Counting(updates=2, rounds=5)).waits == 3
 
 
-def test_a_parcel_is_something_to_do(run, stand_ins: ModuleType):
+def test_a_parcel_is_something_to_do(run):
     """A round that inserted looks for more without waiting."""
     counting = Counting(rounds=2)
-    counting.queue.put([(stand_ins.a_parcel(), START)])
+    counting.queue.put([(a_parcel(), START)])
     assert run(counting).waits == 1
     assert counting.steps == 3
 
@@ -142,12 +143,12 @@ def test_nobody_is_asked_for_more_rows_than_are_wanted(run):
     assert run(counting).queue.free == 3
 
 
-def test_what_was_acknowledged_is_kept_to_the_last(stand_ins):
+def test_what_was_acknowledged_is_kept_to_the_last():
     """What still waits when the network thread has ended enters the replay, whatever the pace."""
     counting = Counting()
     counting.room = 0
     for _ in range(3):
-        counting.queue.put([(stand_ins.a_parcel((4,)), START)])
+        counting.queue.put([(a_parcel((4,)), START)])
     asynchronous.settle(counting, counting.queue)
     assert counting.steps == 12
     assert counting.queue.first() is None
@@ -165,17 +166,17 @@ def test_a_dead_network_ends_training(run):
         run(counting)
 
 
-def test_parcels_wait_where_pacing_has_no_room(stand_ins: ModuleType):
+def test_parcels_wait_where_pacing_has_no_room():
     """With room for 4 rows the first of two parcels enters, the second of 5 stays, and so does what is behind it."""
     counting = Counting(room=4)
     for rows in (4, 5, 1):
-        counting.queue.put([(stand_ins.a_parcel((rows,)), START)])
+        counting.queue.put([(a_parcel((rows,)), START)])
     assert insert(counting, counting.queue)
     assert counting.steps == 4
     assert not insert(counting, counting.queue)
 
 
-def test_each_parcel_counts_before_the_next_is_let_in(stand_ins: ModuleType):
+def test_each_parcel_counts_before_the_next_is_let_in():
     """Room for 12 rows: of parcels of 5, 5 and 5, taken together, two enter, and the third when there is room again."""
     training, taken = Counting(), []
 
@@ -188,7 +189,7 @@ def test_each_parcel_counts_before_the_next_is_let_in(stand_ins: ModuleType):
 
     training.pacing, training.insert = Pacing(1.0, 1, 0, 5, tolerance=12), insert_counted
     for _ in range(3):
-        training.queue.put([(stand_ins.a_parcel((5,)), START)])
+        training.queue.put([(a_parcel((5,)), START)])
     assert insert(training, training.queue)
     assert taken == [5, 5]
     training.pacing.sampled(3)
@@ -196,8 +197,8 @@ def test_each_parcel_counts_before_the_next_is_let_in(stand_ins: ModuleType):
     assert taken == [5, 5, 5]
 
 
-def test_evaluations_never_wait_for_room(stand_ins: ModuleType):
+def test_evaluations_never_wait_for_room():
     """They bring no rows."""
     counting = Counting(room=-1)
-    counting.queue.put([(stand_ins.an_evaluation([1.0]), START)])
+    counting.queue.put([(an_evaluation([1.0]), START)])
     assert insert(counting, counting.queue)

@@ -1,10 +1,11 @@
 """In turns: actor and learner in one process, over the same bytes, and the same bits every time."""
 
 import time
-from types import ModuleType
 
 import numpy as np
 import pytest
+from support import worlds
+from support.learners import a_config, a_learner
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.worker import Means
@@ -37,12 +38,12 @@ def collectors(count, environments=1):
 
 
 @pytest.fixture
-def play(quick: ModuleType, tmp_path):
+def play(tmp_path):
     """Plays a small run to its end; gives the learner and what the session saw."""
 
     def play(steps=40, players=1, name="one", more=(), **changes):
-        config = quick.a_config(**changes)
-        learner = quick.a_learner(config, tmp_path, name)
+        config = a_config(**changes)
+        learner = a_learner(config, tmp_path, name)
         rounds = Rounds(learner.training, steps)
         made = [
             *collectors(players, config.environments),
@@ -126,7 +127,7 @@ def test_evaluations_come_when_they_are_due(play):
 
 
 @pytest.mark.slow
-def test_what_an_environment_raises_is_shown(play, worlds: ModuleType, quick: ModuleType):
+def test_what_an_environment_raises_is_shown(play):
     """The problem takes the way of all problems: a report, the gate, the view."""
     worlds.Faulty.counts.clear()
     _, rounds, _ = play(
@@ -138,7 +139,7 @@ def test_what_an_environment_raises_is_shown(play, worlds: ModuleType, quick: Mo
 @pytest.mark.slow
 @pytest.mark.parametrize("odd", ["nan", "inf"])
 @pytest.mark.parametrize(("seen", "column"), [(False, "rewards"), (True, "observations")])
-def test_numbers_that_are_not_finite_are_refused(play, worlds: ModuleType, odd, seen, column):
+def test_numbers_that_are_not_finite_are_refused(play, odd, seen, column):
     """An environment's NaN or infinity costs its parcel; it is counted, named on both sides, and no row, return or weight has it."""
     arguments = (f'{{"odd": "{odd}", "seen": {str(seen).lower()}}}',)
     learner, rounds, (player,) = play(
@@ -162,9 +163,9 @@ def test_numbers_that_are_not_finite_are_refused(play, worlds: ModuleType, odd, 
     assert all(np.isfinite(array).all() for array in training.publish().arrays.values())
 
 
-def test_seats_are_given_back(play, monkeypatch, quick: ModuleType, tmp_path):
+def test_seats_are_given_back(play, monkeypatch, tmp_path):
     """Environments are closed however the run ends."""
-    learner = quick.a_learner(quick.a_config(), tmp_path)
+    learner = a_learner(a_config(), tmp_path)
     closed = []
 
     class Failing(Rounds):

@@ -1,12 +1,11 @@
 """What the tests of the journal share."""
 
 import errno
-import time
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
+from support.makers import a_frame, a_parcel, a_spec
+from support.waiting import eventually
 
 from farflung.common.protocol import wire
 from farflung.learner.endpoint.receiver import Accepted
@@ -56,20 +55,17 @@ class Faulty(Disk):
 class Desk:
     """A journal in a folder, and what comes out of it."""
 
-    def __init__(self, stand_ins: ModuleType, run: Any, **changes: Any) -> None:
-        self.spec = stand_ins.a_spec()
+    def __init__(self, run: Any, **changes: Any) -> None:
+        self.spec = a_spec()
         self.delivered: list[Any] = []
         self.disk = Faulty()
-        self._stand_ins = stand_ins
         options = {"durable": True, "disk": self.disk, "segment_bytes": 4096} | changes
         self.journal = Journal(run, JournalTotals("run-1"), 1, self.delivered.extend, **options)
 
     def take(self, sequence: int, **changes: Any) -> Accepted:
         """Hand in a parcel."""
-        frame = self._stand_ins.a_frame(self.spec, sequence=sequence, **changes)
-        accepted = Accepted(
-            wire.read_envelope(wire.open_frame(frame)), self._stand_ins.a_parcel(), frame
-        )
+        frame = a_frame(self.spec, sequence=sequence, **changes)
+        accepted = Accepted(wire.read_envelope(wire.open_frame(frame)), a_parcel(), frame)
         self.journal.take(accepted)
         return accepted
 
@@ -82,29 +78,13 @@ class Desk:
         return found
 
 
-def eventually(condition: Callable[[], Any]) -> bool:
-    """Whether it comes true within patience."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.001)
-    return True
-
-
 @pytest.fixture
-def soon():
-    """Waits for what another thread does."""
-    return eventually
-
-
-@pytest.fixture
-def desk(stand_ins, tmp_path):
+def desk(tmp_path):
     """Opens journals in one run folder, and closes them."""
     made: list[Desk] = []
 
     def make(**changes: Any) -> Desk:
-        made.append(Desk(stand_ins, tmp_path, **changes))
+        made.append(Desk(tmp_path, **changes))
         return made[-1]
 
     yield make

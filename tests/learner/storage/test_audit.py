@@ -6,6 +6,7 @@ import struct
 
 import msgpack
 import pytest
+from support.makers import a_frame, a_spec
 
 from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
@@ -23,12 +24,12 @@ RUN = "run-1"
 
 
 @pytest.fixture
-def message(stand_ins):
+def message():
     """Makes the bytes of parcels."""
-    spec = stand_ins.a_spec()
+    spec = a_spec()
     return lambda sequence, **changes: (
         Kind.MESSAGE,
-        stand_ins.a_frame(spec, sequence=sequence, **changes),
+        a_frame(spec, sequence=sequence, **changes),
     )
 
 

@@ -6,6 +6,8 @@ import re
 import numpy as np
 import pytest
 import torch
+from support.learners import a_config
+from support.makers import a_spec
 
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.version import Version
@@ -53,8 +55,8 @@ def a_parcel(spec, number):
 class Incarnation:
     """One life of a learner without sockets: what it takes in goes to the journal and from there into the replay."""
 
-    def __init__(self, quick, folder_, past=None, capacity=500):
-        config = quick.a_config(mode="async", capacity=capacity)
+    def __init__(self, folder_, past=None, capacity=500):
+        config = a_config(mode="async", capacity=capacity)
         from farflung.learner import build
 
         self.run = Run("one", "one-1", folder_, resumed=past is not None)
@@ -100,9 +102,9 @@ class Incarnation:
 
 
 @pytest.fixture
-def first(quick, tmp_path):
+def first(tmp_path):
     """A life that received parcels, saved a checkpoint, received more, and ended."""
-    life = Incarnation(quick, tmp_path)
+    life = Incarnation(tmp_path)
     life.receive(*range(1, 7))
     life.training.update()
     life.training.update()
@@ -116,16 +118,16 @@ def first(quick, tmp_path):
     return life
 
 
-def next_life(quick, first, **changes):
+def next_life(first, **changes):
     past = recover.recover(first.run, durable=True)
-    life = Incarnation(quick, first.run.folder, past, **changes)
+    life = Incarnation(first.run.folder, past, **changes)
     sentence = recover.restore(first.run.folder, life.training, life.coverage, past)
     return life, sentence
 
 
-def test_the_replay_is_the_same_again(quick, first):
+def test_the_replay_is_the_same_again(first):
     """The same rows in the same order: every batch is the same; so are steps, updates, weights and the place in the journal."""
-    life, sentence = next_life(quick, first)
+    life, sentence = next_life(first)
     for update in range(3):
         one, other = first.training.replay.sample(update), life.training.replay.sample(update)
         assert (one.indices == other.indices).all()
@@ -143,10 +145,10 @@ def test_the_replay_is_the_same_again(quick, first):
     life.die()
 
 
-def test_the_hash_of_the_replay_is_the_same_at_the_same_place(quick, first, caplog):
+def test_the_hash_of_the_replay_is_the_same_at_the_same_place(first, caplog):
     """Printed with the checkpoint, after six parcels, and again when these are back; the six after it do not matter."""
     with caplog.at_level("INFO"):
-        life, _ = next_life(quick, first)
+        life, _ = next_life(first)
     life.die()
     (line,) = re.findall(
         r"the replay is (\w{32}) as of journal (2:\d+), as it was when the checkpoint was taken",
@@ -157,7 +159,7 @@ def test_the_hash_of_the_replay_is_the_same_at_the_same_place(quick, first, capl
     assert saved[REPLAY_HASH] != life.coverage.digest(life.training.replay.size)
 
 
-def test_another_replay_than_that_of_the_checkpoint_is_named(quick, first, caplog):
+def test_another_replay_than_that_of_the_checkpoint_is_named(first, caplog):
     """A parcel that is no longer in the journal, as after damage: the hash tells."""
     path = folder.path_of(first.run.folder / folder.NAME, 1)
     messages = [
@@ -166,14 +168,14 @@ def test_another_replay_than_that_of_the_checkpoint_is_named(quick, first, caplo
     data = bytearray(path.read_bytes())
     data[messages[1].start + 40] ^= 1
     path.write_bytes(data)
-    life, _ = next_life(quick, first)
+    life, _ = next_life(first)
     life.die()
     assert "are damaged although good records follow" in caplog.text
     assert "other rows are in it" in caplog.text
     assert life.training.steps == 8 * (PARCELS - 1)
 
 
-def test_a_journal_that_ends_before_the_checkpoint_is_named(quick, first, caplog):
+def test_a_journal_that_ends_before_the_checkpoint_is_named(first, caplog):
     """Somebody took its end away: what was acknowledged is gone, and that is said."""
     path = folder.path_of(first.run.folder / folder.NAME, 1)
     messages = [
@@ -182,15 +184,15 @@ def test_a_journal_that_ends_before_the_checkpoint_is_named(quick, first, caplog
     for number in folder.numbers(path.parent)[1:]:
         folder.path_of(path.parent, number).unlink()
     path.write_bytes(path.read_bytes()[: messages[3].end])
-    life, _ = next_life(quick, first)
+    life, _ = next_life(first)
     life.die()
     assert "the journal ends at 1:" in caplog.text
     assert "before the place of the checkpoint, 2:" in caplog.text
 
 
-def test_who_took_part_has_the_same_index_and_new_starts(quick, first):
+def test_who_took_part_has_the_same_index_and_new_starts(first):
     """A life that goes on keeps its place; another life of that name gets its index, and a start that no earlier epoch gave out."""
-    life, _ = next_life(quick, first)
+    life, _ = next_life(first)
     life.die()
     same, next_ = (life.receiver.roster.join("box-1", incarnation, 0.0) for incarnation in (7, 8))
     assert (same.index, same.start) == (0, 0)
@@ -198,31 +200,31 @@ def test_who_took_part_has_the_same_index_and_new_starts(quick, first):
     assert life.receiver.roster.join("box-2", 1, 0.0).index == 1
 
 
-def test_what_is_random_in_the_network_goes_on(quick, first):
+def test_what_is_random_in_the_network_goes_on(first):
     """Torch's own generator is where it was when the checkpoint was taken."""
     torch.manual_seed(1)
     Saver(first.run, first.training).finish()
     expected = torch.rand(3)
     torch.manual_seed(2)
-    next_life(quick, first)[0].die()
+    next_life(first)[0].die()
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_samples_count_as_they_were_drawn(quick, first):
+def test_samples_count_as_they_were_drawn(first):
     """16 of two updates, and of one that was published and lost another 8, whatever the batches will be."""
     first.training.pacing.samples = 100
     Saver(first.run, first.training).finish()
     past = recover.recover(first.run, durable=False)
     past = dataclasses.replace(past, marker=dataclasses.replace(past.marker, updates=3))
-    life = Incarnation(quick, first.run.folder, past)
+    life = Incarnation(first.run.folder, past)
     recover.restore(first.run.folder, life.training, life.coverage, past)
     life.die()
     assert (life.training.updates, life.training.pacing.samples) == (3, 108)
 
 
-def test_the_next_life_has_a_higher_epoch_and_forgets_no_number(quick, first):
+def test_the_next_life_has_a_higher_epoch_and_forgets_no_number(first):
     """What was taken is a duplicate; versions go on; places in the seed tree are new."""
-    life, _ = next_life(quick, first)
+    life, _ = next_life(first)
     assert life.receiver.inbox.epoch == 2
     assert life.training.version == Version(2, 1)
     assert [
@@ -238,9 +240,9 @@ def test_the_next_life_has_a_higher_epoch_and_forgets_no_number(quick, first):
     assert recover.recover(first.run, durable=False).inbox.epoch == 3
 
 
-def test_a_small_replay_needs_only_the_newest_segments(quick, tmp_path):
+def test_a_small_replay_needs_only_the_newest_segments(tmp_path):
     """What a checkpoint says that its replay needs is enough to make it again after the rest is gone."""
-    life = Incarnation(quick, tmp_path, capacity=16)
+    life = Incarnation(tmp_path, capacity=16)
     for number in range(1, PARCELS + 1):
         life.receive(number)
     archive = Retention(tmp_path, life.journal, life.coverage, keep=False)
@@ -255,7 +257,7 @@ def test_a_small_replay_needs_only_the_newest_segments(quick, tmp_path):
     life.die()
     left = folder.numbers(tmp_path / folder.NAME)
     assert len(left) < len(before)
-    again, _ = next_life(quick, life, capacity=16)
+    again, _ = next_life(life, capacity=16)
     batches = [one.training.replay.sample(5).observations[""] for one in (life, again)]
     assert (batches[0] == batches[1]).all()
     assert again.training.steps == 8 * PARCELS
@@ -263,30 +265,30 @@ def test_a_small_replay_needs_only_the_newest_segments(quick, tmp_path):
     again.die()
 
 
-def test_without_a_checkpoint_the_weights_begin_anew_and_it_is_said(quick, tmp_path, caplog):
+def test_without_a_checkpoint_the_weights_begin_anew_and_it_is_said(tmp_path, caplog):
     """The journal is all there is."""
-    life = Incarnation(quick, tmp_path)
+    life = Incarnation(tmp_path)
     life.receive(1, 2)
     life.die()
-    again, _ = next_life(quick, life)
+    again, _ = next_life(life)
     assert "has no checkpoint yet" in caplog.text
     assert again.training.steps == 16
     again.die()
 
 
-def test_a_checkpoint_that_cannot_be_read_is_passed_over_loudly(quick, first, caplog):
+def test_a_checkpoint_that_cannot_be_read_is_passed_over_loudly(first, caplog):
     """The one before it is taken."""
     facts = {"updates": 5}
     newest = checkpoint.save(
         first.run.folder, Checkpoint(copies(first.training.algorithm.state()), facts)
     )
     (newest / "tensors.safetensors").write_bytes(b"cut")
-    _, sentence = next_life(quick, first)
+    _, sentence = next_life(first)
     assert "taking the one before it" in caplog.text
     assert "as of update 2" in sentence
 
 
-def test_a_journal_that_was_never_begun_has_nothing_in_it(quick, first, tmp_path):
+def test_a_journal_that_was_never_begun_has_nothing_in_it(first, tmp_path):
     """Killed while its first segment was written: nothing was acknowledged, and the epoch rises all the same."""
     empty = tmp_path / "other"
     (empty / folder.NAME).mkdir(parents=True)
@@ -303,7 +305,7 @@ def spoil_table(run_folder, number):
     path.write_bytes(data)
 
 
-def test_a_damaged_table_is_taken_from_a_checkpoint(quick, first, caplog):
+def test_a_damaged_table_is_taken_from_a_checkpoint(first, caplog):
     """The first segment that is read, and the newest when the checkpoint was taken: nothing is forgotten, and the damage is named."""
     journal = first.run.folder / folder.NAME
     (segment, _) = checkpoint.load(first.run.folder).facts[TABLE]
@@ -317,7 +319,7 @@ def test_a_damaged_table_is_taken_from_a_checkpoint(quick, first, caplog):
     assert past.inbox.state()["lives"][0]["kept"] == PARCELS
 
 
-def test_a_damaged_table_before_other_segments_does_no_harm(quick, first):
+def test_a_damaged_table_before_other_segments_does_no_harm(first):
     """The next segment's own table holds what this one had; of the last one there is no other, without a checkpoint."""
     (first.run.folder / "MANIFEST").unlink()
     journal = first.run.folder / folder.NAME
@@ -333,7 +335,7 @@ def test_a_damaged_table_before_other_segments_does_no_harm(quick, first):
         recover.recover(first.run, durable=False)
 
 
-def test_only_what_a_checkpoint_needs_is_read(quick, first, tmp_path, monkeypatch):
+def test_only_what_a_checkpoint_needs_is_read(first, tmp_path, monkeypatch):
     """With --keep-journal there may be a thousand times as much: the rest is counted in the tables."""
     journal = tmp_path / folder.NAME
     facts = {POSITION: [2, 0], REPLAY_FROM: 2}
@@ -348,13 +350,13 @@ def test_only_what_a_checkpoint_needs_is_read(quick, first, tmp_path, monkeypatc
     assert past.rows == 8 * PARCELS
 
 
-def test_what_cannot_be_gone_on_with_is_refused_in_a_sentence(quick, first, tmp_path):
+def test_what_cannot_be_gone_on_with_is_refused_in_a_sentence(first, tmp_path):
     """No journal, other settings, other weights, a first table that is gone."""
     with pytest.raises(ConfigurationError, match=r"no journal to go on from.*--init"):
         recover.recover(Run("none", "none-1", tmp_path / "none"), durable=True)
     past = recover.recover(first.run, durable=False)
-    life = Incarnation(quick, first.run.folder, past)
-    life.training.spec = quick.a_spec()
+    life = Incarnation(first.run.folder, past)
+    life.training.spec = a_spec()
     with pytest.raises(ConfigurationError, match="the journal does not fit these settings"):
         recover.restore(first.run.folder, life.training, ReplayExtent(), past)
     checkpoint.save(first.run.folder, Checkpoint({"network.0.weight": torch.tensor(0)}, {}))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors import SafetensorError
+from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.learner.storage import checkpoint, manifest, saver
 from farflung.learner.storage.retention import POSITION, REPLAY_HASH
@@ -14,15 +15,15 @@ from farflung.learner.storage.saver import CheckpointFailure, Saver
 
 
 @pytest.fixture
-def training(quick, tmp_path):
+def training(tmp_path):
     """A learner's training, whose run is in a folder of its own."""
-    return quick.a_learner(quick.a_config(), tmp_path / "runs").training
+    return a_learner(a_config(), tmp_path / "runs").training
 
 
 @pytest.fixture
-def one(quick, training, tmp_path):
+def one(training, tmp_path):
     """A saver into `tmp_path`."""
-    return Saver(quick.somewhere(tmp_path), training)
+    return Saver(an_empty_run(tmp_path), training)
 
 
 def settled(one):

@@ -4,11 +4,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from types import ModuleType
 
 import pytest
 import zmq
+from support.learner_double import LearnerDouble
+from support.makers import a_frame, a_spec, some_weights
+from support.waiting import eventually
 
+from farflung.common.data.spec import Graph, Tensor
 from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -31,17 +34,9 @@ C, W, T = topics.beacon("default"), topics.weights("default"), topics.telemetry(
 
 
 @pytest.fixture
-def context() -> Iterator[sockets.Context]:
-    """A context that leaves nothing behind."""
-    context = sockets.context()
-    yield context
-    context.destroy(linger=0)
-
-
-@pytest.fixture
-def side(stand_ins: ModuleType):
+def side():
     """A gate and a herald."""
-    return stand_ins.Side()
+    return LearnerDouble(life=5, versions=0)
 
 
 @pytest.fixture
@@ -97,15 +92,6 @@ def beacons(socket):
         yield message
 
 
-def eventually(condition):
-    """Whether it comes true within patience; what changes it is another thread, so there is nothing to wait on."""
-    end = time.monotonic() + PATIENCE_MS / 1000
-    pause = zmq.Poller()
-    while not condition() and time.monotonic() < end:
-        pause.poll(5)
-    return condition()
-
-
 def test_port_0_is_any_pair_of_free_ports(link):
     """The link says where it really listens, outside the range of those who dial out."""
     assert 10_000 <= link.address.port < 32_000
@@ -118,10 +104,10 @@ def test_a_taken_port_is_refused_in_a_sentence(context, link, side, queue):
         NetworkThread(context, link.address, side.receiver, side.publisher, queue, 16)
 
 
-def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side, stand_ins):
+def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
     """Over real sockets: published before anybody was there, and brought by the subscription itself."""
     for number in (1, 2):
-        link.publish(stand_ins.some_weights(side.spec, number))
+        link.publish(some_weights(side.spec, number))
     assert eventually(lambda: side.publisher.newest == Version(1, 2))
     private = topics.private("default", "box-1", 7, 1)
     socket = feed(W, C, private)
@@ -149,11 +135,11 @@ def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic)
     assert not greedy.poll(0)
 
 
-def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue, stand_ins):
+def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue):
     """From the socket through the gate into the inlet, and back in a line of the beacon."""
     socket = feed(C)
     heard(socket, C)
-    push.send(stand_ins.a_frame(side.spec))
+    push.send(a_frame(side.spec))
     line = next(line for beacon in beacons(socket) for line in beacon.lines)
     assert (line.actor, line.highest) == ("box-1", 1)
     assert queue.take().rows == 3
@@ -184,10 +170,10 @@ def test_figures_reach_watchers(link, feed):
     assert message.document == '{"steps":2}'
 
 
-def test_weights_larger_than_a_copy_go_out_whole(context, stand_ins, queue):
+def test_weights_larger_than_a_copy_go_out_whole(context, queue):
     """From 64 KiB on a frame is sent without a copy; it arrives as it was."""
-    graph = stand_ins.Graph(b"model", (), (), (stand_ins.Tensor("matrix", "float32", (200, 200)),))
-    side = stand_ins.Side(stand_ins.a_spec(graph=graph))
+    graph = Graph(b"model", (), (), (Tensor("matrix", "float32", (200, 200)),))
+    side = LearnerDouble(a_spec(graph=graph), versions=0)
     link = NetworkThread(
         context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 160_000
     )
@@ -195,7 +181,7 @@ def test_weights_larger_than_a_copy_go_out_whole(context, stand_ins, queue):
     try:
         with sockets.feed_subscriber(context, link.address, [C, W]) as socket:
             heard(socket, C)
-            link.publish(stand_ins.some_weights(side.spec, value=3.0))
+            link.publish(some_weights(side.spec, value=3.0))
             weights = wire.read_weights(wire.open_frame(heard(socket, W)), graph.weights)
             assert (weights.arrays["matrix"] == 3.0).all()
     finally:
@@ -214,11 +200,11 @@ def test_the_last_word_says_whether_the_run_is_over(link, feed, said, heard_as):
     )
 
 
-def test_weights_published_last_still_go_out(link, feed, side, stand_ins):
+def test_weights_published_last_still_go_out(link, feed, side):
     """What was published just before the end reaches those who listen."""
     socket = feed(C, W)
     heard(socket, C)
-    link.publish(stand_ins.some_weights(side.spec, number=9))
+    link.publish(some_weights(side.spec, number=9))
     link.close()
     assert (
         wire.read_weights(wire.open_frame(heard(socket, W)), side.spec.graph.weights).version.number
@@ -357,10 +343,10 @@ def test_who_was_only_promised_a_place_is_joining(side):
     assert (actor.name, actor.state, actor.seen_ago) == ("box-2", ActorState.JOINING, 0.5)
 
 
-def test_a_view_holds_the_books(side, stand_ins):
+def test_a_view_holds_the_books(side):
     """Received, duplicates, refused by reason, lost, and the problems."""
     for _ in range(2):
-        side.receiver.receive(stand_ins.a_frame(side.spec), 0.0)
+        side.receiver.receive(a_frame(side.spec), 0.0)
     side.receiver.receive(b"", 0.0)
     hears(side, Bye("run-1", "default", "box-2", 1, 3, "over"))
     view = look(side.receiver, 0.0)
@@ -401,12 +387,12 @@ def kept(tmp_path, kind):
 
 
 def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
-    context, keeping, side, queue, stand_ins, tmp_path
+    context, keeping, side, queue, tmp_path
 ):
     """Taken and refused numbers alike; the parcel reaches the inlet with its place."""
     frame, odd = (
-        stand_ins.a_frame(side.spec),
-        stand_ins.a_frame(side.spec, sequence=2, schema="0" * 16),
+        a_frame(side.spec),
+        a_frame(side.spec, sequence=2, schema="0" * 16),
     )
     with (
         sockets.feed_subscriber(context, keeping.address, [C]) as feed,
@@ -424,7 +410,7 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
 
 
 def test_until_the_disk_has_it_nothing_is_acknowledged(
-    keeping, context, side, journal, stand_ins, monkeypatch
+    keeping, context, side, journal, monkeypatch
 ):
     """While a sync lasts, beacons go on and say nothing of the number; what waits counts against the room."""
     go = threading.Event()
@@ -437,7 +423,7 @@ def test_until_the_disk_has_it_nothing_is_acknowledged(
         sockets.experience_sender(context, keeping.address) as push,
     ):
         heard(feed, C)
-        push.send(stand_ins.a_frame(side.spec))
+        push.send(a_frame(side.spec))
         assert eventually(lambda: journal.waiting_rows == 3)
         lines = [
             line
@@ -453,12 +439,12 @@ def test_until_the_disk_has_it_nothing_is_acknowledged(
 
 
 def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(
-    keeping, journal, monkeypatch, stand_ins, side
+    keeping, journal, monkeypatch, side
 ):
     """The view names it; `check` raises it. Published versions leave a mark."""
     journal.problem = "no room"
     assert eventually(lambda: "no room" in keeping.view.problems)
-    keeping.publish(stand_ins.some_weights(side.spec))
+    keeping.publish(some_weights(side.spec))
     assert journal.drain(10)
     journal._failure = OSError("broken")
     with pytest.raises(JournalFailure, match="cannot be written: broken"):

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from support.makers import a_frame, a_spec
+
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
 
 sys.path.append(str(Path(__file__).parents[2]))
-import stand_ins
 from safetensors import SafetensorError
 
 from farflung.common.data.parcel import Parcel
@@ -47,9 +50,7 @@ class Incarnation:
         self.run = Run("one", "run-1", run, resumed=bool(folder.numbers(run / folder.NAME)))
         past = recover.recover(self.run, durable=True) if self.run.resumed else None
         self.inbox = past.inbox if past is not None else Inbox(1)
-        self.receiver = Receiver(
-            stand_ins.a_spec(), self.inbox, stand_ins.Roster(), stand_ins.Snapshots()
-        )
+        self.receiver = Receiver(a_spec(), self.inbox, Roster(), Snapshots())
         self.coverage = ReplayExtent()
         table = past.table if past is not None else JournalTotals("run-1")
         self.journal = Journal(
@@ -64,7 +65,7 @@ class Incarnation:
 
     def receive(self, number: int) -> None:
         """An actor sends a parcel, and writes down that it counts when it is told so."""
-        frame = a_frame(number)
+        frame = numbered_frame(number)
         if accepted := self.receiver.receive(frame, 0.0):
             self.journal.take(accepted)
             self._hear(number)
@@ -94,7 +95,7 @@ class Incarnation:
             settled = self.journal.settled()
             for envelope in settled:
                 self.receiver.settle(envelope)
-                self._told.add(receipt(envelope.sequence, a_frame(envelope.sequence)))
+                self._told.add(receipt(envelope.sequence, numbered_frame(envelope.sequence)))
             self.journal.check()
             if number in [envelope.sequence for envelope in settled]:
                 return
@@ -117,9 +118,9 @@ class Story:
     go: Callable[[Path, Incarnation | None], None]
 
 
-def a_frame(number: int) -> bytes:
+def numbered_frame(number: int) -> bytes:
     """The parcel of this number, always the same bytes."""
-    return bytes(stand_ins.a_frame(stand_ins.a_spec(), sequence=number))
+    return bytes(a_frame(a_spec(), sequence=number))
 
 
 def receipt(number: int, frame: bytes) -> receipts.Receipt:

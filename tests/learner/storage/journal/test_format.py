@@ -1,9 +1,9 @@
 """Segments as bytes: what was written is read, and what is damaged is told from what was never finished."""
 
 import itertools
-from types import ModuleType
 
 import pytest
+from support.makers import a_frame, a_spec
 
 from farflung.learner.storage.journal import format as form
 from farflung.learner.storage.journal.format import Damage, Kind, Record, Torn
@@ -13,10 +13,10 @@ RESERVED = 4096
 
 
 @pytest.fixture
-def message(stand_ins: ModuleType):
+def message():
     """Makes the bytes of parcels."""
-    spec = stand_ins.a_spec()
-    return lambda sequence=1: stand_ins.a_frame(spec, sequence=sequence)
+    spec = a_spec()
+    return lambda sequence=1: a_frame(spec, sequence=sequence)
 
 
 def segment(*records, number=3, reserved=RESERVED):

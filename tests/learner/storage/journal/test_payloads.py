@@ -2,6 +2,7 @@
 
 import msgpack
 import pytest
+from support.makers import a_frame, a_parcel, a_spec, header_of
 
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
@@ -37,22 +38,20 @@ def test_a_life_that_is_none_is_refused(state, key):
 
 @pytest.mark.parametrize("shape", [[""], ["3"], [3.0], [True], [-1], [None], [[3]], [], "3", None])
 @pytest.mark.parametrize("name", ["rewards", "result_returns"])
-def test_a_table_that_counts_in_something_else_counts_nothing(stand_ins, name, shape):
+def test_a_table_that_counts_in_something_else_counts_nothing(name, shape):
     """A message is recounted from what it says of its columns: no number, no steps. Found by fuzzing."""
-    opened = wire.open_frame(
-        stand_ins.a_frame(stand_ins.a_spec(), stand_ins.a_parcel(results=((1.0, 2), (2.0, 3))))
-    )
+    opened = wire.open_frame(a_frame(a_spec(), a_parcel(results=((1.0, 2), (2.0, 3)))))
     assert payloads.counts_of(opened) == (3, 2)
-    header = stand_ins.header_of(opened)
+    header = header_of(opened)
     for row in header["columns"]:
         row[2] = shape if row[0] == name else row[2]
     odd = wire.open_frame(wire.assemble(opened.kind, header, (opened.data,)))
     assert payloads.counts_of(odd) == ((0, 0) if name == "rewards" else (3, 0))
 
 
-def test_a_table_of_odd_names_counts_nothing(stand_ins):
+def test_a_table_of_odd_names_counts_nothing():
     """A list is no name, and cannot be one."""
-    opened = wire.open_frame(stand_ins.a_frame(stand_ins.a_spec()))
+    opened = wire.open_frame(a_frame(a_spec()))
     header = opened.header | {"columns": [[["rewards"], 1, [3], 1, 1, ""], ["rewards"], 7]}
     assert payloads.counts_of(
         wire.open_frame(wire.assemble(opened.kind, header, (opened.data,)))

@@ -1,6 +1,7 @@
 """The segments of a life: each follows the one before, and goes when nothing needs it."""
 
 import pytest
+from support.waiting import eventually
 
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.storage.journal import folder, payloads
@@ -38,7 +39,7 @@ def test_a_journal_that_cannot_begin_is_refused_in_a_sentence(desk, tmp_path):
         desk()
 
 
-def test_what_is_not_needed_goes_and_nothing_else(desk, tmp_path, soon):
+def test_what_is_not_needed_goes_and_nothing_else(desk, tmp_path):
     """Segments below the one that is named; the one that is being written always stays."""
     one = desk(segment_bytes=1500)
     for number in range(1, 6):
@@ -46,15 +47,15 @@ def test_what_is_not_needed_goes_and_nothing_else(desk, tmp_path, soon):
         one.settled(1)
     numbers = folder.numbers(tmp_path / folder.NAME)
     one.journal.forget_before(3)
-    assert soon(lambda: folder.numbers(tmp_path / folder.NAME) == numbers[2:])
+    assert eventually(lambda: folder.numbers(tmp_path / folder.NAME) == numbers[2:])
     one.journal.forget_before(10**6)
-    assert soon(lambda: folder.numbers(tmp_path / folder.NAME) == numbers[-1:])
+    assert eventually(lambda: folder.numbers(tmp_path / folder.NAME) == numbers[-1:])
     assert (
         payloads.read_table(records(tmp_path, Kind.TABLE)[0]).inbox.state()["lives"][0]["kept"] == 4
     )
 
 
-def test_a_segment_that_cannot_be_removed_ends_nothing(desk, tmp_path, soon):
+def test_a_segment_that_cannot_be_removed_ends_nothing(desk, tmp_path):
     """It costs room, and is named."""
     one = desk(segment_bytes=1500)
     one.take(1)
@@ -62,12 +63,12 @@ def test_a_segment_that_cannot_be_removed_ends_nothing(desk, tmp_path, soon):
     one.settled(2)
     one.disk.broken = "remove"
     one.journal.forget_before(2)
-    assert soon(lambda: "remove" in one.disk.calls)
+    assert eventually(lambda: "remove" in one.disk.calls)
     one.take(3)
     assert one.settled(1) == [3]
 
 
-def test_segments_go_oldest_first_and_each_for_good_before_the_next(desk, tmp_path, soon):
+def test_segments_go_oldest_first_and_each_for_good_before_the_next(desk, tmp_path):
     """A power cut or a segment that stays must not leave a gap: the numbers in it would be taken again."""
     one = desk(segment_bytes=1500)
     for number in range(1, 7):
@@ -76,8 +77,8 @@ def test_segments_go_oldest_first_and_each_for_good_before_the_next(desk, tmp_pa
     before = folder.numbers(tmp_path / folder.NAME)
     one.disk.calls.clear()
     one.journal.forget_before(3)
-    assert soon(lambda: one.disk.calls == ["remove", "sync_folder"] * 2)
+    assert eventually(lambda: one.disk.calls == ["remove", "sync_folder"] * 2)
     one.disk.broken = "remove"
     one.journal.forget_before(5)
-    assert soon(lambda: one.disk.calls == ["remove", "sync_folder"] * 2 + ["remove"])
+    assert eventually(lambda: one.disk.calls == ["remove", "sync_folder"] * 2 + ["remove"])
     assert folder.numbers(tmp_path / folder.NAME) == before[2:]

@@ -3,6 +3,8 @@
 import threading
 
 import pytest
+from support.makers import some_weights
+from support.waiting import eventually
 
 from farflung.common.data.version import Version
 from farflung.common.protocol.wire import Envelope
@@ -33,7 +35,7 @@ def test_a_parcel_is_on_disk_before_it_is_handed_on_and_settled(desk, tmp_path):
     assert one.disk.calls[-2:] == ["write", "sync"]
 
 
-def test_while_a_sync_lasts_nothing_is_settled(desk, soon, monkeypatch):
+def test_while_a_sync_lasts_nothing_is_settled(desk, monkeypatch):
     """And what comes meanwhile is written by the next one, together."""
     one = desk()
     begun, go = threading.Event(), threading.Event()
@@ -50,7 +52,7 @@ def test_while_a_sync_lasts_nothing_is_settled(desk, soon, monkeypatch):
     assert one.journal.waiting_rows == 9
     go.set()
     assert one.settled(3) == [1, 2, 3]
-    assert soon(lambda: one.journal.waiting_rows == 0)
+    assert eventually(lambda: one.journal.waiting_rows == 0)
     assert one.disk.calls.count("write") == 1 + 1 + 2  # header, start, and two groups
 
 
@@ -79,12 +81,12 @@ def test_refusals_and_markers_are_short_records(desk, tmp_path):
     assert payloads.read(records(tmp_path, Kind.REFUSAL)[0]) == Refusal("box-1", 7, 4, 2, "shape")
 
 
-def test_a_marker_names_version_and_counts(desk, tmp_path, stand_ins):
+def test_a_marker_names_version_and_counts(desk, tmp_path):
     """So that a place in the journal is tied to a version."""
     one = desk()
-    one.journal.mark(stand_ins.some_weights(one.spec, number=5, steps=640))
+    one.journal.mark(some_weights(one.spec, number=5, steps=640))
     assert one.journal.drain(10)
-    assert payloads.read(records(tmp_path, Kind.MARKER)[0]) == Marker(Version(1, 5), 640, 0)
+    assert payloads.read(records(tmp_path, Kind.MARKER)[0]) == Marker(Version(1, 5), 640, 6400)
 
 
 def test_without_durability_nothing_is_synced(desk):
@@ -95,15 +97,13 @@ def test_without_durability_nothing_is_synced(desk):
     assert {"sync", "sync_folder"}.isdisjoint(one.disk.calls)
 
 
-def test_a_full_disk_holds_acknowledgements_back_until_there_is_room(
-    desk, tmp_path, soon, monkeypatch
-):
+def test_a_full_disk_holds_acknowledgements_back_until_there_is_room(desk, tmp_path, monkeypatch):
     """The message names path and bytes; nothing is lost, nothing written twice; it goes on by itself."""
     monkeypatch.setattr("farflung.learner.storage.journal.writer.FULL_S", 0.01)
     one = desk()
     one.disk.full = True
     one.take(1)
-    assert soon(lambda: one.journal.problem)
+    assert eventually(lambda: one.journal.problem)
     assert str(tmp_path / folder.NAME) in one.journal.problem
     assert "bytes are free" in one.journal.problem
     assert one.journal.settled() == []
@@ -111,13 +111,11 @@ def test_a_full_disk_holds_acknowledgements_back_until_there_is_room(
     one.journal.check()
     one.disk.full = False
     assert one.settled(1) == [1]
-    assert soon(lambda: not one.journal.problem)
+    assert eventually(lambda: not one.journal.problem)
     assert len(records(tmp_path, Kind.MESSAGE)) == 1
 
 
-def test_no_room_for_the_next_segment_leaves_the_one_before_whole(
-    desk, tmp_path, soon, monkeypatch
-):
+def test_no_room_for_the_next_segment_leaves_the_one_before_whole(desk, tmp_path, monkeypatch):
     """Room is reserved ahead, so that a full disk shows between records."""
     monkeypatch.setattr("farflung.learner.storage.journal.writer.FULL_S", 0.01)
     one = desk(segment_bytes=1500)
@@ -125,7 +123,7 @@ def test_no_room_for_the_next_segment_leaves_the_one_before_whole(
     one.settled(1)
     create, one.disk.create = one.disk.create, full
     one.take(2)
-    assert soon(lambda: one.journal.problem)
+    assert eventually(lambda: one.journal.problem)
     assert folder.numbers(tmp_path / folder.NAME) == [1]
     one.disk.create = create
     assert one.settled(1) == [2]
@@ -138,23 +136,23 @@ def full(path, size):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_closing_with_a_full_disk_ends(desk, soon):
+def test_closing_with_a_full_disk_ends(desk):
     """What waits was not acknowledged: its actors still hold it."""
     one = desk()
     one.disk.full = True
     one.take(1)
-    assert soon(lambda: one.journal.problem)
+    assert eventually(lambda: one.journal.problem)
     one.journal.close()
     assert one.delivered == []
 
 
 @pytest.mark.parametrize("call", ["sync", "write"])
-def test_an_error_of_the_disk_ends_the_journal_and_nothing_is_settled(desk, soon, call):
+def test_an_error_of_the_disk_ends_the_journal_and_nothing_is_settled(desk, call):
     """A sync that failed is never tried again: what it should have written may be gone although the next one succeeds."""
     one = desk()
     one.disk.broken = call
     one.take(1)
-    assert soon(lambda: one.journal._failure is not None)
+    assert eventually(lambda: one.journal._failure is not None)
     one.disk.broken = ""
     one.take(2)
     with pytest.raises(JournalFailure, match=r"journal.*cannot be written.*Input/output error"):

@@ -1,12 +1,8 @@
-"""What stands in for the rest of the system in tests: specs, parcels, one side of a connection, a learner made in no time."""
+"""Small specs, parcels, messages and weights. No torch: the broker's tests import this too."""
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
-import torch
 
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import (
@@ -22,17 +18,7 @@ from farflung.common.data.spec import (
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.protocol import wire
-from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner import build
-from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.config import LearnerConfig
-from farflung.learner.endpoint.publisher import Publisher
-from farflung.learner.endpoint.receiver import Receiver
-from farflung.learner.graph import acting_graph
-from farflung.learner.storage.run_folder import Run, new_run
 
 TENSORS = (Tensor("matrix", "float32", (2, 2)),)
 
@@ -114,77 +100,19 @@ def header_of(opened):
     return opened.header | {"columns": wire.read_table(opened)}
 
 
-def some_weights(spec, number=1, epoch=1, steps=0, value=0.0):
-    """A version whose tensors hold one value."""
+def some_weights(spec, number=1, *, epoch=1, steps=0, value=0.0, best=None):
+    """A version whose tensors hold one value. With `best`, that action has the highest q."""
     arrays = {
         tensor.name: np.full(tensor.shape, value, tensor.dtype) for tensor in spec.graph.weights
     }
+    if best is not None:
+        arrays["bias"][best] += 1.0
     return Weights(
         spec.run,
         spec.policy,
         Version(epoch, number),
         steps,
-        0,
+        10 * steps,
         spec.graph.weights,
         pack(spec.graph.weights, arrays),
     )
-
-
-class Side:
-    """The learner's side without sockets: a gate and a herald over one inbox."""
-
-    def __init__(self, spec=None, epoch=1, life=5):
-        self.spec = spec or a_spec()
-        self.snapshots = Snapshots()
-        self.receiver = Receiver(self.spec, Inbox(epoch), Roster(), self.snapshots)
-        self.publisher = Publisher(self.spec, life, epoch, self.receiver, self.snapshots)
-
-
-def a_config(**changes):
-    """A small CartPole run in turns: windows of 8 steps, a tiny network, no checkpoints but the last."""
-    small = {
-        "mode": "sequential",
-        "horizon": 8,
-        "warmup": 16,
-        "batch_size": 8,
-        "replay_ratio": 1.0,
-        "capacity": 500,
-        "checkpoint_every": 0.0,
-        "settings": DQNSettings(hidden=(4,)),
-        "ui": "json",
-    }
-    return LearnerConfig(**{**small, **changes})
-
-
-def a_run(folder, name="one"):
-    """A fresh run in a folder."""
-    return new_run(str(folder), name, "CartPole-v1", "# nothing\n")
-
-
-def a_learner(config, folder, name="one"):
-    """A learner as the command makes it, on the CPU."""
-    run = a_run(folder, name)
-    return build.learner(config, run, torch.device("cpu"))
-
-
-def somewhere(folder):
-    """A run whose folder is there, and nothing in it."""
-    return Run("one", "one-1", Path(folder))
-
-
-@contextmanager
-def written_graphs(monkeypatch, known) -> Iterator[None]:
-    """Writes and proves an acting graph once for each architecture: it holds no weights, so those that are alike share it."""
-    export, prove = acting_graph.export, acting_graph.prove
-
-    def once(module, inputs, outputs):
-        key = repr(module), inputs, outputs
-        if key not in known:
-            known[key] = export(module, inputs, outputs)
-            prove(module, known[key])
-        return known[key]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(acting_graph, "export", once)
-        patch.setattr(acting_graph, "prove", lambda module, acting: None)
-        yield

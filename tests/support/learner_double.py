@@ -1,0 +1,137 @@
+"""A learner without training: the real receiver and publisher, in process or behind real sockets."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.spec import Spec
+from farflung.common.net import sockets
+from farflung.common.net.address import Address
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.publisher import Outlook, Publisher
+from farflung.learner.endpoint.receiver import Accepted, Receiver
+from farflung.learner.transport.network_thread import NetworkThread
+from support.contexts import ANYWHERE, listening_again
+from support.makers import a_spec, some_weights
+from support.waiting import Clock
+
+
+class LearnerDouble:
+    """The learner's side of the protocol without sockets; `versions` are published at the start."""
+
+    def __init__(
+        self,
+        spec: Spec | None = None,
+        epoch: int = 1,
+        life: int = 7,
+        inbox: Inbox | None = None,
+        versions: int = 1,
+    ) -> None:
+        self.spec, self.epoch = spec or a_spec(), epoch
+        self.room = 1 << 20  # rows the queue can take
+        self.accepted: list[Accepted] = []
+        self.snapshots = Snapshots()
+        self.receiver = Receiver(self.spec, inbox or Inbox(epoch), Roster(), self.snapshots)
+        self.publisher = Publisher(self.spec, life, epoch, self.receiver, self.snapshots)
+        self._asked: bytes | None = None
+        for number in range(1, versions + 1):
+            self.publish(number)
+
+    @property
+    def parcels(self) -> list[Parcel]:
+        """The accepted parcels in order of arrival."""
+        return [accepted.parcel for accepted in self.accepted]
+
+    def publish(self, number: int = 1, **changes: Any) -> None:
+        """Publish a version with `some_weights`."""
+        self.publisher.publish(some_weights(self.spec, number, epoch=self.epoch, **changes))
+
+    def due(self, now: float, client: PolicyClient | None = None) -> list[tuple[bytes, bytes]]:
+        """Return the due messages, after the client's subscription to its own topic."""
+        if client is not None and client.private not in (None, self._asked):
+            self._asked = client.private
+            self.publisher.subscribed(client.private)
+        return [
+            (topic, bytes(frame))
+            for topic, frame in self.publisher.due(Outlook(self.room, 0, 0), now)
+        ]
+
+    def send_to(self, client: PolicyClient, now: float) -> None:
+        """Deliver the due messages that the client subscribes to."""
+        for topic, frame in self.due(now, client):
+            if any(topic.startswith(subscription) for subscription in client.subscriptions):
+                client.hear(topic, frame, now)
+
+    def receive_from(self, client: PolicyClient, now: float) -> list[bytes]:
+        """Receive and settle the client's messages; return their frames."""
+        frames = []
+        while (frame := client.next(now)) is not None:
+            client.sent(now)
+            frames.append(bytes(frame))
+            accepted = self.receiver.receive(frame, now)
+            if accepted is not None:
+                self.accepted.append(accepted)
+                self.receiver.settle(accepted.envelope)
+        return frames
+
+
+class InProcessConnection:
+    """A connection between a client and a learner double; `each` is called after every turn."""
+
+    address = "double"
+
+    def __init__(
+        self,
+        client: PolicyClient,
+        learner: LearnerDouble,
+        clock: Clock,
+        each: Callable[[int], None] = lambda turn: None,
+    ) -> None:
+        self.client, self.learner = client, learner
+        self._clock, self._each = clock, each
+        self._turns = itertools.count(1)
+        client.ask(clock.now)
+
+    def pump(self, timeout_s: float = 0.0) -> None:
+        """Exchange messages once."""
+        self._clock.wait(timeout_s)
+        now = self._clock()
+        self.learner.send_to(self.client, now)
+        if self.client.due(now).value != "nothing":
+            self.client.ask(now)
+        self.learner.receive_from(self.client, now)
+        self._each(next(self._turns))
+
+
+class ServedLearner:
+    """A learner double behind real sockets, driven by the product's network thread."""
+
+    def __init__(
+        self, context: sockets.Context, double: LearnerDouble, address: Address = ANYWHERE
+    ) -> None:
+        self.queue = ParcelQueue()
+        self.queue.room = double.room
+        self.double = double
+        self.link = listening_again(
+            lambda: NetworkThread(
+                context, address, double.receiver, double.publisher, self.queue, 1 << 10
+            )
+        )
+        self.address = self.link.address
+        self.link.start()
+
+    def take(self, count: int) -> list[Parcel]:
+        """Take so many parcels from the queue, or fail."""
+        parcels: list[Parcel] = []
+        for _ in range(100):
+            while self.queue.first() is not None and len(parcels) < count:
+                parcels.append(self.queue.take())
+            if len(parcels) == count:
+                return parcels
+            self.queue.wait(0.1)
+        raise AssertionError(f"{len(parcels)} of {count} parcels came")
