@@ -39,9 +39,8 @@ def compare(bench: str, other: Path, rounds: int, flags: list[str]) -> dict[str,
     for number in range(rounds):
         for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
             lines[name].append(dict(figures(run(bench, arms[name], flags))))
-    shared = [
-        key for key in lines["here"][0] if all(key in line for line in sum(lines.values(), []))
-    ]
+    every = [*lines["here"], *lines["there"]]
+    shared = [key for key in every[0] if all(key in line for line in every)]
     return {
         key: _measure.ratio(
             [line[key] for line in lines["here"]], [line[key] for line in lines["there"]]
