@@ -5,13 +5,13 @@ from typing import Protocol
 
 import numpy as np
 
-from farflung.actor.acting.explore import Explorer
 from farflung.actor.recording import Frames, Recorder, Scores, results
 from farflung.actor.worlds.seats import Seats, Step
 from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
+from farflung.common.heads import Chooser
 from farflung.common.process.errors import ConfigurationError
 
 
@@ -28,7 +28,7 @@ class Answers(Protocol):
 class Play:
     """Chooses for all seats and writes down what becomes of it, window after window. Whoever owns the loop steps the seats."""
 
-    def __init__(self, spec: Spec, first: Step, policy: Answers, explorer: Explorer) -> None:
+    def __init__(self, spec: Spec, first: Step, policy: Answers, explorer: Chooser) -> None:
         if spec.extras:
             names = ", ".join(column.name for column in spec.extras)
             raise ConfigurationError(
@@ -47,11 +47,10 @@ class Play:
         self._explorer.begin(self._horizon, steps)
         self._recorder.begin(self._frames)
 
-    def choose(self, explorer: Explorer | None = None) -> np.ndarray:
+    def choose(self, explorer: Chooser | None = None) -> np.ndarray:
         """Actions [N, *shape] for what the seats see now, by another explorer than usual if one is given."""
-        return (explorer or self._explorer).choose(
-            self._recorder.steps, self._policy.answer(self._frames.stacks)
-        )
+        answer = self._policy.answer(self._frames.stacks)
+        return (explorer or self._explorer).choose(self._recorder.steps, answer).actions
 
     def add(self, actions: np.ndarray, step: Step) -> None:
         """Writes down what became of these actions."""
@@ -72,7 +71,7 @@ class Play:
 class Collector:
     """Plays windows of `horizon` steps in all seats, each under one version of the weights."""
 
-    def __init__(self, spec: Spec, seats: Seats, policy: Answers, explorer: Explorer) -> None:
+    def __init__(self, spec: Spec, seats: Seats, policy: Answers, explorer: Chooser) -> None:
         self.steps = (
             0  # the newest count of environment steps that was heard of; exploration follows it
         )
@@ -104,7 +103,7 @@ class Collector:
 class Evaluator:
     """Plays whole greedy episodes under one version and brings home their results only."""
 
-    def __init__(self, spec: Spec, seats: Seats, policy: Answers, greedy: Explorer) -> None:
+    def __init__(self, spec: Spec, seats: Seats, policy: Answers, greedy: Chooser) -> None:
         self._spec, self._seats, self._policy, self._greedy = spec, seats, policy, greedy
         self._due = 0  # at so many steps
 
@@ -128,7 +127,8 @@ class Evaluator:
         scores = Scores(len(self._seats))
         while any(shares):
             self._greedy.begin(1, weights.steps)
-            step = self._seats.step(self._greedy.choose(0, self._policy.answer(frames.stacks)))
+            choice = self._greedy.choose(0, self._policy.answer(frames.stacks))
+            step = self._seats.step(choice.actions)
             frames.add(step)
             for seat, score in scores.add(step).items():
                 if shares[seat]:

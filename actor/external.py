@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from farflung.actor.acting import explore as explorers
 from farflung.actor.acting.policy import Policy
 from farflung.actor.collect import Play
 from farflung.actor.connection.policy_client import Joined
 from farflung.actor.recording import Scores
 from farflung.actor.worlds.seats import End, Leaf, Translation
+from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.version import Version
@@ -27,13 +27,10 @@ class Seat:
         spec = self._spec = joined.spec
         leaves = tuple(Leaf(key, space) for key, space in spec.observation.items())
         self._translation = Translation(leaves, spec.action, np.copy)
-        self._explorer = explorers.explorer(
-            spec,
-            1,
-            joined.index,
-            seeds.generator(spec.world.seed, "explore", joined.index, joined.start),
-        )
-        self._greedy = explorers.greedy(spec)
+        heads.require(spec)
+        rng = seeds.generator(spec.world.seed, "explore", joined.index, joined.start)
+        self._explorer = heads.find(spec.head).explorer(spec, 1, joined.index, rng)
+        self._greedy = heads.find(spec.head).greedy(spec)
         self._policy = Policy(spec.graph)
         self._scores = scores
         self._step = self._translation.step(1)  # its arrays are what the policy answers for

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from farflung.actor.acting import explore
 from farflung.actor.acting.policy import Policy
 from farflung.actor.collect import Collector, Evaluator
 from farflung.actor.worlds import gymnasium
 from farflung.actor.worlds.seats import Seats
+from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.spec import Spec
 
@@ -34,17 +34,18 @@ class Means:
 
 def collector(spec: Spec, place: Place, means: Means) -> tuple[Collector, Seats]:
     """A collector for a spec, and the seats that it must give back."""
+    heads.require(spec)
     seats = _seats(spec, "actor", place, means)
     rng = seeds.generator(spec.world.seed, "explore", place.index, place.start)
-    return Collector(
-        spec, seats, Policy(spec.graph), explore.explorer(spec, len(seats), place.index, rng)
-    ), seats
+    explorer = heads.find(spec.head).explorer(spec, len(seats), place.index, rng)
+    return Collector(spec, seats, Policy(spec.graph), explorer), seats
 
 
 def evaluator(spec: Spec, place: Place, means: Means) -> tuple[Evaluator, Seats]:
     """An evaluator for a spec: greedy, and on start states that no collector ever sees."""
+    heads.require(spec)
     seats = _seats(spec, "evaluation", place, means)
-    return Evaluator(spec, seats, Policy(spec.graph), explore.greedy(spec)), seats
+    return Evaluator(spec, seats, Policy(spec.graph), heads.find(spec.head).greedy(spec)), seats
 
 
 def _seats(spec: Spec, role: str, place: Place, means: Means) -> Seats:

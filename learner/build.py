@@ -9,7 +9,7 @@ from typing import cast
 
 import torch
 
-from farflung.actor.acting.explore import require_head
+from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.spec import Graph, Spec
 from farflung.common.process import plugins
@@ -28,8 +28,6 @@ from farflung.learner.storage.run_folder import Run
 from farflung.learner.talk import Talk
 
 log = logging.getLogger(__name__)
-
-OUTPUTS = {"q": ("q",), "logits": ("logits",), "gaussian": ("mean", "log_std")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +93,9 @@ def _algorithm_class(config: LearnerConfig) -> type[Algorithm]:
 
         return cast(type[Algorithm], DQN)
     found: type[Algorithm] = plugins.find(config.algorithm)
-    if getattr(found, "head", None) not in OUTPUTS:
+    if getattr(found, "head", None) not in heads.names():
         raise ConfigurationError(
-            f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(OUTPUTS)}"
+            f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(heads.names())}"
         )
     return found
 
@@ -128,7 +126,9 @@ def _written(algorithm: Algorithm, draft: Spec) -> Graph:
     """The acting graph, and it is proved."""
     module = algorithm.policy()
     acting = acting_graph.export(
-        module, acting_graph.observation_inputs(draft.observation, draft.stack), OUTPUTS[draft.head]
+        module,
+        acting_graph.observation_inputs(draft.observation, draft.stack),
+        heads.outputs(draft),
     )
     acting_graph.prove(module, acting)
     return acting
@@ -151,7 +151,7 @@ def _require_the_same(algorithm: Algorithm, spec: Spec) -> None:
 def _require_head(spec: Spec) -> None:
     """Refuse here what every actor would refuse: a policy that answers in another form than its algorithm says."""
     try:
-        require_head(spec)
+        heads.require(spec)
     except Refused as refusal:
         raise ConfigurationError(f"the policy cannot act: {refusal.detail}") from refusal
 

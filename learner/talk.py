@@ -79,7 +79,7 @@ def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
         world=world,
         observation=described.observation,
         action=described.action,
-        head=head,  # type: ignore[arg-type]  # the algorithm's own word, one of the three
+        head=head,
         horizon=config.horizon,
         stack=config.stack,
         graph=UNWRITTEN,

@@ -14,11 +14,12 @@ import pytest
 from cyclopts import Parameter
 
 from farflung.actor import recording
-from farflung.actor.acting import explore, graph_check
+from farflung.actor.acting import graph_check
 from farflung.actor.config import ActorConfig
 from farflung.common.data.layout import ALIGNMENT
 from farflung.common.data.names import NAME
 from farflung.common.data.spec import Exploration, Graph, Space, Spec, World
+from farflung.common.heads.discrete import rungs
 from farflung.common.process import config
 from farflung.common.process.exits import Exit
 from farflung.common.protocol import wire
@@ -201,7 +202,7 @@ def test_acting_in_the_protocol_page_is_the_code_s():
     assert f"the next multiple of {ALIGNMENT}" in page
     index, seats, ladder = 1, 3, 4
     expected = [1 + 7 * ((index * seats + seat) % ladder) / (ladder - 1) for seat in range(seats)]
-    assert explore.rungs(Exploration(ladder=ladder), seats, index).tolist() == expected
+    assert rungs(Exploration(ladder=ladder), seats, index).tolist() == expected
     assert Exploration(1.0, 0.2, 100).epsilon(50) == pytest.approx(1.0 + (0.2 - 1.0) * 0.5)
     frames = recording.Frames({"observations": np.array([[7.0]])}, 3)
     assert frames.stacks["observations"].tolist() == [[[7.0], [7.0], [7.0]]]

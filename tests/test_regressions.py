@@ -24,6 +24,7 @@ from farflung.actor.worlds import gymnasium
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, World
 from farflung.common.data.version import Version
+from farflung.common.heads import Choice
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process import lifecycle
@@ -217,7 +218,7 @@ class Still:
         """Nothing is drawn."""
 
     def choose(self, t, outputs):
-        return np.zeros(len(outputs[0]), np.int64)
+        return Choice(np.zeros(len(outputs[0]), np.int64))
 
 
 def seats(spec, count, *key):
@@ -236,7 +237,7 @@ class Telltale(Still):
     """Chooses by what each seat sees."""
 
     def choose(self, t, outputs):
-        return outputs[0].astype(np.int64)[:, [0, 2]].sum(axis=1) % 4
+        return Choice(outputs[0].astype(np.int64)[:, [0, 2]].sum(axis=1) % 4)
 
 
 def window(collector):

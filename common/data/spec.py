@@ -121,7 +121,7 @@ class Spec:
     world: World
     observation: dict[str, Space]  # one leaf under "" for a plain space, else by key
     action: Space
-    head: Literal["q", "logits", "gaussian"]
+    head: str  # a name in the registry of heads, see common/heads
     horizon: int
     stack: int
     graph: Graph

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ class DQN:
     """
 
     name: ClassVar[str] = "dqn"
-    head: ClassVar[Literal["q"]] = "q"
+    head: ClassVar[str] = "q"
     Settings: ClassVar[type[DQNSettings]] = DQNSettings
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -35,7 +35,7 @@ class Algorithm(Protocol):
     """
 
     name: ClassVar[str]  # of its section of flags and configuration
-    head: ClassVar[Literal["q", "logits", "gaussian"]]  # what the policy module answers with
+    head: ClassVar[str]  # of the policy module, a name in the registry of heads
     Settings: ClassVar[type[Any]]  # a frozen dataclass, every field with a default
 
     def policy(self) -> torch.nn.Module:

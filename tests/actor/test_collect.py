@@ -15,6 +15,7 @@ from farflung.common.data.parcel import Ending, Parcel, Trajectory
 from farflung.common.data.spec import Column, Evaluation, Graph, Spec, World
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
+from farflung.common.heads import Choice
 from farflung.common.process.errors import ConfigurationError
 
 
@@ -47,10 +48,10 @@ class Wheel:
         """Remembers."""
         self.begun.append((horizon, steps))
 
-    def choose(self, t: int, outputs: Sequence[np.ndarray]) -> np.ndarray:
+    def choose(self, t: int, outputs: Sequence[np.ndarray]) -> Choice:
         """Actions [N] int64."""
         self.turns += 1
-        return (self.turns + np.arange(len(outputs[0]))) % 4
+        return Choice((self.turns + np.arange(len(outputs[0]))) % 4)
 
 
 def weights(number: int, steps: int = 0) -> Weights:
@@ -345,9 +346,9 @@ def test_an_evaluation_brings_results_without_rows() -> None:
     )
 
     class Lean(Wheel):
-        def choose(self, t: int, outputs: Sequence[np.ndarray]) -> np.ndarray:
+        def choose(self, t: int, outputs: Sequence[np.ndarray]) -> Choice:
             assert t == 0
-            return (outputs[0][:, -1, 2] > 0).astype(np.int64)
+            return Choice((outputs[0][:, -1, 2] > 0).astype(np.int64))
 
     parrot, lean = Parrot(), Lean()
     evaluator = Evaluator(spec, seated(spec.world, 2), parrot, lean)

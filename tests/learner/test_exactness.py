@@ -15,6 +15,7 @@ from support.makers import a_frame, a_spec, some_weights
 from farflung.actor.collect import Collector
 from farflung.actor.worlds import gymnasium
 from farflung.common.data.spec import Space, World
+from farflung.common.heads import Choice
 from farflung.learner.replay.uniform import UniformReplay
 
 LONGEST = 9
@@ -70,7 +71,7 @@ class Stamped:
         """Nothing is drawn."""
 
     def choose(self, t: int, outputs):
-        return outputs[0].astype(np.int64).sum(axis=1) % 4
+        return Choice(outputs[0].astype(np.int64).sum(axis=1) % 4)
 
 
 @dataclass(frozen=True)

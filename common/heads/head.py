@@ -1,0 +1,74 @@
+"""The interface of a head, and what it may ask of a spec."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from farflung.common.data.spec import Column, Spec
+from farflung.common.process.errors import Refused
+
+NO_COLUMNS: Mapping[str, np.ndarray] = MappingProxyType({})
+LOG_PROBABILITY = Column("log_probability", "float32", (), "step")
+
+At = int | tuple[np.ndarray, np.ndarray]
+"""The place of a choice in its window: step t of every seat, or (steps [n], seats [n]) of some."""
+
+
+class Choice(NamedTuple):
+    """Actions, and the columns that the head adds to their rows."""
+
+    actions: np.ndarray  # [n, *shape], the dtype of the action space
+    columns: Mapping[str, np.ndarray] = NO_COLUMNS  # by name, [n, *shape]
+
+
+class Chooser(Protocol):
+    """Chooses actions, window after window.
+
+    Noise is drawn for a whole window: drawing it step by step costs more than a step's arithmetic.
+    """
+
+    def begin(self, horizon: int, steps: int) -> None:
+        """Draw the noise of a window of `horizon` steps; `steps` is the learner's step count."""
+
+    def choose(self, at: At, outputs: Sequence[np.ndarray]) -> Choice:
+        """Choose the actions of the seats at `at` from the graph's outputs [n, *shape]."""
+
+
+class Head(Protocol):
+    """One form in which a policy answers. `registry.register` makes a head of your own known."""
+
+    outputs: tuple[str, ...]  # the first outputs of the acting graph, in this order
+
+    def require(self, spec: Spec) -> None:
+        """Refuse a spec whose action space or graph outputs do not fit this head."""
+
+    def columns(self, spec: Spec) -> tuple[Column, ...]:
+        """Return the columns per step or per trajectory that this head can compute.
+
+        A chooser returns those that the spec asks for, at each step. A column per trajectory keeps
+        the value of its first step.
+        """
+
+    def explorer(self, spec: Spec, seats: int, index: int, rng: np.random.Generator) -> Chooser:
+        """Return the chooser of an exploring actor; `index` is the actor's number in its run."""
+
+    def greedy(self, spec: Spec) -> Chooser:
+        """Return the chooser that always takes the best action."""
+
+
+def require_outputs(spec: Spec, names: tuple[str, ...], kind: str, shape: tuple[int, ...]) -> None:
+    """Refuse a spec whose action space or first graph outputs are not of this form."""
+    found = spec.graph.outputs[: len(names)]
+    if (
+        spec.action.kind != kind
+        or tuple(output.name for output in found) != names
+        or any(output.shape != shape for output in found)
+    ):
+        has = ", ".join(f"{output.name} {output.shape}" for output in found)
+        raise Refused(
+            "head",
+            f"{spec.head} over a {spec.action.kind} space: it needs a {kind} space and the outputs "
+            f"{', '.join(names)} {shape}, and the graph has {has or 'none'}",
+        )

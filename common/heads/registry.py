@@ -1,0 +1,73 @@
+"""The registry of heads: a spec names one of them, and all roles look it up here."""
+
+from farflung.common.data.spec import Column, Spec
+from farflung.common.heads.discrete import LogitsHead, QHead
+from farflung.common.heads.gaussian import GaussianHead
+from farflung.common.heads.head import Head
+from farflung.common.process.errors import Refused
+
+HEADS: dict[str, Head] = {"q": QHead(), "logits": LogitsHead(), "gaussian": GaussianHead()}
+
+
+def register(name: str, head: Head) -> None:
+    """Make a head known under a name. Call it when a package is imported, see --import."""
+    HEADS[name] = head
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all heads that are known here."""
+    return tuple(HEADS)
+
+
+def find(name: str) -> Head:
+    """Return the head of this name, or refuse."""
+    if name not in HEADS:
+        raise Refused(
+            "head",
+            f"the head {name!r} is not known here, only {', '.join(HEADS)}: "
+            "import the package that registers it with --import",
+        )
+    return HEADS[name]
+
+
+def outputs(spec: Spec) -> tuple[str, ...]:
+    """Return the outputs that a spec's graph must have: the head's, then the recorded ones."""
+    return *find(spec.head).outputs, *(column.name for column in _further(spec))
+
+
+def further_outputs(spec: Spec) -> dict[str, int]:
+    """Return the place among the graph's outputs of each extra column that is such an output."""
+    places = {output.name: place for place, output in enumerate(spec.graph.outputs)}
+    return {column.name: places[column.name] for column in _further(spec)}
+
+
+def require(spec: Spec) -> None:
+    """Refuse a spec whose head, action space, graph and extra columns do not fit each other."""
+    head = find(spec.head)
+    head.require(spec)
+    taken = [column.name for column in spec.columns]
+    for extra in spec.extras:
+        if taken.count(extra.name) > 1:
+            raise Refused("columns", f"there are two columns named {extra.name}")
+    further = {
+        (output.name, output.dtype, output.shape)
+        for output in spec.graph.outputs[len(head.outputs) :]
+    }
+    for extra in _further(spec):
+        if (extra.name, extra.dtype, extra.shape) not in further:
+            raise Refused("columns", _unknown(extra, head.columns(spec), spec))
+
+
+def _further(spec: Spec) -> tuple[Column, ...]:
+    """Return the extra columns that the head does not compute: they are outputs of the graph."""
+    computed = find(spec.head).columns(spec)
+    return tuple(extra for extra in spec.extras if extra not in computed)
+
+
+def _unknown(extra: Column, computed: tuple[Column, ...], spec: Spec) -> str:
+    known = ", ".join(f"{column.name} per {column.per}" for column in computed) or "none"
+    return (
+        f"the learner asks for the column {extra.name} ({extra.dtype} {extra.shape} per "
+        f"{extra.per}), which actors of this release cannot record: the head {spec.head} computes "
+        f"{known}, and the acting graph has no further output of that name, dtype and shape"
+    )
