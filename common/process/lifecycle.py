@@ -69,7 +69,7 @@ def signals(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While something starts, a signal ends it by an exception that lets go of what was begun: SIGTERM with exit code 0."""
+    """Raise an exception on a signal, so that what was begun is closed; SIGTERM exits with 0."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
@@ -108,11 +108,12 @@ def stop_when_closed(stop: Stop, descriptor: int, grace_s: float = 15.0) -> None
 
 
 def main_guard(program: str, function: Callable[[], int], stream: TextIO | None = None) -> int:
-    """The exit code of `function`; an error of ours becomes one line, any other a traceback."""
+    """Return the exit code of `function`: an error of ours becomes one line, any other a traceback."""
     stream = stream or sys.stderr
     try:
-        code = function()
-        sys.stdout.flush()
+        with interruptible():
+            code = function()
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         os.dup2(

@@ -246,7 +246,7 @@ def _started(folder: Path, role: str, *flags: str) -> subprocess.Popen[bytes]:
     """A process of a role, which hears nothing of this one's configuration."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     with (folder / f"{role}.log").open("wb") as log:
-        command = [sys.executable, "-m", f"farflung.{role}.main", *flags]
+        command = [sys.executable, "-m", "farflung", role, *flags]
         return subprocess.Popen(  # noqa: S603
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables
         )

@@ -180,7 +180,7 @@ def test_the_command_of_an_actor_is_understood_by_an_actor() -> None:
         imports=["a", "b"],
         evaluate=True,
     )
-    config = load("actor", ActorConfig, command[command.index("farflung.actor.main") + 1 :]).config
+    config = load("actor", ActorConfig, command[command.index("actor") + 1 :]).config
     expected = ActorConfig(
         "[::1]:7000",
         feed_port=80,

@@ -35,7 +35,7 @@ def test_packages_of_a_users_own_never_collide_with_ours(shell, theirs, role, wa
         path = os.pathsep.join(filter(None, (str(shell.folder), inherited)))
         program = shell.start(role, "--help", PYTHONPATH=path)
     else:
-        program = shell.start(sys.executable, "-m", f"farflung.{role}.main", "--help")
+        program = shell.start(sys.executable, "-m", "farflung", role, "--help")
     assert program.ended() == 0
     assert f"Usage: {role}" in program.said
 
