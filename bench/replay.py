@@ -16,7 +16,9 @@ import numpy as np
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.version import Version
-from farflung.learner.replay.uniform import UniformReplay
+from farflung.learner.replay.replay import Replay
+from farflung.learner.replay.rows.transitions import Transitions
+from farflung.learner.replay.samplers.uniform import Uniform
 
 BATCH = 256
 SEATS, HORIZON = 64, 32
@@ -48,7 +50,7 @@ def main() -> None:
 def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, object]:
     """Ours and the bare gather, turn by turn."""
     generator = np.random.default_rng(0)
-    replay = UniformReplay(world, capacity=capacity, n_step=1, gamma=0.99, batch_size=BATCH, seed=0)
+    replay = uniform(world, capacity)
     block = parcel(world, SEATS, generator)
     while replay.size < capacity:
         replay.add(block)
@@ -63,6 +65,12 @@ def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, 
         "bare_per_second": round(statistics.median(bare)),
         **ratio(ours, bare),
     }
+
+
+def uniform(world: Spec, capacity: int) -> Replay:
+    """Return an empty replay of one-step transitions."""
+    rows = Transitions(world, n_step=1, gamma=0.99)
+    return Replay(world, rows, Uniform(BATCH, seed=0), capacity=capacity)
 
 
 def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> Callable[[], object]:
@@ -90,7 +98,7 @@ def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> C
 def insertion(rounds: int) -> dict[str, object]:
     """Microseconds to add a parcel of 64 KiB, 64 rows of 256 float32; beside it one copy of its observations."""
     world = spec((256,), "float32", stack=1)
-    replay = UniformReplay(world, capacity=20_000, n_step=1, gamma=0.99, batch_size=BATCH, seed=0)
+    replay = uniform(world, 20_000)
     block = parcel(world, 2, np.random.default_rng(0))
     source = block.columns[OBSERVATIONS]
     target = np.empty_like(source)

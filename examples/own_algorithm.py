@@ -17,7 +17,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.process.config import require
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.batch import Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

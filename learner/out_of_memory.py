@@ -9,7 +9,7 @@ from farflung.common.process.errors import OutOfMemory
 from farflung.common.protocol.credit import ACTOR_BYTES, TOTAL_BYTES
 from farflung.common.protocol.inbox import LIVES
 from farflung.learner.config import LearnerConfig
-from farflung.learner.replay.protocol import Replay
+from farflung.learner.replay.replay import Replay
 
 SIGNS = ("DefaultCPUAllocator", "out of memory")  # torch has a type of its own for it on CUDA only
 LETTERS = 160  # of what was said; torch goes on about its allocator

@@ -41,7 +41,7 @@ from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.endpoint.publisher import Outlook
 from farflung.learner.observe import screen
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.batch import Batch
 from farflung.learner.schedule import asynchronous
 from farflung.learner.schedule.sequential import LocalCollector, played, train
 from farflung.learner.storage import checkpoint
@@ -704,7 +704,13 @@ def test_l13_results_are_kept_by_policy_and_add_up(tmp_path):
 def test_l14_what_must_survive_a_restart_is_restored(tmp_path):
     """Weights, target, optimizer and counters, who was given which place, and what was acknowledged, all from what is on disk."""
     ones, frames = np.ones(8, np.float32), np.eye(8, 4, dtype=np.float32)
-    batch = Batch({"": frames}, np.zeros(8, np.int64), ones, ones, {"": -frames}, {}, np.arange(8))
+    columns = {
+        OBSERVATIONS: frames,
+        ACTIONS: np.zeros(8, np.int64),
+        "returns": ones,
+        "discounts": ones,
+    }
+    batch = Batch(columns, {OBSERVATIONS: -frames}, np.arange(8))
     first = a_learner(a_config(), tmp_path, "first").training.algorithm
     first.apply(first.gradients(batch))
     inbox, roster = Inbox(1), Roster()

@@ -16,8 +16,10 @@ from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.protocol import Gradients, Model
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.algorithms.staging import stage
-from farflung.learner.replay.protocol import Batch
-from farflung.learner.replay.uniform import UniformReplay
+from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Replay
+from farflung.learner.replay.rows.transitions import Transitions
+from farflung.learner.replay.samplers.uniform import Uniform
 
 DISTANCES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
@@ -69,12 +71,10 @@ class DQN:
         """The network that acts."""
         return self._network
 
-    def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> UniformReplay:
-        """An empty replay of n-step transitions."""
-        n_step, gamma = self.settings.n_step, self.settings.gamma
-        return UniformReplay(
-            spec, capacity=capacity, n_step=n_step, gamma=gamma, batch_size=batch_size, seed=seed
-        )
+    def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> Replay:
+        """Return an empty replay of n-step transitions."""
+        rows = Transitions(spec, n_step=self.settings.n_step, gamma=self.settings.gamma)
+        return Replay(spec, rows, Uniform(batch_size, seed), capacity=capacity)
 
     def gradients(self, batch: Batch) -> Gradients:
         """The gradient of the mean distance between values and their targets."""

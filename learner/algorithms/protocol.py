@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from farflung.common.data.spec import Spec
-from farflung.learner.replay.protocol import Batch, Replay
+from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Replay
 
 Model = Callable[[Spec], torch.nn.Module]
 """A user's network, `--model package.module:function`: what it gives is called with observations and answers with the algorithm's head."""

@@ -18,7 +18,8 @@ from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.graph.acting_graph import state_arrays
-from farflung.learner.replay.protocol import Batch, Replay
+from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Replay
 from farflung.learner.storage.checkpoint import copies
 
 log = logging.getLogger(__name__)

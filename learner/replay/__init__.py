@@ -1,1 +1,1 @@
-"""Replays: stores, rows and samplers."""
+"""The replay: a store of rows, the rows' meaning, and a sampler."""

@@ -1,69 +1,59 @@
-"""What a replay is to the rest of the learner: parcels go in, batches come out."""
+"""The two parts of a replay that an algorithm chooses: the meaning of a row, and the sampler."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from farflung.common.data.parcel import Parcel
+from farflung.learner.replay.store import Store
+
+Columns = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Transitions as a loss needs them: gamma, n and endings are already in `returns` and `discounts`.
+class Rows(Protocol):
+    """The meaning of a row: the way from parcels to rows, and from rows to the columns of a batch.
 
-    Observations are by leaf of the spec's observation space; a plain space has one leaf, named "".
+    A row is one record. Its field `FRAME` is the number of the first frame that the row needs; it
+    rises by at least 1 from row to row, in the order of the rows.
     """
 
-    observations: Mapping[
-        str, np.ndarray
-    ]  # [B, *shape], or [B, stack, *shape] where the spec stacks frames
-    actions: np.ndarray  # [B, *shape], the dtype of the action space
-    returns: np.ndarray  # [B] float32: discounted rewards until the bootstrap observation
-    discounts: (
-        np.ndarray
-    )  # [B] float32: weight of the bootstrap observation's value; 0 after TERMINATED only
-    next_observations: Mapping[str, np.ndarray]  # the bootstrap observation, as `observations`
-    extras: Mapping[str, np.ndarray]  # the spec's optional step columns, [B, *shape]
-    indices: np.ndarray  # [B] int64: which transitions these are, counted from the first ever added
-    weights: np.ndarray | None = None  # [B] float32: importance of each; None: all the same
-
-
-class Replay(Protocol):
-    """A store with one writer, which is also its reader: parcels are added between two updates."""
-
-    def add(self, *parcels: Parcel) -> None:
-        """Take the trajectories of parcels in order. What is stored does not depend on how many come at once."""
-        ...
-
-    def sample(self, update: int) -> Batch:
-        """The batch of this update: the same content, seed and update number give the same batch."""
-        ...
-
-    def prioritise(self, indices: np.ndarray, priorities: np.ndarray) -> None:
-        """Sample these transitions [B] in proportion to these [B] from now on; a replay that samples uniformly passes over it."""
-        ...
-
-    def state(self) -> bytes:
-        """What sampling depends on beside the rows, such as their priorities; empty where there is nothing."""
-        ...
-
-    def restore(self, state: bytes) -> None:
-        """Go on from a `state()` of a replay of the same rows."""
-        ...
+    @property
+    def layout(self) -> np.dtype:
+        """The dtype of a row: one record, so that one gather brings all of it."""
 
     @property
-    def size(self) -> int:
-        """How many transitions can be sampled now."""
-        ...
+    def length(self) -> int:
+        """Environment steps in a row, at most."""
 
     @property
-    def capacity(self) -> int:
-        """How many transitions there is room for."""
-        ...
+    def stride(self) -> int:
+        """Environment steps from a row to the next one, at most."""
 
-    @property
-    def memory(self) -> str:
-        """The memory formula, for people."""
-        ...
+    def cut(self, parcels: Sequence[Parcel], first_frame: int) -> np.ndarray:
+        """Return the rows `[R] of layout` of parcels, the first frame of which has this number."""
+
+    def columns(self, store: Store, numbers: np.ndarray) -> tuple[Columns, Columns]:
+        """Return a batch's `columns` and `next_columns` for rows by number `[B] int64`."""
+
+
+class Sampler(Protocol):
+    """The choice of rows for each batch. A `range` holds the numbers of all stored rows."""
+
+    def add(self, first: int, rows: np.ndarray) -> None:
+        """Note new rows `[R] of layout`, numbered from `first`. Their columns are fields."""
+
+    def sample(self, update: int, stored: range) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the numbers `[B] int64` of a batch's rows, and their weights `[B] float32` if any.
+
+        The same content, seed and number of the update lead to the same rows.
+        """
+
+    def prioritise(self, numbers: np.ndarray, priorities: np.ndarray) -> None:
+        """Note the priorities `[B]` of rows that are still stored, `[B] int64`."""
+
+    def state(self, stored: range) -> bytes:
+        """Return all that sampling depends on beside the rows, such as priorities; else nothing."""
+
+    def restore(self, state: bytes, stored: range) -> None:
+        """Continue from the `state()` of a sampler of the same rows. Their numbers may differ."""

@@ -1,10 +1,10 @@
-"""A ring: a preallocated array that forgets its oldest entries."""
+"""A ring: a preallocated array that overwrites its oldest entries."""
 
 import numpy as np
 
 
 class Ring:
-    """The last `capacity` of all entries ever appended, each under its number, counted from 0."""
+    """The last `capacity` entries, each under its number, counted from 0 for the first one ever."""
 
     def __init__(self, capacity: int, dtype: np.dtype, shape: tuple[int, ...] = ()) -> None:
         self.capacity = capacity
@@ -14,7 +14,7 @@ class Ring:
 
     @property
     def oldest(self) -> int:
-        """The lowest number that is still there."""
+        """The lowest number that is still stored."""
         return max(0, self.count - self.capacity)
 
     def append(self, values: np.ndarray) -> None:  # [N, *shape]
@@ -30,13 +30,14 @@ class Ring:
         self._lap = self.count - self.count % self.capacity
 
     def __getitem__(self, number: int) -> np.ndarray | np.void:
-        """One entry by its number, as a view."""
+        """Return one entry by its number, as a view."""
         entry: np.ndarray | np.void = self._values[number - self._lap]
         return entry
 
     def take(self, numbers: np.ndarray) -> np.ndarray:
-        """Copies of entries by number, `[*numbers.shape, *shape]`; each number must still be there.
+        """Return copies of entries by number, `[*numbers.shape, *shape]`; all must be stored.
 
-        Numbers of the lap before this one come out negative, which is where numpy looks for the end of an array: no modulo is needed.
+        Numbers of the previous lap become negative, and numpy counts those from the end of the
+        array: no modulo is needed.
         """
         return self._values.take(numbers - self._lap, axis=0)

@@ -252,7 +252,7 @@ def _parcels(
 
 def _compare(saved: Mapping[str, Any], training: "Training", coverage: ReplayExtent) -> None:
     """Whether the replay is what it was when the checkpoint was taken, and what sampling it depends on."""
-    found, expected = coverage.digest(training.replay.size), saved.get(REPLAY_HASH)
+    found, expected = coverage.digest(training.replay.steps), saved.get(REPLAY_HASH)
     place = f"journal {coverage.position}"
     if found == expected:
         log.info("the replay is %s as of %s, as it was when the checkpoint was taken", found, place)

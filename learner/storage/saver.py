@@ -104,7 +104,7 @@ class Saver:
             "replay": training.replay.state(),
         }
         facts |= {"roster": roster} if roster is not None else {}
-        place = self.archive.place(training.replay.size) if self.archive is not None else {}
+        place = self.archive.place(training.replay.steps) if self.archive is not None else {}
         return Checkpoint(training.state(), facts | place)
 
     def _write(self, taken: Checkpoint, pause_s: float) -> None:

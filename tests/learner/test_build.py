@@ -111,10 +111,11 @@ def test_weights_come_from_another_run(tmp_path):
 
 
 def a_batch():
-    from farflung.learner.replay.protocol import Batch
+    from farflung.learner.replay.batch import Batch
 
-    frames, ones = {"": np.ones((8, 4), np.float32)}, np.ones(8, np.float32)
-    return Batch(frames, np.zeros(8, np.int64), ones, ones, frames, {}, np.arange(8))
+    frames, ones = {"observations": np.ones((8, 4), np.float32)}, np.ones(8, np.float32)
+    others = {"actions": np.zeros(8, np.int64), "returns": ones, "discounts": ones}
+    return Batch(frames | others, frames, np.arange(8))
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path):

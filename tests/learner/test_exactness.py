@@ -16,7 +16,9 @@ from farflung.actor.collect import Collector
 from farflung.actor.worlds import gymnasium
 from farflung.common.data.spec import Space, World
 from farflung.common.heads import Choice
-from farflung.learner.replay.uniform import UniformReplay
+from farflung.learner.replay.replay import Replay
+from farflung.learner.replay.rows.transitions import Transitions
+from farflung.learner.replay.samplers.uniform import Uniform
 
 LONGEST = 9
 GAMMA = 0.9
@@ -122,14 +124,11 @@ def expected(case: Case, lives: list[int]) -> Iterator[Row]:
                 at[seat] = (episode, step + 1) if step + 1 < length(episode) else (episode + 1, 0)
 
 
-class Each:
-    """Draws every row once."""
+class EveryRow(Uniform):
+    """A sampler of every stored row, once and in order."""
 
-    def __init__(self, replay: UniformReplay) -> None:
-        self._replay = replay
-
-    def of(self, update: int) -> np.ndarray:
-        return (np.arange(self._replay.size) + 0.5) / self._replay.size
+    def sample(self, update: int, stored: range) -> tuple[np.ndarray, None]:
+        return np.array(stored), None
 
 
 @dataclass(frozen=True)
@@ -186,11 +185,10 @@ def store() -> Callable[[str], Stored]:
             horizon=case.horizon,
             stack=case.stack,
         )
-        replay = UniformReplay(
-            spec, capacity=case.capacity, n_step=case.n, gamma=GAMMA, batch_size=1, seed=0
-        )
+        rows = Transitions(spec, n_step=case.n, gamma=GAMMA)
+        replay = Replay(spec, rows, EveryRow(1, seed=0), capacity=case.capacity)
         receiver = LearnerDouble(spec, versions=0).receiver
-        rows: list[Row] = []
+        wanted: list[Row] = []
 
         def seats(start):
             key = ("actor", 0, start)
@@ -205,7 +203,7 @@ def store() -> Callable[[str], Stored]:
 
         for start in range(STARTS):
             lives = [int(stamp[0]) for stamp in seats(start).reset().observations["observations"]]
-            rows += expected(case, lives)
+            wanted += expected(case, lives)
             parcels = collected(
                 case,
                 seats(start),
@@ -221,8 +219,7 @@ def store() -> Callable[[str], Stored]:
                     if accepted is not None:
                         replay.add(accepted.parcel)
                         receiver.settle(accepted.envelope)
-        replay._draws = Each(replay)
-        return Stored(replay.sample(0), rows[-replay.size :], len(rows), receiver.inbox.ledger)
+        return Stored(replay.sample(0), wanted[-replay.size :], len(wanted), receiver.inbox.ledger)
 
     def stored(name: str) -> Stored:
         if name not in known:

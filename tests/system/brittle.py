@@ -8,7 +8,7 @@ import torch
 
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.protocol import Gradients
-from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.batch import Batch
 
 
 class Brittle(DQN):

@@ -14,7 +14,7 @@ from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.protocol import Algorithm
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.replay.protocol import Batch
+from farflung.learner.replay.batch import Batch
 from farflung.learner.storage.checkpoint import copies
 
 CPU = torch.device("cpu")
@@ -79,16 +79,13 @@ def batch(count: int = 1, weights: list[float] | None = None) -> Batch:
     first, second = np.array([[1, 0]] * count, np.float32), np.array([[0, 1]] * count, np.float32)
     ones = np.ones(count, np.float32)
     importance = None if weights is None else np.array(weights, np.float32)
-    return Batch(
-        {"": first},
-        np.zeros(count, np.int64),
-        ones,
-        ones / 2,
-        {"": second},
-        {},
-        np.arange(count),
-        importance,
-    )
+    columns = {
+        OBSERVATIONS: first,
+        ACTIONS: np.zeros(count, np.int64),
+        "returns": ones,
+        "discounts": ones / 2,
+    }
+    return Batch(columns, {OBSERVATIONS: second}, np.arange(count), importance)
 
 
 def noise(seed: int, count: int = 16) -> Batch:
@@ -99,15 +96,13 @@ def noise(seed: int, count: int = 16) -> Batch:
         generator.normal(size=count).astype(np.float32),
         np.full(count, 0.9, np.float32),
     )
-    return Batch(
-        {"": first},
-        generator.integers(0, 2, count),
-        returns,
-        discounts,
-        {"": second},
-        {},
-        np.arange(count),
-    )
+    columns = {
+        OBSERVATIONS: first,
+        ACTIONS: generator.integers(0, 2, count),
+        "returns": returns,
+        "discounts": discounts,
+    }
+    return Batch(columns, {OBSERVATIONS: second}, np.arange(count))
 
 
 def train(algorithm: Algorithm, updates: range) -> None:
@@ -325,10 +320,16 @@ def test_dictionaries_and_dueling() -> None:
         learning_rate=0.02,
     )
     plain = noise(0)
-    leaves = {"place": plain.observations[""], "goal": np.arange(16) % 3}
-    rows = Batch(
-        leaves, plain.actions, plain.returns, 0 * plain.discounts, leaves, {}, plain.indices
-    )
+    leaves = {
+        "observations.place": plain.observations[""],
+        "observations.goal": np.arange(16) % 3,
+    }
+    others = {
+        "actions": plain.actions,
+        "returns": plain.returns,
+        "discounts": 0 * plain.discounts,
+    }
+    rows = Batch(leaves | others, leaves, plain.indices)
     losses = []
     for _ in range(200):
         gradients = algorithm.gradients(rows)

@@ -1,4 +1,4 @@
-"""The ring: entries keep their numbers while they last."""
+"""The ring keeps its newest entries under their numbers."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from farflung.learner.replay.ring import Ring
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 7, 13])
-def test_numbers_outlive_laps(capacity: int) -> None:
-    """After any number of laps the last entries are found under their numbers, whole blocks longer than the ring included."""
+def test_ring_keeps_the_numbers_of_entries_over_many_laps(capacity: int) -> None:
+    """The last entries stay under their numbers, blocks that are longer than the ring included."""
     ring = Ring(capacity, np.dtype("int64"))
     generator = np.random.default_rng(capacity)
     for size in generator.integers(0, 3 * capacity, 60).tolist():
@@ -19,8 +19,8 @@ def test_numbers_outlive_laps(capacity: int) -> None:
         assert all(ring[number] == number for number in there.tolist())
 
 
-def test_entries_are_copies() -> None:
-    """What was taken does not change when the ring goes on."""
+def test_ring_returns_copies() -> None:
+    """Entries that were taken do not change when the ring overwrites them."""
     ring = Ring(2, np.dtype("float32"), (3,))
     ring.append(np.ones((2, 3), np.float32))
     taken = ring.take(np.array([[0, 1], [1, 0]]))

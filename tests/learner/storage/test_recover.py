@@ -156,7 +156,7 @@ def test_the_hash_of_the_replay_is_the_same_at_the_same_place(first, caplog):
     )
     saved = checkpoint.load(first.run.folder).facts
     assert line == (saved[REPLAY_HASH], str(Position(*saved[POSITION])))
-    assert saved[REPLAY_HASH] != life.coverage.digest(life.training.replay.size)
+    assert saved[REPLAY_HASH] != life.coverage.digest(life.training.replay.steps)
 
 
 def test_another_replay_than_that_of_the_checkpoint_is_named(first, caplog):
@@ -249,7 +249,7 @@ def test_a_small_replay_needs_only_the_newest_segments(tmp_path):
     checkpoint.save(
         tmp_path,
         Checkpoint(
-            copies(life.training.algorithm.state()), archive.place(life.training.replay.size)
+            copies(life.training.algorithm.state()), archive.place(life.training.replay.steps)
         ),
     )
     before = folder.numbers(tmp_path / folder.NAME)

@@ -2,11 +2,14 @@
 
 import numpy as np
 
-BLOCK = 32  # updates drawn at once: making a generator costs as much as drawing two batches
+BLOCK = 32  # updates drawn at once: a new generator costs as much as two batches
 
 
 class BatchRandom:
-    """Uniform numbers in [0, 1) for each update: Philox keyed by the seed, counting blocks of updates. There is no state to save."""
+    """Uniform numbers in [0, 1) for each update, from Philox with the seed as its key.
+
+    The counter is the number of a block of updates, so there is no state to save.
+    """
 
     def __init__(self, seed: int, batch_size: int) -> None:
         self._seed = seed
@@ -15,12 +18,11 @@ class BatchRandom:
         self._block = np.zeros((BLOCK, batch_size))
 
     def of(self, update: int) -> np.ndarray:
-        """The numbers of one update, `[batch_size] float64`."""
+        """Return the numbers of one update, `[batch_size] float64`."""
         number, place = divmod(update, BLOCK)
         if number != self._number:
-            philox = np.random.Philox(
-                key=self._seed, counter=number << 64
-            )  # a block uses far fewer than 2 ** 64 counts
+            counter = number << 64  # a block uses far fewer than 2 ** 64 counts
+            philox = np.random.Philox(key=self._seed, counter=counter)
             self._block = np.random.Generator(philox).random((BLOCK, self._batch_size))
             self._number = number
         numbers: np.ndarray = self._block[place]

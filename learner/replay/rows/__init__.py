@@ -1,0 +1,1 @@
+"""Kinds of rows: single transitions; sequences and trajectories have their place here."""

@@ -1,0 +1,1 @@
+"""Ways to choose the rows of a batch."""

@@ -1,0 +1,80 @@
+"""Specs without a graph, and parcels of seats that stamp all that they record."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from farflung.common.data.parcel import Column, Ending, Parcel
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
+from farflung.common.data.version import Version
+
+EXTRAS = (
+    Column("mask", "int32", (2,), "observation"),
+    Column("log_probability", "float32", (), "step"),
+    Column("state", "float32", (2,), "trajectory"),
+)
+
+
+def make_spec(horizon: int = 32, stack: int = 1, **changes: object) -> Spec:
+    """Return the spec of a policy that sees (episode, step) and chooses between two actions."""
+    fields = {
+        "world": World("stamps"),
+        "observation": {"": Space("box", "float32", (2,))},
+        "action": Space("discrete", "int64", (), (2,)),
+        "head": "q",
+        "graph": Graph(b"", (), (), ()),
+    }
+    return Spec(
+        run="r", policy="p", mode="async", horizon=horizon, stack=stack, **(fields | changes)
+    )
+
+
+def walk(
+    seats: int, horizon: int, stack: int, episodes: Iterator[tuple[int, Ending]], count: int
+) -> Iterator[Parcel]:
+    """Yield parcels of windows of seats whose episodes have these lengths and endings.
+
+    An observation is (episode, step), an action step % 2, a reward step + 1. A mask is the
+    observation plus 1000, a log-probability episode + step / 100, and a trajectory's state
+    (episode, first step).
+    """
+    numbers = iter(range(10**6))
+    # episode, step, its length, its ending
+    where = [(next(numbers), 0, *next(episodes)) for _ in range(seats)]
+    for _ in range(count):
+        pieces = []
+        for seat in range(seats):
+            left = horizon
+            while left:
+                episode, step, length, ending = where[seat]
+                end = min(length, step + left)
+                pieces.append((episode, step, end, ending if end == length else Ending.OPEN))
+                left -= end - step
+                where[seat] = (
+                    (episode, end, length, ending)
+                    if end < length
+                    else (next(numbers), 0, *next(episodes))
+                )
+        yield _parcel(pieces, stack)
+
+
+def _parcel(pieces: list[tuple[int, int, int, Ending]], stack: int) -> Parcel:
+    """Return one parcel of trajectories: episode, first step, end and ending of each."""
+    frames = [
+        (episode, max(0, step))
+        for episode, start, end, _ in pieces
+        for step in range(start - stack + 1, end + 1)
+    ]
+    steps = np.concatenate([np.arange(start, end) for _, start, end, _ in pieces])
+    lengths = np.array([end - start for _, start, end, _ in pieces], np.int32)
+    episodes = np.repeat([episode for episode, *_ in pieces], lengths)
+    columns = {
+        OBSERVATIONS: np.array(frames, np.float32),
+        ACTIONS: steps % 2,
+        REWARDS: (steps + 1).astype(np.float32),
+        "mask": np.array(frames, np.int32) + 1000,
+        "log_probability": (episodes + steps / 100).astype(np.float32),
+        "state": np.array([piece[:2] for piece in pieces], np.float32),
+    }
+    endings = np.array([ending for *_, ending in pieces], np.uint8)
+    return Parcel(Version(1, 1), lengths, endings, columns)
