@@ -111,7 +111,7 @@ def test_the_log_is_kept_in_the_folder(run):
     log = (run(steps=40).folder / "logs" / "learner.log").read_text()
     assert "training on cpu" in log
     assert re.search(
-        r"memory: 500 transitions x .* GiB; parcels on their way into it: 64 MiB for each actor, 1.00 GiB at most;",
+        r"memory: 500 rows x .* GiB; parcels on their way into it: 64 MiB for each actor, 1.00 GiB at most;",
         log,
     )
     assert "checkpoint: " in log
