@@ -346,3 +346,29 @@ def test_a_state_that_an_algorithm_spoils_is_never_saved(learning):
     saved = learning.state()
     assert torch.equal(saved["optimizer.exp_avg"], good["optimizer.exp_avg"])
     assert "optimizer.exp_avg" in learning.guard.sentence
+
+
+def test_learners_in_one_process_share_no_state(tmp_path):
+    """Two learners trained in turns end with the bits that each has when trained alone."""
+
+    def made(name, seed):
+        return a_learner(a_config(seed=seed, warmup=0), tmp_path, name).training
+
+    def step(training):
+        frames = np.random.default_rng(0).random((9, 4), dtype=np.float32)
+        columns = {
+            OBSERVATIONS: frames,
+            "actions": np.arange(8) % 2,
+            "rewards": np.ones(8, np.float32),
+        }
+        lengths, endings = np.array([8], np.int32), np.array([Ending.TERMINATED], np.uint8)
+        training.insert([Parcel(Version(1, 1), lengths, endings, columns)])
+        training.update()
+
+    left, right, alone = made("left", 1), made("right", 2), made("alone", 1)
+    for _ in range(3):
+        step(left)
+        step(right)
+    for _ in range(3):
+        step(alone)
+    assert left.fingerprint == alone.fingerprint != right.fingerprint

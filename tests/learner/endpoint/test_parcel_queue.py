@@ -1,6 +1,7 @@
 """Between the network and training: parcels in order, and what waits counts against what may still come."""
 
 import threading
+import time
 
 import pytest
 from support.makers import a_parcel
@@ -69,3 +70,10 @@ def test_waiting_has_an_end(queue):
     queue.wait(0.001)
     queue.put([(a_parcel(), START)])
     queue.wait(30.0)
+
+
+def test_waiting_uses_no_processor(queue):
+    """A wait of 0.2 s takes less than 10 ms of processor time."""
+    before = time.thread_time()
+    queue.wait(0.2)
+    assert time.thread_time() - before < 0.01

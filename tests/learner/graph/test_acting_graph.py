@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from support.learners import a_config, a_learner
 from torch import nn
 
 from farflung.actor.acting.policy import Policy
@@ -15,6 +16,8 @@ from farflung.common.data.spec import Graph, Space, Tensor
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import wire
+from farflung.common.protocol.messages import Announcement
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.graph.acting_graph import export, observation_inputs, prove, state_arrays
 
@@ -438,3 +441,17 @@ def test_observations_become_inputs() -> None:
     """A leaf is an input named by its key, in its own dtype, with the stack in front of its shape."""
     assert observation_inputs(LEAVES, 1)[0] == Tensor("observations.camera.left", "uint8", (36, 36))
     assert observation_inputs({"": VECTOR}, 3) == (Tensor("observations", "float32", (3, 4)),)
+
+
+def test_policy_made_from_messages_answers_like_the_network(tmp_path):
+    """The announced graph and the published weights are all that an actor needs."""
+    training = a_learner(a_config(), tmp_path).training
+    announced = wire.encode(Announcement(training.spec, 1, 1))
+    graph = wire.read(wire.open_frame(bytes(announced))).spec.graph
+    published = wire.open_frame(bytes(wire.encode_weights(training.publish())))
+    policy = Policy(graph)
+    policy.load(wire.read_weights(published, graph.weights))
+    seen = np.random.default_rng(0).random((5, 4), dtype=np.float32)
+    with torch.no_grad():
+        expected = training.algorithm.policy()(torch.from_numpy(seen)).numpy()
+    np.testing.assert_allclose(policy.answer({"observations": seen})[0], expected, atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.learners import a_config, a_learner, an_empty_run
 
-from farflung.common.data.parcel import Results
+from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
 from farflung.learner.core.training import EvaluationResult
@@ -155,3 +155,17 @@ def test_the_networks_books_are_passed_on(overview):
     status = overview.status(NetworkView((actor,), 9, 2, 1, (("schema", 3),)), 0.0, State.STOP)
     assert (status.actors, status.received, status.duplicates, status.lost) == ((actor,), 9, 2, 1)
     assert (status.refused, status.state) == ({"schema": 3}, "stop")
+
+
+@pytest.mark.parametrize("value", [0.0, 2.5])
+def test_status_names_observations_that_never_change(overview, training, value):
+    """A thousand equal rows are a problem on the screen."""
+    columns = {
+        "observations": np.full((1001, 4), value, np.float32),
+        "actions": np.zeros(1000, np.int64),
+        "rewards": np.ones(1000, np.float32),
+    }
+    lengths, endings = np.array([1000], np.int32), np.array([Ending.TERMINATED], np.uint8)
+    training.insert([Parcel(Version(1, 1), lengths, endings, columns)])
+    problems = overview.status(NetworkView(), 0.0).problems
+    assert "nothing can be learned from them" in problems[0]

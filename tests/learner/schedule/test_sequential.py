@@ -209,3 +209,9 @@ def test_played_is_what_a_window_comes_to():
         return "parcel"
 
     assert sequential.played(steps()) == "parcel"
+
+
+def test_replay_ratio_of_a_run_is_the_one_asked_for(play):
+    """Samples per row after 200 steps."""
+    learner, *_ = play(steps=200, replay_ratio=2.0)
+    assert learner.training.pacing.held == 2.0
