@@ -17,8 +17,8 @@ from farflung.common.process.errors import ConfigurationError, FarflungError, Re
 from farflung.learner import talk
 from farflung.learner.algorithms.protocol import Algorithm
 from farflung.learner.config import LearnerConfig
+from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
-from farflung.learner.core.training import Training
 from farflung.learner.endpoint.publisher import Publisher
 from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.graph import acting_graph
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class Learner:
     """The parts that every mode drives."""
 
-    training: Training
+    core: Core
     talk: Talk
 
     @property
@@ -74,9 +74,9 @@ def learner(
     replay = algorithm.replay(
         known.spec, capacity=config.capacity, batch_size=config.batch_size, seed=seed
     )
-    training = Training(known.spec, algorithm, replay, pacing(config), known.epoch)
-    training.last_good = partial(checkpoint.last_good, run.folder)
-    return Learner(training, known)
+    core = Core(known.spec, algorithm, replay, pacing(config), known.epoch)
+    core.last_good = partial(checkpoint.last_good, run.folder)
+    return Learner(core, known)
 
 
 def pacing(config: LearnerConfig) -> Pacing:

@@ -10,11 +10,11 @@ from farflung.actor.worker import Means
 from farflung.common.net.address import Address
 from farflung.common.net.keys import CLIENT_FILE, client_keys
 from farflung.common.process.lifecycle import Stop
-from farflung.learner.build import Learner
 from farflung.learner.children import Children, actor_command
 from farflung.learner.config import LearnerConfig
+from farflung.learner.players import LocalCollector, LocalEvaluator
 from farflung.learner.processors import local_actors
-from farflung.learner.schedule.sequential import LocalCollector, LocalEvaluator, Player
+from farflung.learner.transport.in_process import Player
 
 DEFAULT_POLICY = ActorConfig().policy
 EVALUATION_SEATS = 20
@@ -56,7 +56,7 @@ def line_to_paste(config: LearnerConfig, address: Address) -> str:
     return shlex.join(words)
 
 
-def players(config: LearnerConfig, learner: Learner, stop: Stop) -> list[Player]:
+def players(config: LearnerConfig, stop: Stop) -> list[Player]:
     """The actors of the sequential mode, with the same names and sizes."""
     made: list[Player] = []
 

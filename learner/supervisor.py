@@ -1,16 +1,16 @@
-"""What goes on around training: figures are shown, checkpoints written, the end decided. Every mode looks in here between two updates."""
+"""The work around training: children, checkpoints, status, and the verdict that ends a run."""
 
 import logging
-import math
-import sys
 import time
+from collections.abc import Callable
 
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
 from farflung.learner.children import Children
 from farflung.learner.config import LearnerConfig
-from farflung.learner.core.training import Training
+from farflung.learner.core.core import Core
+from farflung.learner.goal import Goal
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status
 from farflung.learner.observe.status_builder import StatusBuilder
@@ -20,119 +20,95 @@ from farflung.learner.transport.network_thread import NetworkView
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.25
+LOOK_S = 0.25  # between two looks at everything but the end of the run
 
 
 class Supervisor:
-    """One run of the learner from the first update to the last word."""
+    """Looks after a run while it trains: call `tick` after every action."""
 
     def __init__(
         self,
         config: LearnerConfig,
         run: Run,
-        training: Training,
-        overview: StatusBuilder,
+        core: Core,
+        status: StatusBuilder,
         children: Children,
         stop: Stop,
         who: Who,
         started_at: float,
     ) -> None:
-        self.verdict = ""  # why it ended, once it has
+        self.verdict = ""  # why the run ended, once it has
         self.finished = False  # the goal was reached
-        self.outlets: list[StatusSink] = []
-        self.saver = Saver(run, training)
-        self._config, self._training = config, training
-        self._overview, self._children = overview, children
+        self.sinks: list[StatusSink] = []
+        self.saver = Saver(run, core)
+        self.view: Callable[[], NetworkView] = NetworkView  # returns the newest
+        self._core, self._status, self._children = core, status, children
+        self._goal = Goal(config)
         self._stop, self._who, self._started_at = stop, who, started_at
-        self._condition = config.condition
-        self.view = NetworkView()  # the newest
+        self._checkpoint_every = config.checkpoint_every
         self._looked_at = 0.0
         self._saved_at = time.monotonic()
 
     @property
-    def rows_wanted(self) -> int:
-        """How many more environment steps are wanted."""
-        return (
-            max(0, self._config.steps - self._training.steps) if self._config.steps else sys.maxsize
-        )
+    def over(self) -> bool:
+        """True once a goal is reached or a signal has come."""
+        return bool(self.verdict)
 
-    def goes_on(self, view: NetworkView) -> bool:
-        """Whether there is more to do; to be asked between two updates. Now and then it looks after everything else."""
-        now, self.view = time.monotonic(), view
+    @property
+    def rows_wanted(self) -> int:
+        """Environment steps that are still wanted."""
+        return self._goal.rows_wanted(self._core)
+
+    @property
+    def last_state(self) -> State:
+        """The state in which this learner leaves: the run is over only if its goal was reached."""
+        return State.STOP if self.finished else State.AWAY
+
+    def tick(self) -> None:
+        """Judge whether the run is over, and look after everything else now and then."""
+        now = time.monotonic()
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
             self._look(now)
         if self._stop:
             self.verdict = f"stopped: {self._stop.reason}"
         else:
-            self.verdict = self._goal_reached(now)
+            self.verdict = self._goal.reached(self._core, now - self._started_at)
             self.finished = bool(self.verdict)
-        return not self.verdict
-
-    @property
-    def last_state(self) -> State:
-        """What this learner says when it leaves: only where the goal was reached is the run over, whatever else ended it."""
-        return State.STOP if self.finished else State.AWAY
 
     def status(self, state: State = State.RUN) -> Status:
-        """Everything that is known now."""
-        return self._overview.status(self.view, time.monotonic() - self._started_at, state)
+        """Return everything that is known now."""
+        return self._status.status(self.view(), time.monotonic() - self._started_at, state)
 
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""
         status = self.status(self.last_state)
-        for outlet in self.outlets:
-            outlet.close(status)
+        for sink in self.sinks:
+            sink.close(status)
 
     def save(self) -> None:
         """Write the last checkpoint."""
-        self.saver.finish(self.view.roster)
+        self.saver.finish(self.view().roster)
 
     def _look(self, now: float) -> None:
-        self._who.version = str(self._training.version)
+        self._who.version = str(self._core.state.version)
         for death in self._children.tick(now):
-            self._tell(death)
-        if self._config.checkpoint_every and now - self._saved_at >= self._config.checkpoint_every:
-            self._save(now)
+            self._report(death)
+        if self._checkpoint_every and now - self._saved_at >= self._checkpoint_every:
+            self._checkpoint(now)
         if problem := self.saver.problem():
-            self._tell(problem)
-        self._overview.checkpoint_pause_s = self.saver.pause_s
+            self._report(problem)
+        self._status.checkpoint_pause_s = self.saver.pause_s
         status = self.status()
-        for outlet in self.outlets:
-            outlet.show(status)
+        for sink in self.sinks:
+            sink.show(status)
 
-    def _save(self, now: float) -> None:
-        """Let a checkpoint be written beside training; while the last one still is, this one is left out."""
+    def _checkpoint(self, now: float) -> None:
+        """Start a checkpoint beside training, unless the last one is still being written."""
         self._saved_at = now
         if not self.saver.busy:
-            self.saver.begin(self.view.roster)
+            self.saver.begin(self.view().roster)
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         log.warning(problem)
-        self._overview.problems.append(problem)
-
-    def _goal_reached(self, now: float) -> str:
-        """By which goal the run is over, in a sentence; empty while there is more to do."""
-        training = self._training
-        if self._condition.alternatives:
-            evaluation = training.progress.evaluation
-            figures = {
-                "evaluation": evaluation.mean if evaluation else None,
-                "return": training.progress.return_mean,
-                "steps": training.steps,
-                "updates": training.updates,
-                "episodes": training.progress.episodes,
-                "seconds": now - self._started_at,
-            }
-            if self._condition.met(figures):
-                return f"solved: {self._config.until}"
-        if not self.rows_wanted and (
-            math.isinf(self._config.replay_ratio) or not training.pacing.may_update
-        ):
-            learned = (
-                "and learned from"
-                if training.updates
-                else f"but the warm-up of {self._config.warmup} was never over"
-            )
-            return f"all {training.steps} steps are collected {learned}"
-        return ""
+        self._status.problems.append(problem)

@@ -32,15 +32,18 @@ from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.children import Children
 from farflung.learner.config import LearnerConfig
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.graph import acting_graph
 from farflung.learner.local_actors import players
+from farflung.learner.loop import Loop
 from farflung.learner.observe.status import ActorState, Status
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.observe.watch import Unhealthy, receive
-from farflung.learner.schedule import sequential
+from farflung.learner.schedule.sequential import Sequential
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.supervisor import Supervisor
+from farflung.learner.transport.in_process import InProcess
 
 PATIENCE_S = 28.0  # for all of it together, which takes a quiet machine ten: whatever is broken, half a minute is enough to hear of it
 HORIZON = 32
@@ -179,32 +182,23 @@ def _trained(seed: int) -> str:
         batch_size=16,
         settings=DQNSettings(hidden=(16,)),
     )
-    with tempfile.TemporaryDirectory() as folder, Children(Path(folder)) as nobody:
+    with tempfile.TemporaryDirectory() as folder, Children(Path(folder)) as children:
         run = new_run(folder, "self-test", config.environment, "")
         learner = build.learner(config, run, torch.device("cpu"))
-        overview = StatusBuilder(config, run, learner.training, "cpu")
-        stop = Stop()
+        builder = StatusBuilder(config, run, learner.core, "cpu")
+        stop, queue = Stop(), ParcelQueue()
+        transport = InProcess(learner.receiver, learner.publisher, queue, players(config, stop))
         try:
-            session = Supervisor(
-                config,
-                run,
-                learner.training,
-                overview,
-                nobody,
-                stop,
-                Who("learner", run.name),
-                time.monotonic(),
+            who = Who("learner", run.name)
+            started_at = time.monotonic()
+            supervisor = Supervisor(
+                config, run, learner.core, builder, children, stop, who, started_at
             )
-            sequential.train(
-                learner.training,
-                session,
-                learner.receiver,
-                learner.publisher,
-                players(config, learner, stop),
-            )
+            Loop(learner.core, Sequential(), queue, transport).run(supervisor)
         finally:
+            transport.close()
             stop.close()
-        return learner.training.fingerprint
+        return learner.core.fingerprint
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What may get neither into the weights nor out to actors nor into a checkpoint, whatever the algorithm: numbers that are not finite."""
+"""A guard that keeps NaN and infinity out of weights, publications and checkpoints."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,24 +8,25 @@ import torch
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Gradients
 
-IN_A_ROW = 10  # steps that were not made, until the weights are given up
+IN_A_ROW = 10  # refused steps, until the weights are given up
 ADVICE = "lower the learning rate, or bound the rewards"
 
 
 class Guard:
-    """Says which steps may be made, and counts those that may not."""
+    """Decides which gradient steps are taken and counts those that are not."""
 
     def __init__(self) -> None:
         self.skipped = 0
-        self.in_a_row = 0  # since a step was last made
+        self.in_a_row = 0  # refused since the last step that was taken
         self.sentence = ""  # why the weights were given up, once they were
         self._gave_up = False
 
     def admits(self, gradients: Gradients) -> bool:
-        """Whether this step may be made: loss and gradients are finite."""
-        looked_at = gradients.tensors.values() if gradients.joined is None else (gradients.joined,)
+        """Return True if loss and gradients are finite, so that the step may be taken."""
+        joined = gradients.joined
+        tensors = gradients.tensors.values() if joined is None else (joined,)
         loss = gradients.metrics.get("loss")
-        if finite(looked_at if loss is None else (*looked_at, loss)):
+        if finite(tensors if loss is None else (*tensors, loss)):
             self.in_a_row = 0
             return True
         self.skipped += 1
@@ -34,24 +35,30 @@ class Guard:
 
     @property
     def despairs(self) -> bool:
-        """Whether so many steps in a row could not be made that it is not the batches: it is the weights."""
+        """True after so many refused steps in a row that the weights are at fault, not batches."""
         return self.in_a_row >= IN_A_ROW
 
     def give_up(self, why: str) -> None:
-        """The weights are to be replaced by those of the last checkpoint. That helps once; then it is what they learn from."""
+        """Note that the weights are replaced by the last checkpoint's; raise the second time.
+
+        The second time the data is at fault, and going back again would not help.
+        """
         if self._gave_up:
-            raise Diverged(f"{why}, again after the last good checkpoint was taken up: {ADVICE}")
+            raise Diverged(f"{why}, again after the last good checkpoint was restored: {ADVICE}")
         self._gave_up, self.in_a_row, self.sentence = True, 0, why
 
 
 class FiniteWatch:
-    """Names the tensors that have stopped being finite. One that held an infinity at first is let be: it is a mask, never trained."""
+    """A check for tensors that have stopped being finite.
+
+    A tensor that held an infinity at first is not checked: it is a mask, which is never trained.
+    """
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self._masks = {name for name, tensor in tensors.items() if bool(tensor.isinf().any())}
 
     def broken(self, tensors: Mapping[str, torch.Tensor]) -> list[str]:
-        """Those that hold NaN or infinity now."""
+        """Return the names of those that hold NaN or infinity now."""
         return [
             name
             for name, tensor in tensors.items()
@@ -60,9 +67,10 @@ class FiniteWatch:
 
 
 def finite(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether all of them are finite, and not so large that their sum is not.
+    """Return True if all tensors are finite, and not so large that their sum overflows.
 
-    NaN and infinity never cancel in a sum, which is one pass over the memory; and on an accelerator it is one number to wait for.
+    NaN and infinity never cancel in a sum. One sum is one pass over the memory, and on an
+    accelerator one number to wait for.
     """
     sums = [
         tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors

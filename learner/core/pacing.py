@@ -1,83 +1,115 @@
-"""Pacing: how fast collection and learning may go, each in terms of the other."""
+"""Pacing: the replay ratio, held from both sides."""
 
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
 
 from farflung.common.process.errors import ConfigurationError
 
 
+class Cause(Enum):
+    """A reason for one side to wait for the other."""
+
+    NONE = "none"  # both sides may go on
+    WARMUP = "warm-up"  # the first update waits for rows
+    ROWS = "rows"  # the next update waits for rows
+    UPDATES = "updates"  # collection waits for updates
+
+
+class Waiting(NamedTuple):
+    """The side that waits and how much it waits for. Sentences about it are made in `observe/`."""
+
+    cause: Cause
+    number: int = 0  # rows, or updates, that are missing
+
+
+NO_WAIT = Waiting(Cause.NONE)
+
+
 @dataclass(slots=True)
 class Pacing:
-    """Holds the replay ratio: how many samples are drawn for each row that came in after the warm-up.
+    """The replay ratio: samples drawn for each row that came in after the warm-up.
 
-    `ahead = ratio * (rows - warmup) - samples` is how many samples collection is ahead. An update needs its whole batch of them,
-    so learning never outruns the ratio; collection may be ahead by the tolerance. Both could be blocked at once only where
-    `ahead < batch` and `ahead + ratio * parcel > tolerance`, so a tolerance of `batch + ratio * parcel` or more rules that out,
-    and a parcel of unforeseen size is let in whenever an update is not possible. With an infinite ratio nobody waits after the warm-up.
+    `ahead = ratio * (rows - warmup) - samples` is how many samples collection is ahead. An update
+    needs a whole batch of them, so learning never outruns the ratio. Collection may be ahead by
+    the tolerance. Both sides could be blocked at once only where `ahead < batch` and
+    `ahead + ratio * parcel > tolerance`. A tolerance of `batch + ratio * parcel` or more rules that
+    out, and a parcel larger than `parcel` is let in whenever no update is possible. With an
+    infinite ratio neither side waits after the warm-up.
     """
 
     ratio: float
     batch: int  # samples of one update
     warmup: int  # rows before the first update
-    parcel: int  # rows of the largest parcel that is foreseen
+    parcel: int  # rows of the largest parcel that is expected
     tolerance: float = 0.0  # samples that collection may be ahead; 0: twice the least that works
     rows: int = 0
     samples: int = 0
-    usual: float = 0.0  # rows of a parcel, as they come: an actor elsewhere may have more environments than was foreseen
+    usual: float = 0.0  # rows of a parcel as they come: remote actors may have more environments
 
     def __post_init__(self) -> None:
-        """Refuse what could never hold."""
+        """Refuse settings that can never hold."""
         self.usual = self.usual or float(self.parcel)
         if not self.ratio > 0:
             raise ConfigurationError(
-                f"a replay ratio of {self.ratio:g} never learns: it counts samples per row and must be above 0 (inf: nobody waits)"
+                f"a replay ratio of {self.ratio:g} never learns: it counts samples per row and "
+                f"must be above 0 (inf: neither side waits)"
             )
         least = self.batch if math.isinf(self.ratio) else self.batch + self.ratio * self.parcel
         self.tolerance = self.tolerance or 2 * least
         if self.tolerance < least:
             raise ConfigurationError(
                 f"a tolerance of {self.tolerance:g} samples is below batch + ratio x largest parcel "
-                f"({self.batch} + {self.ratio:g} x {self.parcel} = {least:g}): collection and learning would wait for each other"
+                f"({self.batch} + {self.ratio:g} x {self.parcel} = {least:g}): collection and "
+                f"learning would wait for each other"
             )
 
     def inserted(self, rows: int) -> None:
-        """Count rows that came into the replay, those of a parcel."""
+        """Count the rows of a parcel that entered the replay."""
         self.rows += rows
         self.usual += (rows - self.usual) / 16
 
     def sampled(self, samples: int) -> None:
-        """Count samples that an update drew."""
+        """Count the samples of an update."""
         self.samples += samples
 
     @property
     def ahead(self) -> float:
-        """How many samples collection is ahead of learning; below 0 before the warm-up."""
-        if math.isinf(self.ratio):
-            return math.inf if self.rows > self.warmup else -math.inf
-        return self.ratio * (self.rows - self.warmup) - self.samples
+        """Samples that collection is ahead of learning; below 0 before the warm-up."""
+        return self._ahead(self.rows)
 
     @property
     def may_update(self) -> bool:
-        """Whether a batch may be sampled now."""
-        return self.ahead >= self.batch
-
-    def may_insert(self, rows: int) -> bool:
-        """Whether a parcel of so many rows may enter the replay now."""
-        return rows <= self.room or not self.may_update
+        """True if a batch may be sampled now."""
+        return self._ahead(self.rows) >= self.batch
 
     @property
     def room(self) -> int:
-        """How many more rows collection may bring before an update must come; at least a parcel while learning waits for rows."""
-        if math.isinf(self.ratio):
-            return sys.maxsize
-        return max(
-            0, math.floor(self.warmup - self.rows + (self.samples + self.tolerance) / self.ratio)
-        )
+        """Rows that collection may bring before the next update: a parcel or more without one."""
+        return self._room(self.rows)
+
+    def fit(self, parcels: Iterable[int], at_most: int = sys.maxsize) -> int:
+        """Return how many of these parcels, each by its rows, may enter the replay now.
+
+        Each parcel is judged as if those before it were in the replay. Parcels without rows always
+        fit. Counting stops after `at_most` rows, which bounds the memory of one insert.
+        """
+        count = entered = 0
+        for rows in parcels:
+            known = self.rows + entered
+            blocked = rows > self._room(known) and self._ahead(known) >= self.batch
+            if entered >= at_most or blocked:
+                break
+            entered += rows
+            count += 1
+        return count
 
     @property
     def missing(self) -> int:
-        """How many more rows the next update needs."""
+        """Rows that the next update still needs."""
         if self.may_update:
             return 0
         needed = (
@@ -91,10 +123,21 @@ class Pacing:
         return self.samples / (self.rows - self.warmup) if self.rows > self.warmup else 0.0
 
     @property
-    def reason(self) -> str:
-        """Which side waits, and for what; empty while neither must."""
+    def waiting(self) -> Waiting:
+        """The side that waits now, and for how much."""
         if not self.may_update:
-            return f"updates wait for {self.missing} more rows" + (
-                "" if self.samples else " to start with"
-            )
-        return "collection waits for updates" if self.room < self.usual else ""
+            return Waiting(Cause.ROWS if self.samples else Cause.WARMUP, self.missing)
+        lacking = self.usual - self.room
+        if lacking <= 0:
+            return NO_WAIT
+        return Waiting(Cause.UPDATES, math.ceil(lacking * self.ratio / self.batch))
+
+    def _ahead(self, rows: int) -> float:
+        if math.isinf(self.ratio):
+            return math.inf if rows > self.warmup else -math.inf
+        return self.ratio * (rows - self.warmup) - self.samples
+
+    def _room(self, rows: int) -> int:
+        if math.isinf(self.ratio):
+            return sys.maxsize
+        return max(0, math.floor(self.warmup - rows + (self.samples + self.tolerance) / self.ratio))

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from farflung.common.data.parcel import Parcel
 from farflung.learner.storage.journal.folder import Position
@@ -19,6 +19,9 @@ class ParcelQueue:
         self._rows = 0
         self._changed = threading.Condition()
 
+    def __len__(self) -> int:
+        return len(self._parcels)
+
     @property
     def free(self) -> int:
         """Rows that actors may still send."""
@@ -34,20 +37,22 @@ class ParcelQueue:
             self._rows += sum(parcel.rows for parcel, _ in parcels)
             self._changed.notify()
 
-    def first(self) -> Parcel | None:
-        """The parcel whose turn it is, still in the queue."""
-        return self._parcels[0][0] if self._parcels else None
+    def rows(self) -> Iterator[int]:
+        """Yield the rows of each parcel in order, without taking any."""
+        for index in range(len(self._parcels)):  # other threads only append meanwhile
+            yield self._parcels[index][0].rows
 
-    def take(self) -> Parcel:
-        """The first parcel, for good."""
+    def take(self, count: int) -> list[Parcel]:
+        """Take so many parcels from the head, for good."""
         with self._changed:
-            parcel, end = self._parcels.popleft()
-            self._rows -= parcel.rows
-            self.room -= (
-                parcel.rows
-            )  # at once: until training says anew what room there is, it must not be granted twice
-            self.coverage.inserted(parcel.rows, end)
-            return parcel
+            taken = [self._parcels.popleft() for _ in range(count)]
+            for parcel, end in taken:
+                self.coverage.inserted(parcel.rows, end)
+            rows = sum(parcel.rows for parcel, _ in taken)
+            self._rows -= rows
+            # At once: until training says anew what room there is, it must not be granted twice.
+            self.room -= rows
+            return [parcel for parcel, _ in taken]
 
     def wait(self, timeout_s: float) -> None:
         """Until there is a parcel, or so long."""

@@ -1,52 +1,27 @@
 """What a learner shows of itself, put together from training, the network thread and the clock."""
 
-import re
-from collections import Counter, deque
+from collections import deque
 from dataclasses import replace
 
 from farflung.common.data.statistics import Rate
 from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
-from farflung.learner.core.training import EvaluationResult, Training
+from farflung.learner.core.core import Core
+from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.status import EvaluationStatus, Status
+from farflung.learner.observe.waits import Waits
 from farflung.learner.storage.run_folder import Run
 from farflung.learner.transport.network_thread import NetworkView
 
 PROBLEMS = 10
-LATELY = 20  # looks, four a second, over which it is said who waits
-
-
-class Waits:
-    """Who waited lately. A single look would be luck: the side that is held back changes many times a second."""
-
-    def __init__(self) -> None:
-        self._sentences: deque[str] = deque(maxlen=LATELY)
-
-    def look(self, sentence: str) -> str:
-        """Take what is said now; gives who waited most, and how often where that was not always."""
-        self._sentences.append(sentence)
-        sides = Counter(_side(said) for said in self._sentences if said)
-        if not sides:
-            return ""
-        (side, times) = sides.most_common(1)[0]
-        return (
-            sentence
-            if times == len(self._sentences)
-            else f"{side} ({100 * times // len(self._sentences)} % of the time)"
-        )
-
-
-def _side(sentence: str) -> str:
-    """Who waits for what, without how many."""
-    return re.sub(r"for [0-9]+ more rows.*", "for rows", sentence)
 
 
 class StatusBuilder:
     """Makes the status, and remembers what only time can tell: rates, and since when nothing moved."""
 
-    def __init__(self, config: LearnerConfig, run: Run, training: Training, device: str) -> None:
+    def __init__(self, config: LearnerConfig, run: Run, core: Core, device: str) -> None:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)  # of this process, the newest last
-        self._training = training
+        self._core = core
         self.join = ""  # the line to paste, once it is known where this learner listens
         self.checkpoint_pause_s: float | None = None
         self._steps, self._updates = Rate(), Rate()
@@ -68,43 +43,41 @@ class StatusBuilder:
         self._moved_at = 0.0
         self._best = float("-inf")
 
-    def status(self, view: NetworkView, seconds: float, state: State = State.RUN) -> Status:
+    def status(self, view: NetworkView, seconds: float, leaving: State = State.RUN) -> Status:
         """Everything that is known, so many seconds after the start."""
-        training = self._training
-        progress, pacing = training.progress, training.pacing
+        core, state = self._core, self._core.state
+        progress, pacing = core.progress, core.pacing
         self._look_at_the_clock(seconds)
-        noticed = filter(None, (progress.suspicion.verdict, training.guard.sentence))
+        noticed = filter(None, (progress.constant_observations.verdict, core.guard.sentence))
         metrics: dict[str, float | None] = {
-            name: float(value) for name, value in training.metrics.items()
+            name: float(value) for name, value in core.metrics.items()
         }
         return replace(
             self._lasting,
-            state=state,
+            state=leaving,
             join=self.join,
             seconds=seconds,
             idle_seconds=seconds - self._moved_at,
-            steps=training.steps,
-            updates=training.updates,
-            skipped=training.guard.skipped,
-            epoch=training.version.epoch,
-            version=training.version.number,
+            steps=state.steps,
+            updates=state.updates,
+            skipped=core.guard.skipped,
+            epoch=state.version.epoch,
+            version=state.version.number,
             episodes=progress.episodes,
             return_mean=progress.return_mean,
             return_history=progress.history.points,
             length_mean=progress.length_mean,
             evaluation=self._evaluation(progress.evaluation),
             loss=metrics.get("loss"),
-            epsilon=training.spec.exploration.epsilon(training.steps)
-            if training.spec.head == "q"
-            else None,
+            epsilon=core.spec.exploration.epsilon(state.steps) if core.spec.head == "q" else None,
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
-            waiting=self._waits.look(pacing.reason),
+            waiting=self._waits.look(pacing.waiting),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
-            replay_size=training.replay.size,
-            replay_capacity=training.replay.capacity,
+            replay_size=core.replay.size,
+            replay_capacity=core.replay.capacity,
             checkpoint_pause_s=self.checkpoint_pause_s,
             received=view.received,
             duplicates=view.duplicates,
@@ -116,11 +89,11 @@ class StatusBuilder:
         )
 
     def _look_at_the_clock(self, seconds: float) -> None:
-        training = self._training
-        self._steps.update(training.steps, seconds)
-        self._updates.update(training.updates, seconds)
-        if self._moved != (training.steps, training.updates):
-            self._moved, self._moved_at = (training.steps, training.updates), seconds
+        state = self._core.state
+        self._steps.update(state.steps, seconds)
+        self._updates.update(state.updates, seconds)
+        if self._moved != (state.steps, state.updates):
+            self._moved, self._moved_at = (state.steps, state.updates), seconds
 
     def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
         if result is None:

@@ -1,72 +1,39 @@
-"""The async mode: everybody runs, and pacing holds the replay ratio. This loop is the training thread."""
+"""The async mode: actors and learner run side by side, and pacing holds the replay ratio."""
 
-import gc
-import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 
-from farflung.common.data.parcel import Parcel
-from farflung.learner.core.pacing import Pacing
-from farflung.learner.core.training import Training
+from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Action, Insert, Wait
+from farflung.learner.core.state import CoreState
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook
-from farflung.learner.supervisor import Supervisor
-from farflung.learner.transport.network_thread import NetworkThread
+from farflung.learner.schedule.schedule import NEVER, Moment
 
 PUBLISH_S = 0.05  # at least, between two versions
-WAIT_S = 0.05  # for experience, when nothing may be learned
-TOGETHER_ROWS = 4096  # inserted in one go where so many wait: beyond it only the memory that it takes would grow
+TOGETHER_ROWS = 4096  # in one insert: beyond it only the memory that an insert takes would grow
 
 
-def train(
-    training: Training,
-    session: Supervisor,
-    link: NetworkThread,
-    queue: ParcelQueue,
-    publish_every: int,
-) -> None:
-    """Insert what may be inserted, update while it may be updated, publish now and then, until the session is over."""
-    gc.freeze()  # torch and what else is here to stay: else a full collection looks through all of it every few thousand parcels
-    link.publish(training.publish())
-    published_at = time.monotonic()
-    while session.goes_on(link.view):
-        link.check()
-        inserted = insert(training, queue)
-        queue.room = min(training.pacing.room, session.rows_wanted)
-        link.outlook = Outlook(queue.room, training.steps, training.updates)
-        learned = training.pacing.may_update
-        if learned:
-            training.update()
-        now = time.monotonic()
-        wanted = publish_every if learned else 1
-        if training.unpublished >= wanted and now - published_at >= PUBLISH_S:
-            link.publish(training.publish())
-            published_at = now
-        if not (learned or inserted):
-            queue.wait(WAIT_S)
-    link.publish(training.publish())
+@dataclass(frozen=True, slots=True)
+class Asynchronous:
+    """Insert first, then update, publish now and then, and wait only where nothing can be done."""
 
+    publish_every: int  # updates between two versions
 
-def settle(training: Training, queue: ParcelQueue) -> None:
-    """Take what was acknowledged and is still on its way: after the network thread has ended, whatever the pace."""
-    while queue.first() is not None:
-        training.insert([queue.take()])
+    def decide(self, core: CoreState, queue: ParcelQueue, moment: Moment) -> Action:
+        """Return the next action."""
+        if moment.published_at == NEVER:
+            return PUBLISH  # actors cannot act without weights
+        if moment.over:
+            return PUBLISH if core.unpublished else STOP
+        may_publish = moment.now - moment.published_at >= PUBLISH_S
+        if may_publish and core.unpublished >= self.publish_every:
+            return PUBLISH
+        if queue and (fitting := core.pacing.fit(queue.rows(), TOGETHER_ROWS)):
+            return Insert(fitting)
+        if core.pacing.may_update:
+            return UPDATE
+        if may_publish and core.unpublished:
+            return PUBLISH  # learning pauses: actors get what was learned last
+        return Wait(core.pacing.waiting)
 
-
-def insert(training: Training, queue: ParcelQueue) -> bool:
-    """Take what pacing lets in; gives whether there was any."""
-    any_inserted = False
-    while training.insert(_admitted(training.pacing, queue)):
-        any_inserted = True
-    return any_inserted
-
-
-def _admitted(pacing: Pacing, queue: ParcelQueue) -> Iterator[Parcel]:
-    """The next parcels that may be inserted together: pacing is asked about each when those before it are counted."""
-    rows = 0
-    while (
-        rows < TOGETHER_ROWS
-        and (parcel := queue.first()) is not None
-        and (parcel.evaluation or pacing.may_insert(parcel.rows))
-    ):
-        rows += parcel.rows
-        yield queue.take()
+    def room(self, core: CoreState, moment: Moment) -> int:
+        """Return the rows that pacing has room for, and no more than the run still wants."""
+        return min(core.pacing.room, moment.rows_wanted)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.inbox import Inbox
@@ -31,7 +30,7 @@ from farflung.learner.storage.retention import needed_from
 from farflung.learner.storage.run_folder import Run
 
 if TYPE_CHECKING:  # reading the journal comes before torch is loaded
-    from farflung.learner.core.training import Training
+    from farflung.learner.core.core import Core
     from farflung.learner.storage.checkpoint import Checkpoint
 
 log = logging.getLogger(__name__)
@@ -102,22 +101,25 @@ def recover(run: Run, *, durable: bool) -> Recovered:
     )
 
 
-def restore(run_folder: Path, training: "Training", coverage: ReplayExtent, past: Recovered) -> str:
+def restore(run_folder: Path, core: "Core", coverage: ReplayExtent, past: Recovered) -> str:
     """Weights and counters of the newest checkpoint, and the replay from the journal; gives what was restored."""
-    saved = _weights(run_folder, training)
-    _replay(run_folder / folder.NAME, saved.facts, training, coverage, past)
+    saved = _weights(run_folder, core)
+    _replay(run_folder / folder.NAME, saved.facts, core, coverage, past)
     updates = int(saved.facts.get("updates", 0))
-    samples = int(saved.facts.get("samples", updates * training.pacing.batch))
-    training.progress.steps, training.progress.episodes = past.rows, past.episodes
-    training.updates = training.published_updates = max(past.marker.updates, updates)
-    training.version = Version(training.version.epoch, past.marker.version.number)
-    training.pacing.rows = past.rows
-    training.pacing.samples = (
-        samples + (training.updates - updates) * training.pacing.batch
-    )  # what is lost since then counts as sampled
+    samples = int(saved.facts.get("samples", updates * core.pacing.batch))
+    reached = max(past.marker.updates, updates)
+    core.resume(
+        steps=past.rows,
+        episodes=past.episodes,
+        updates=reached,
+        # what is lost since then counts as sampled
+        samples=samples + (reached - updates) * core.pacing.batch,
+        version=past.marker.version.number,
+    )
     return (
-        f"epoch {training.version.epoch}, {training.steps} steps, {training.updates} updates, {training.replay.size} transitions in the "
-        f"replay, parameters {training.fingerprint} as of update {updates}"
+        f"epoch {core.state.version.epoch}, {core.state.steps} steps, {core.state.updates} updates, "
+        f"{core.replay.steps} transitions in the replay, parameters {core.fingerprint} "
+        f"as of update {updates}"
     )
 
 
@@ -171,7 +173,7 @@ def _counted(table: JournalTotals | None, record: Record, where: str) -> Journal
     return table
 
 
-def _weights(run_folder: Path, training: "Training") -> "Checkpoint":
+def _weights(run_folder: Path, core: "Core") -> "Checkpoint":
     """The newest checkpoint that can be read, taken over; an empty one where there is none yet."""
     import torch
 
@@ -184,7 +186,7 @@ def _weights(run_folder: Path, training: "Training") -> "Checkpoint":
         return checkpoint.Checkpoint({})
     saved = checkpoint.load(run_folder)
     try:
-        training.algorithm.restore(saved.tensors)
+        core.algorithm.restore(saved.tensors)
     except (RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(
@@ -198,7 +200,7 @@ def _weights(run_folder: Path, training: "Training") -> "Checkpoint":
 def _replay(
     journal: Path,
     saved: Mapping[str, Any],
-    training: "Training",
+    core: "Core",
     coverage: ReplayExtent,
     past: Recovered,
 ) -> None:
@@ -210,18 +212,18 @@ def _replay(
     waiting: list[Parcel] = []
     rows, end = 0, folder.START
     for parcel, end in _parcels(
-        journal, int(saved.get(REPLAY_FROM, 0)), ParcelCodec(training.spec), past
+        journal, int(saved.get(REPLAY_FROM, 0)), ParcelCodec(core.spec), past
     ):
         waiting.append(parcel)
         rows += parcel.rows
         coverage.inserted(parcel.rows, end)
         if rows >= AT_ONCE or end == expected:
-            training.insert(waiting)
+            core.insert(waiting)
             waiting.clear()
             rows = 0
         if end == expected:
-            _compare(saved, training, coverage)
-    training.insert(waiting)
+            _compare(saved, core, coverage)
+    core.insert(waiting)
     if end < expected:
         log.error(
             "the journal ends at %s, before the place of the checkpoint, %s: what was acknowledged between them is gone",
@@ -250,13 +252,13 @@ def _parcels(
                 yield parcel, Position(number, end, digest)
 
 
-def _compare(saved: Mapping[str, Any], training: "Training", coverage: ReplayExtent) -> None:
+def _compare(saved: Mapping[str, Any], core: "Core", coverage: ReplayExtent) -> None:
     """Whether the replay is what it was when the checkpoint was taken, and what sampling it depends on."""
-    found, expected = coverage.digest(training.replay.steps), saved.get(REPLAY_HASH)
+    found, expected = coverage.digest(core.replay.steps), saved.get(REPLAY_HASH)
     place = f"journal {coverage.position}"
     if found == expected:
         log.info("the replay is %s as of %s, as it was when the checkpoint was taken", found, place)
-        training.replay.restore(saved.get("replay", b""))
+        core.replay.restore(saved.get("replay", b""))
     else:
         log.error(
             "the replay is %s as of %s, and it was %s when the checkpoint was taken: other rows are in it",

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from farflung.common.process.errors import FarflungError
 from farflung.common.process.exits import Exit
 from farflung.common.protocol.roster import RosterState
-from farflung.learner.core.training import Training
+from farflung.learner.core.core import Core
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal.disk import FULL
@@ -35,11 +35,11 @@ class CheckpointFailure(FarflungError):
 class Saver:
     """Takes and writes the checkpoints of one run. Every method is for the training thread."""
 
-    def __init__(self, run: Run, training: Training) -> None:
+    def __init__(self, run: Run, core: Core) -> None:
         self.archive: Retention | None = None  # the journal, where there is one
         self.saved = ""  # the newest checkpoint that is whole
         self.pause_s: float | None = None  # how long training stopped for the last one
-        self._run, self._training = run, training
+        self._run, self._core = run, core
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
 
@@ -91,21 +91,21 @@ class Saver:
 
     def _taken(self, roster: RosterState | None) -> Checkpoint:
         """Everything that is there again after a restart, in copies. Exploration follows from the steps, batches from the updates."""
-        training = self._training
+        core = self._core
         facts: dict[str, Any] = {
             "run": self._run.identity,
-            "steps": training.steps,
-            "updates": training.updates,
-            "episodes": training.progress.episodes,
-            "samples": training.pacing.samples,
+            "steps": core.state.steps,
+            "updates": core.state.updates,
+            "episodes": core.progress.episodes,
+            "samples": core.pacing.samples,
             "random": torch.get_rng_state()
             .numpy()
             .tobytes(),  # the network's own randomness, such as dropout
-            "replay": training.replay.state(),
+            "replay": core.replay.state(),
         }
         facts |= {"roster": roster} if roster is not None else {}
-        place = self.archive.place(training.replay.steps) if self.archive is not None else {}
-        return Checkpoint(training.state(), facts | place)
+        place = self.archive.place(core.replay.steps) if self.archive is not None else {}
+        return Checkpoint(core.tensors(), facts | place)
 
     def _write(self, taken: Checkpoint, pause_s: float) -> None:
         """The journal first, up to the place that the checkpoint names; then the checkpoint; then what neither needs may go."""

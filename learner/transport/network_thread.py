@@ -33,6 +33,7 @@ ALONE_MS = 100  # while no actor is known: whoever comes is heard at once
 SOON_MS = 5  # where there was something to acknowledge: that is due soon
 DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
 VIEW_S = 0.25
+WAIT_S = 0.05  # of training for parcels, when there is nothing to learn
 DRAIN_S = 3.0  # for the journal, at the end
 
 
@@ -91,6 +92,10 @@ class NetworkThread:
         if self._journal is not None:
             self._journal.mark(weights)
         self._weights.append(weights)
+
+    def wait(self) -> None:
+        """Wait a moment for parcels."""
+        self._queue.wait(WAIT_S)
 
     def tell(self, document: str) -> None:
         """Send these figures to whoever watches."""

@@ -1,0 +1,158 @@
+"""The learner core: replay, pacing and algorithm. It knows no clock, socket, thread or file."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.spec import Spec
+from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights, pack
+from farflung.common.process.errors import Diverged
+from farflung.learner.algorithms.protocol import Algorithm, Gradients
+from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
+from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.progress import Progress
+from farflung.learner.core.state import CoreState
+from farflung.learner.graph.acting_graph import state_arrays
+from farflung.learner.replay.replay import Replay
+from farflung.learner.storage.checkpoint import copies
+
+log = logging.getLogger(__name__)
+
+
+class Core:
+    """Everything that training changes. A schedule decides what it does next."""
+
+    def __init__(
+        self, spec: Spec, algorithm: Algorithm, replay: Replay, pacing: Pacing, epoch: int
+    ) -> None:
+        self.spec = spec
+        self.algorithm = algorithm
+        self.replay = replay
+        self.state = CoreState(pacing, Version(epoch, 0))
+        self.progress = Progress()
+        self.metrics: Mapping[str, torch.Tensor] = {}
+        self.guard = Guard()
+        # Returns the tensors of the last good checkpoint; raises where there is none.
+        self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
+        self._module = algorithm.policy()
+        self._weights_watch = FiniteWatch(_as_tensors(self._weights()))
+        self._state_watch = FiniteWatch(algorithm.state())
+
+    @property
+    def pacing(self) -> Pacing:
+        """The replay ratio and both sides' counts."""
+        return self.state.pacing
+
+    def insert(self, parcels: Sequence[Parcel]) -> None:
+        """Add the rows of checked parcels to the replay and their results to the statistics."""
+        state = self.state
+        with_rows = []
+        for parcel in parcels:
+            if not parcel.evaluation:
+                with_rows.append(parcel)
+                state.pacing.inserted(parcel.rows)
+                state.steps += parcel.rows
+            self.progress.count(parcel, state.steps, state.version)
+        if with_rows:
+            self.replay.add(*with_rows)
+
+    def update(self) -> None:
+        """Sample one batch and take one gradient step, if the guard admits it.
+
+        A batch counts as sampled either way: the replay ratio is about samples.
+        """
+        batch = self.replay.sample(self.state.updates)
+        gradients = self.algorithm.gradients(batch)
+        if self.apply(gradients) and gradients.priorities is not None:
+            priorities = gradients.priorities.detach().cpu().numpy()
+            self.replay.prioritise(batch.indices, priorities)
+        self.pacing.sampled(len(batch.actions))
+
+    def apply(self, gradients: Gradients) -> bool:
+        """Take one step along these gradients, computed here or elsewhere. False: refused."""
+        admitted = self.guard.admits(gradients)
+        if admitted:
+            self.algorithm.apply(gradients)
+        elif self.guard.despairs:
+            self._go_back(
+                f"{IN_A_ROW} updates in a row had a loss or gradients that were not finite"
+            )
+        self.metrics = gradients.metrics
+        self.state.updates += 1
+        return admitted
+
+    def publish(self) -> Weights:
+        """Return the weights as they are now, all finite, under the next version."""
+        arrays = self._weights()
+        if broken := self._weights_watch.broken(_as_tensors(arrays)):
+            self._go_back(f"the weights in {broken[0]} were not finite")
+            arrays = self._weights()
+        spec, state = self.spec, self.state
+        state.version = Version(state.version.epoch, state.version.number + 1)
+        state.published_steps, state.published_updates = state.steps, state.updates
+        tensors = spec.graph.weights
+        return Weights(
+            spec.run,
+            spec.policy,
+            state.version,
+            state.steps,
+            state.updates,
+            tensors,
+            pack(tensors, arrays),
+        )
+
+    def tensors(self) -> Mapping[str, torch.Tensor]:
+        """Return copies of the algorithm's tensors for a checkpoint, all finite.
+
+        They are copies because training goes on while the checkpoint is written.
+        """
+        tensors = self.algorithm.state()
+        if broken := self._state_watch.broken(tensors):
+            self._go_back(f"the state of the algorithm in {broken[0]} was not finite")
+            tensors = self.algorithm.state()
+        return copies(tensors)
+
+    def resume(
+        self, *, steps: int, episodes: int, updates: int, samples: int, version: int
+    ) -> None:
+        """Continue counting from where an earlier epoch of this run ended."""
+        state = self.state
+        state.steps = state.published_steps = state.pacing.rows = steps
+        state.updates = state.published_updates = updates
+        state.pacing.samples = samples
+        state.version = Version(state.version.epoch, version)
+        self.progress.episodes = episodes
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the acting weights: two runs that did the same have the same."""
+        block = pack(self.spec.graph.weights, self._weights())
+        return hashlib.blake2b(block, digest_size=16).hexdigest()
+
+    def _go_back(self, why: str) -> None:
+        """Restore the last good weights, loudly. Steps, updates and versions go on counting."""
+        self.guard.give_up(why)
+        try:
+            good = self.last_good()
+        except Diverged as error:
+            raise Diverged(f"{why}; {error}") from error
+        self.algorithm.restore(good)
+        self.guard.sentence = f"{why}: the last good checkpoint was restored"
+        log.error(self.guard.sentence)
+
+    def _weights(self) -> dict[str, np.ndarray]:
+        """Return views of the acting weights: pack them before the next update."""
+        return state_arrays(self._module, self.spec.graph)
+
+
+def _nothing() -> Mapping[str, torch.Tensor]:
+    raise Diverged("there is nothing to go back to")
+
+
+def _as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -1,0 +1,93 @@
+"""Statistics of the parcels that came in: returns, lengths, policy lag, evaluations."""
+
+from collections import deque
+
+import numpy as np
+
+from farflung.common.data.parcel import Parcel, Results
+from farflung.common.data.spec import OBSERVATIONS
+from farflung.common.data.statistics import History, Spread
+from farflung.common.data.version import Version
+
+RECENT = 100  # episodes that a mean return is taken over
+SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported
+
+
+class Progress:
+    """The figures that parcels report about the policy."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self.returns: deque[float] = deque(maxlen=RECENT)
+        self.lengths: deque[float] = deque(maxlen=RECENT)
+        self.history = History()
+        self.lag = Spread()  # versions between the one that collected a parcel and the newest
+        self.evaluation: EvaluationResult | None = None  # the newest
+        self.constant_observations = ConstantObservations()
+
+    def count(self, parcel: Parcel, steps: int, newest: Version) -> None:
+        """Add the results of a parcel that came in after so many steps."""
+        if parcel.evaluation:
+            if len(parcel.results.returns):
+                self.evaluation = EvaluationResult(steps, parcel.version, parcel.results)
+            return
+        returns = parcel.results.returns.tolist()
+        self.episodes += len(returns)
+        self.returns.extend(returns)
+        self.lengths.extend(parcel.results.lengths.tolist())
+        for value in returns:
+            self.history.add(value)
+        if parcel.version.epoch == newest.epoch:
+            self.lag.add(newest.number - parcel.version.number)
+        self.constant_observations.check(parcel)
+
+    @property
+    def return_mean(self) -> float | None:
+        """The mean return of the latest episodes."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
+    @property
+    def length_mean(self) -> float | None:
+        """The mean length of the latest episodes."""
+        return sum(self.lengths) / len(self.lengths) if self.lengths else None
+
+
+class EvaluationResult:
+    """Greedy episodes of one version."""
+
+    def __init__(self, steps: int, version: Version, results: Results) -> None:
+        self.steps = steps  # counted by the learner when the result came in
+        self.version = version
+        self.mean = float(results.returns.mean())
+        self.length_mean = float(results.lengths.mean())
+        self.episodes = len(results.returns)
+
+
+class ConstantObservations:
+    """A check of the first rows for observations that never change and so teach nothing."""
+
+    def __init__(self) -> None:
+        self.verdict = ""  # a sentence, once there is reason for it
+        self._first: dict[str, np.ndarray] = {}
+        self._rows = 0  # -1: some differed, nothing is checked any more
+
+    def check(self, parcel: Parcel) -> None:
+        """Compare a parcel's observations with the first one, until some differ."""
+        if self._rows < 0:
+            return
+        observations = {
+            name: column for name, column in parcel.columns.items() if name.startswith(OBSERVATIONS)
+        }
+        for name, column in observations.items():
+            self._first.setdefault(name, column[0].copy())
+        if any((column != self._first[name]).any() for name, column in observations.items()):
+            self._rows = -1
+            self.verdict = ""
+            return
+        self._rows += parcel.rows
+        if self._rows >= SUSPICIOUS_ROWS:
+            zero = not any(first.any() for first in self._first.values())
+            self.verdict = (
+                f"the observations of the first {self._rows} steps are "
+                f"{'all zero' if zero else 'all the same'}: nothing can be learned from them"
+            )
