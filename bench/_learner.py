@@ -20,16 +20,17 @@ from farflung.learner import build, talk
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.build import Learner
 from farflung.learner.config import LearnerConfig
+from farflung.learner.core.actions import UPDATE, Action, Wait
+from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
-from farflung.learner.core.training import Training
+from farflung.learner.core.state import CoreState
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook
-from farflung.learner.schedule import asynchronous
+from farflung.learner.loop import Loop
+from farflung.learner.schedule.asynchronous import Asynchronous
+from farflung.learner.schedule.schedule import Moment
 from farflung.learner.storage.journal.writer import Journal
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.transport.network_thread import NetworkThread
-
-WAIT_S = 0.05
 
 
 def main() -> None:
@@ -37,10 +38,10 @@ def main() -> None:
     closed = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), closed.set()), daemon=True).start()
     learner = cartpole()
-    with listening(learner) as (link, queue):
+    with listening(learner) as (link, loop):
         print(link.address.port, link.address.feed_port, flush=True)
         while not closed.is_set():
-            drain(learner.training, link, queue)
+            drain(loop)
 
 
 def cartpole(horizon: int = 32) -> Learner:
@@ -66,15 +67,31 @@ def learner_of(spec: Spec, capacity: int) -> Learner:
     settings = replace(DQN.Settings(), hidden=(1,))
     algorithm = DQN(spec, settings, device=torch.device("cpu"), seed=0)
     uniform = algorithm.replay(spec, capacity=capacity, batch_size=1, seed=0)
-    training = Training(spec, algorithm, uniform, Pacing(math.inf, 1, 0, spec.horizon), epoch=1)
-    return Learner(training, talk.talk(spec))
+    core = Core(spec, algorithm, uniform, Pacing(math.inf, 1, 0, spec.horizon), epoch=1)
+    return Learner(core, talk.talk(spec))
+
+
+class Draining:
+    """The schedule of the async mode without its updates."""
+
+    def __init__(self) -> None:
+        self._asynchronous = Asynchronous(publish_every=1)
+
+    def decide(self, core: CoreState, queue: ParcelQueue, moment: Moment) -> Action:
+        """Wait where training would update."""
+        action = self._asynchronous.decide(core, queue, moment)
+        return Wait(core.pacing.waiting) if action is UPDATE else action
+
+    def room(self, core: CoreState, moment: Moment) -> int:
+        """Return the room that training would grant."""
+        return self._asynchronous.room(core, moment)
 
 
 @contextmanager
 def listening(
     learner: Learner, journal: Callable[[ParcelQueue], Journal | None] = lambda queue: None
-) -> Iterator[tuple[NetworkThread, ParcelQueue]]:
-    """Its network thread at work, on free ports of loopback."""
+) -> Iterator[tuple[NetworkThread, Loop]]:
+    """Its network thread at work, on free ports of loopback, and the loop of its training thread."""
     queue = ParcelQueue()
     gc.freeze()  # as before a training
     with sockets.context() as context:
@@ -87,27 +104,19 @@ def listening(
             message_bytes=1 << 16,
         )
         link.start(keeper := journal(queue))
-        link.publish(learner.training.publish())
+        loop = Loop(learner.core, Draining(), queue, link)
+        drain(loop)
         try:
-            yield link, queue
+            yield link, loop
         finally:
             link.close()
             if keeper is not None:
                 keeper.close()
 
 
-def drain(
-    training: Training,
-    link: NetworkThread,
-    queue: ParcelQueue,
-    insert: Callable[[Training, ParcelQueue], bool] = asynchronous.insert,
-) -> None:
-    """One turn of the training thread without its updates."""
-    link.check()
-    if not insert(training, queue):
-        queue.wait(WAIT_S)
-    queue.room = training.pacing.room
-    link.outlook = Outlook(queue.room, training.steps, training.updates)
+def drain(loop: Loop) -> None:
+    """One action of the training thread."""
+    loop.do(loop.decide(over=False, rows_wanted=sys.maxsize))
 
 
 if __name__ == "__main__":

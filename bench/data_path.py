@@ -186,7 +186,7 @@ def receive(shape: Shape) -> None:
     from bench import _learner  # with torch, which the sender need not wait for
 
     learner = _learner.learner_of(spec_of(shape), CAPACITY)
-    with _learner.listening(learner) as (link, queue), sockets.context() as context:
+    with _learner.listening(learner) as (link, loop), sockets.context() as context:
         raw = context.socket(zmq.PULL)
         raw.set(zmq.RCVHWM, backlog(bytes(parcel(shape).size)))
         print(
@@ -196,14 +196,13 @@ def receive(shape: Shape) -> None:
             flush=True,
         )
         rows = parcel(shape).rows
-        queue.room = learner.training.pacing.room
         goal = 0
         for line in sys.stdin:
             kind, count = line.split()
             if kind == "ours":
                 goal += int(count) * rows
-                while learner.training.steps < goal:
-                    _learner.drain(learner.training, link, queue)
+                while learner.core.state.steps < goal:
+                    _learner.drain(loop)
             else:
                 for _ in range(int(count)):
                     raw.recv(copy=kind == "copying")

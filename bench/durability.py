@@ -131,14 +131,13 @@ def receive(durability: str, folder: Path) -> None:
         )
 
     learner = _learner.learner_of(spec_of(SHAPE), data_path.CAPACITY)
-    with _learner.listening(learner, journal) as (link, queue):
+    with _learner.listening(learner, journal) as (link, loop):
         print(link.address.port, link.address.feed_port, flush=True)
-        queue.room = learner.training.pacing.room
         goal = 0
         for line in sys.stdin:
             goal += int(line.split()[1]) * parcel(SHAPE).rows
-            while learner.training.steps < goal:
-                _learner.drain(learner.training, link, queue)
+            while learner.core.state.steps < goal:
+                _learner.drain(loop)
             print(time.monotonic(), flush=True)
 
 

@@ -24,7 +24,7 @@ from farflung.common.net.address import Address
 from farflung.common.process.plugins import import_packages
 from farflung.learner.build import Learner
 from farflung.learner.children import actor_command
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.loop import Loop
 from farflung.learner.transport.network_thread import NetworkThread
 
 PATIENCE_S = 60.0
@@ -51,10 +51,9 @@ def main() -> None:
     )
     for name, learner, environments in learners:
         if not quick or environments == 1:
-            with _learner.listening(learner) as (link, queue):
-                queue.room = learner.training.pacing.room
+            with _learner.listening(learner) as (link, loop):
                 figures[name] = spreads(
-                    partial(actor_start, learner, link, queue, environments), rounds
+                    partial(actor_start, learner, link, loop, environments), rounds
                 )
     figures["learner"] = spreads(learner_start, 1 if quick else 2)
     idlers = {
@@ -71,27 +70,24 @@ def main() -> None:
 
 
 def actor_start(
-    learner: Learner, link: NetworkThread, queue: ParcelQueue, environments: int
+    learner: Learner, link: NetworkThread, loop: Loop, environments: int
 ) -> dict[str, float]:
     """One actor from its start until its first parcel came."""
     name = f"bench-{time.monotonic_ns()}"
     start = time.monotonic()
-    imports = (
-        ("support.worlds",) if learner.training.spec.world.environment.startswith("toys/") else ()
-    )
+    imports = ("support.worlds",) if learner.core.spec.world.environment.startswith("toys/") else ()
     with process(
         actor_command(
             link.address, name, environments=environments, policy="default", imports=imports
         )
     ) as actor:
         hello_s = until(lambda: name in learner.receiver.seen) - start
-        parcel_s = until(lambda: queue.first() is not None) - start
+        parcel_s = until(lambda: bool(loop.queue)) - start
         drained = time.monotonic() + 0.5  # acting for a while is part of what its memory must hold
         while time.monotonic() < drained:
-            _learner.drain(learner.training, link, queue)
+            _learner.drain(loop)
         memory = resident_most(actor.pid)
-    while queue.first() is not None:
-        queue.take()
+    loop.drain()
     return {"hello_s": hello_s, "parcel_s": parcel_s, "megabytes": memory}
 
 

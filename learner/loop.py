@@ -60,7 +60,7 @@ class Loop:
         transport: Transport,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._core, self._schedule, self._queue = core, schedule, queue
+        self.core, self.queue, self._schedule = core, queue, schedule
         self._transport, self._clock = transport, clock
         self._moment = Moment()
 
@@ -77,18 +77,18 @@ class Loop:
         """Return the action that is next."""
         moment = self._moment
         moment.now, moment.over, moment.rows_wanted = self._clock(), over, rows_wanted
-        return self._schedule.decide(self._core.state, self._queue, moment)
+        return self._schedule.decide(self.core.state, self.queue, moment)
 
     def do(self, action: Action) -> None:
         """Do one action, and tell the transport how training stands now."""
         self._transport.check()
         match action:
             case Update():
-                self._core.update()
+                self.core.update()
             case Insert(parcels):
-                self._core.insert(self._queue.take(parcels))
+                self.core.insert(self.queue.take(parcels))
             case Publish():
-                self._transport.publish(self._core.publish())
+                self._transport.publish(self.core.publish())
                 self._moment.published_at = self._moment.now
             case Wait():
                 self._transport.wait()
@@ -100,10 +100,10 @@ class Loop:
 
     def drain(self) -> None:
         """Insert everything that waits, whatever the pace: it is acknowledged already."""
-        while self._queue:
-            self._core.insert(self._queue.take(1))
+        while self.queue:
+            self.core.insert(self.queue.take(1))
 
     def _tell(self) -> None:
-        state = self._core.state
-        self._queue.room = self._schedule.room(state, self._moment)
-        self._transport.outlook = Outlook(self._queue.room, state.steps, state.updates)
+        state = self.core.state
+        self.queue.room = self._schedule.room(state, self._moment)
+        self._transport.outlook = Outlook(self.queue.room, state.steps, state.updates)

@@ -1,7 +1,7 @@
 """The actors that a learner brings along."""
 
 import pytest
-from support.learners import a_config, a_learner
+from support.learners import a_config
 
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
@@ -42,13 +42,11 @@ def test_auto_is_as_many_as_there_are_processors_less_two(monkeypatch):
     assert processors.local_actors(a_config(actors=3)) == 3
 
 
-def test_in_turns_there_is_always_an_actor(tmp_path):
-    """Without --actors one plays; the evaluator has its own channel."""
-    learner = a_learner(a_config(), tmp_path)
-    with pytest.MonkeyPatch.context():
-        stop = Stop()
-        made = local_actors.players(a_config(evaluate_every=10, actors=0), learner, stop)
-        stop.close()
+def test_sequential_mode_always_has_an_actor():
+    """Without --actors one plays; the evaluator has a client of its own."""
+    stop = Stop()
+    made = local_actors.players(a_config(evaluate_every=10, actors=0), stop)
+    stop.close()
     assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
 
 

@@ -22,10 +22,10 @@ def made(tmp_path):
 def test_the_spec_is_kept_with_its_graph(made):
     """To the bit; what may change from life to life is as it is asked for now."""
     config, run, learner = made
-    assert talk.kept(config, run) == learner.training.spec
+    assert talk.kept(config, run) == learner.core.spec
     changed = talk.kept(dataclasses.replace(config, exploration_end=0.5), run)
     assert changed is not None
-    assert (changed.exploration.end, changed.graph) == (0.5, learner.training.spec.graph)
+    assert (changed.exploration.end, changed.graph) == (0.5, learner.core.spec.graph)
 
 
 def test_a_graph_that_sees_something_else_is_not_taken(made, tmp_path):
@@ -58,7 +58,7 @@ def test_a_life_that_goes_on_writes_no_graph(made, monkeypatch):
     known = talk.talk(spec)
     again = build.learner(config, run, torch.device("cpu"), None, known)
     assert (again.receiver, again.publisher) == (known.receiver, known.publisher)
-    assert proved == [first.training.spec.graph]
+    assert proved == [first.core.spec.graph]
 
 
 def test_another_network_than_the_run_began_with_is_refused(made, monkeypatch):

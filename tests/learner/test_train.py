@@ -22,6 +22,7 @@ from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.learner import start, train
 from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.loop import Loop
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import from_document
 from farflung.learner.storage import checkpoint
@@ -136,13 +137,16 @@ def connection(monkeypatch):
     """What a run with sockets did: the stand-in for its loop gets session and link, and returns at once."""
     seen = SimpleNamespace()
 
-    def loop(training, session, link, queue, publish_every):
-        seen.address, seen.publish_every = link.address, publish_every
-        link.publish(training.publish())
-        seen.gone_on = session.goes_on(link.view)
-        session.verdict = "stopped: by the test"
+    class Once(Loop):
+        def run(self, supervisor):
+            link, schedule = self._transport, self._schedule
+            seen.address, seen.publish_every = link.address, schedule.publish_every
+            link.publish(self.core.publish())
+            supervisor.tick()
+            seen.gone_on = not supervisor.over
+            supervisor.verdict = "stopped: by the test"
 
-    monkeypatch.setattr(train.asynchronous, "train", loop)
+    monkeypatch.setattr(train, "Loop", Once)
     return seen
 
 

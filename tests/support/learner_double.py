@@ -129,8 +129,7 @@ class ServedLearner:
         """Take so many parcels from the queue, or fail."""
         parcels: list[Parcel] = []
         for _ in range(100):
-            while self.queue.first() is not None and len(parcels) < count:
-                parcels.append(self.queue.take())
+            parcels += self.queue.take(min(len(self.queue), count - len(parcels)))
             if len(parcels) == count:
                 return parcels
             self.queue.wait(0.1)

@@ -61,13 +61,13 @@ def test_gradients_that_are_not_finite_never_reach_the_weights(
         status = learner.shows(lambda status: status.problems)
         assert status.skipped == 13
         assert status.problems[0].endswith(
-            "were not finite: the last good checkpoint was taken up again"
+            "were not finite: the last good checkpoint was restored"
         )
         order(10)
         assert learner.ended() == 65
         versions = list(published(feed))
     assert (
-        "again after the last good checkpoint was taken up: lower the learning rate"
+        "again after the last good checkpoint was restored: lower the learning rate"
         in learner.said.splitlines()[-1]
     )
     assert "Traceback" not in learner.said

@@ -1,4 +1,4 @@
-"""Pacing: the replay ratio is held, and nobody waits for ever."""
+"""Pacing: the replay ratio is held, and neither side waits for ever."""
 
 import math
 import sys
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.pacing import NO_WAIT, Cause, Pacing, Waiting
 
 
 def make(**others: float) -> Pacing:
@@ -16,7 +16,7 @@ def make(**others: float) -> Pacing:
     return Pacing(**({"ratio": 8, "batch": 128, "warmup": 1000, "parcel": 64} | others))  # type: ignore[arg-type]
 
 
-def test_the_first_update_comes_after_the_warmup() -> None:
+def test_pacing_allows_the_first_update_after_the_warmup() -> None:
     """Learning begins when a batch's worth of rows has come in on top of the warm-up: 128 / 8 = 16 rows."""
     pacing = make()
     pacing.inserted(1015)
@@ -27,49 +27,74 @@ def test_the_first_update_comes_after_the_warmup() -> None:
     assert (pacing.may_update, pacing.missing, pacing.held) == (False, 16, 8)
 
 
-def test_collection_stops_at_the_tolerance() -> None:
+def test_pacing_stops_collection_at_the_tolerance() -> None:
     """With a tolerance of 1280 samples, collection may be 160 rows ahead; every update makes room for 16."""
     pacing = make(tolerance=1280)
     assert pacing.room == 1160
     pacing.inserted(1100)
-    assert (pacing.room, pacing.may_insert(60), pacing.may_insert(61)) == (60, True, False)
+    assert (pacing.room, pacing.fit([60]), pacing.fit([61])) == (60, 1, 0)
     pacing.sampled(128)
     assert pacing.room == 76
 
 
-def test_reasons_name_the_side_that_waits() -> None:
-    """The reason says who waits and for how much; it is empty while nobody must."""
+def test_pacing_names_the_side_that_waits_and_for_how_much() -> None:
+    """Learning waits for rows, collection for updates: 84 rows too few take 6 updates of 16."""
     pacing = make(tolerance=1280)
-    assert pacing.reason == "updates wait for 1016 more rows to start with"
+    assert pacing.waiting == Waiting(Cause.WARMUP, 1016)
     pacing.inserted(1016)
-    assert pacing.reason == ""
+    assert pacing.waiting == NO_WAIT
     pacing.inserted(100)
-    assert pacing.reason == "collection waits for updates"
+    lacking = pacing.usual - pacing.room
+    assert pacing.waiting == Waiting(Cause.UPDATES, math.ceil(lacking / 16))
     for _ in range(7):
         pacing.sampled(128)
-    assert pacing.reason == "updates wait for 12 more rows"
+    assert pacing.waiting == Waiting(Cause.ROWS, 12)
 
 
-def test_collection_waits_where_parcels_are_larger_than_was_foreseen() -> None:
-    """An actor elsewhere brings 512 rows at once, and 64 were foreseen: with room for 100 the next of its parcels is held back."""
+def test_pacing_holds_back_parcels_larger_than_was_expected() -> None:
+    """A remote actor brings 512 rows at once where 64 were expected: with room for 100 it waits."""
     pacing = make(tolerance=8 * 5600, warmup=0)
     for _ in range(100):
         pacing.inserted(512)
         pacing.sampled(512 * 8)
     pacing.inserted(5500)
-    assert (pacing.room, pacing.may_insert(512), pacing.reason) == (
-        100,
-        False,
-        "collection waits for updates",
-    )
+    assert (pacing.room, pacing.fit([512])) == (100, 0)
+    assert pacing.waiting.cause is Cause.UPDATES
 
 
-def test_an_automatic_tolerance_is_twice_the_least() -> None:
+@pytest.mark.parametrize(
+    ("inserted", "parcels", "fitting"),
+    [
+        (0, [], 0),
+        (0, [5, 5, 5], 2),  # room for 12 rows, and none beside updates
+        (10, [5], 0),
+        (10, [0, 0, 2, 0, 1], 4),  # evaluations bring no rows
+        (0, [100, 5], 1),  # larger than expected, let in while no update is possible
+    ],
+)
+def test_pacing_fits_parcels_as_if_those_before_were_inserted(
+    inserted: int, parcels: list[int], fitting: int
+) -> None:
+    """One sample a row, batches of 1, room for 12 rows; asking changes nothing."""
+    pacing = Pacing(1.0, 1, 0, 5, tolerance=12)
+    if inserted:
+        pacing.inserted(inserted)
+    assert pacing.fit(parcels) == pacing.fit(iter(parcels)) == fitting
+    assert pacing.rows == inserted
+
+
+def test_pacing_bounds_the_rows_of_one_insert() -> None:
+    """Parcels are taken together until there are enough rows; the one that reaches it is among."""
+    pacing = make(warmup=10_000)
+    assert pacing.fit([8] * 100, at_most=20) == 3
+
+
+def test_pacing_defaults_to_twice_the_least_tolerance() -> None:
     """128 + 8 x 64 samples is the least that works, and there is no waiting for the last parcel at twice that."""
     assert make().tolerance == 2 * (128 + 8 * 64)
 
 
-def test_a_tolerance_that_would_block_both_sides_is_refused() -> None:
+def test_pacing_refuses_a_tolerance_that_blocks_both_sides() -> None:
     """The least tolerance works, anything below is refused with the sum that says why."""
     make(tolerance=640)
     with pytest.raises(
@@ -80,34 +105,30 @@ def test_a_tolerance_that_would_block_both_sides_is_refused() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0, -1, math.nan])
-def test_a_ratio_that_never_learns_is_refused(ratio: float) -> None:
+def test_pacing_refuses_a_ratio_that_never_learns(ratio: float) -> None:
     """Zero, negative and undefined ratios are settings without effect."""
     with pytest.raises(ConfigurationError, match="never learns"):
         make(ratio=ratio)
 
 
 @pytest.mark.parametrize("warmup", [0, 1000])
-def test_an_infinite_ratio_lets_everybody_run(warmup: int) -> None:
-    """Nobody waits for anybody after the warm-up, however the counters stand."""
+def test_pacing_with_an_infinite_ratio_never_waits_after_the_warmup(warmup: int) -> None:
+    """However the counters stand, both sides may go on."""
     pacing = make(ratio=math.inf, warmup=warmup)
-    assert pacing.reason == f"updates wait for {warmup + 1} more rows to start with"
+    assert pacing.waiting == Waiting(Cause.WARMUP, warmup + 1)
     pacing.inserted(warmup + 1)
     pacing.sampled(10**9)
-    assert (pacing.may_update, pacing.may_insert(10**9), pacing.room, pacing.reason) == (
-        True,
-        True,
-        sys.maxsize,
-        "",
-    )
+    assert (pacing.may_update, pacing.fit([10**9])) == (True, 1)
+    assert (pacing.room, pacing.waiting) == (sys.maxsize, NO_WAIT)
 
 
-def test_a_parcel_beyond_what_was_foreseen_is_let_in() -> None:
-    """An actor with more environments than foreseen stops nobody: while learning waits for rows, any parcel may enter."""
+def test_pacing_lets_any_parcel_in_while_learning_waits() -> None:
+    """An actor with more environments than expected cannot block the run."""
     pacing = make()
     pacing.inserted(1010)
-    assert pacing.may_insert(100_000)
+    assert pacing.fit([100_000]) == 1
     pacing.inserted(100_000)
-    assert not pacing.may_insert(1)
+    assert pacing.fit([1]) == 0
     assert pacing.may_update
 
 
@@ -121,7 +142,7 @@ def test_a_parcel_beyond_what_was_foreseen_is_let_in() -> None:
 )
 @settings(max_examples=300, deadline=None)
 @pytest.mark.slow
-def test_l8_the_ratio_is_held_both_ways_and_nobody_blocks(
+def test_pacing_holds_the_ratio_both_ways_and_never_deadlocks(
     ratio: float,
     batch: int,
     warmup: int,
@@ -129,18 +150,19 @@ def test_l8_the_ratio_is_held_both_ways_and_nobody_blocks(
     slack: float,
     choices: list[tuple[bool, float]],
 ) -> None:
-    """Over any settings and orders of events one side may go on, there is room while learning waits, and neither side runs ahead."""
+    """Under any settings and order of events one side may go on, and neither runs ahead."""
     pacing = Pacing(ratio, batch, warmup, parcel, tolerance=slack * (batch + ratio * parcel))
     for learn, share in choices:
         rows = max(1, round(share * parcel))
-        assert pacing.may_update or (pacing.may_insert(parcel) and pacing.room >= parcel)
+        assert pacing.may_update or (pacing.fit([parcel]) and pacing.room >= parcel)
         if learn and pacing.may_update:
             pacing.sampled(batch)
-        elif pacing.may_insert(rows):
+        elif pacing.fit([rows]):
             pacing.inserted(rows)
         else:
             pacing.sampled(batch)
         assert pacing.samples <= ratio * max(0, pacing.rows - warmup)
         assert pacing.ahead <= pacing.tolerance * (1 + 1e-9)
         assert (pacing.missing > 0) == (not pacing.may_update)
-        assert bool(pacing.reason) == (not pacing.may_update or pacing.room < pacing.usual)
+        waits = not pacing.may_update or pacing.room < pacing.usual
+        assert (pacing.waiting.cause is not Cause.NONE) == waits

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from support.makers import a_parcel
+from support.makers import a_parcel, an_evaluation
 
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.storage.journal.folder import START
@@ -23,14 +23,15 @@ def test_parcels_leave_in_the_order_they_came(queue):
     first, second = a_parcel((1,)), a_parcel((2,))
     queue.put([(first, START)])
     queue.put([(second, START)])
-    assert [queue.take(), queue.take()] == [first, second]
-    assert queue.first() is None
+    assert [*queue.take(1), *queue.take(1)] == [first, second]
+    assert not queue
 
 
-def test_looking_does_not_take(queue):
-    """The first parcel stays until it is taken."""
-    queue.put([(a_parcel(), START)])
-    assert queue.first() is queue.first() is queue.take()
+def test_parcel_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
+    """In order; evaluations bring none."""
+    queue.put([(a_parcel((2,)), START), (an_evaluation([1.0]), START)])
+    assert list(queue.rows()) == list(queue.rows()) == [2, 0]
+    assert len(queue) == 2
 
 
 def test_what_waits_counts_against_the_room(queue):
@@ -39,7 +40,7 @@ def test_what_waits_counts_against_the_room(queue):
     assert queue.free == 7
     queue.put([(a_parcel((8, 1), (0, 0)), START)])
     assert queue.free == 0
-    queue.take()
+    queue.take(1)
     assert queue.free == 0
     queue.room = 12
     assert queue.free == 3

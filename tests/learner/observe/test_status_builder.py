@@ -7,23 +7,23 @@ from support.learners import a_config, a_learner, an_empty_run
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
-from farflung.learner.core.training import EvaluationResult
+from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.status import ActorStatus
 from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
 from farflung.learner.transport.network_thread import NetworkView
 
 
 @pytest.fixture
-def training(tmp_path):
+def core(tmp_path):
     """Of a small run in turns."""
-    return a_learner(a_config(steps=100, until="steps > 5"), tmp_path).training
+    return a_learner(a_config(steps=100, until="steps > 5"), tmp_path).core
 
 
 @pytest.fixture
-def overview(tmp_path, training):
+def overview(tmp_path, core):
     """Of the same run."""
     return StatusBuilder(
-        a_config(steps=100, until="steps > 5"), an_empty_run(tmp_path), training, "cpu"
+        a_config(steps=100, until="steps > 5"), an_empty_run(tmp_path), core, "cpu"
     )
 
 
@@ -64,9 +64,9 @@ def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
     )
 
 
-def test_who_waits_is_said_of_the_last_seconds(overview, training):
+def test_who_waits_is_said_of_the_last_seconds(overview, core):
     """Of twenty looks three saw nobody wait, four the updates, the rest collection: a single look at the end would tell of nobody."""
-    pacing = training.pacing
+    pacing = core.pacing
     rows = {
         "updates": 16,
         "nobody": 24,
@@ -91,26 +91,26 @@ def test_who_waits_is_said_of_the_last_seconds(overview, training):
     assert said == ""
 
 
-def test_rates_come_from_the_clock(overview, training):
+def test_rates_come_from_the_clock(overview, core):
     """40 steps and 10 updates in 2 s."""
     overview.status(NetworkView(), 0.0)
-    training.progress.steps, training.updates = 40, 10
+    core.state.steps, core.state.updates = 40, 10
     status = overview.status(NetworkView(), 2.0)
     assert (status.steps_per_second, status.updates_per_second) == (20.0, 5.0)
 
 
-def test_standing_still_is_timed(overview, training):
+def test_standing_still_is_timed(overview, core):
     """Since when neither steps nor updates grew."""
     overview.status(NetworkView(), 1.0)
     assert overview.status(NetworkView(), 4.0).idle_seconds == 3.0
-    training.updates = 1
+    core.state.updates = 1
     assert overview.status(NetworkView(), 5.0).idle_seconds == 0.0
 
 
-def test_the_best_evaluation_stays(overview, training):
+def test_the_best_evaluation_stays(overview, core):
     """The newest is shown with the best so far."""
     for mean, version in ((5.0, 1), (9.0, 2), (7.0, 3)):
-        training.progress.evaluation = evaluated(mean, version)
+        core.progress.evaluation = evaluated(mean, version)
         status = overview.status(NetworkView(), 0.0)
     assert (status.evaluation.mean, status.evaluation.version, status.evaluation.best) == (
         7.0,
@@ -119,9 +119,9 @@ def test_the_best_evaluation_stays(overview, training):
     )
 
 
-def test_suspicious_observations_are_reported(overview, training):
+def test_suspicious_observations_are_reported(overview, core):
     """The sentence stands first among the problems."""
-    training.progress.suspicion.verdict = "the observations are all zero"
+    core.progress.constant_observations.verdict = "the observations are all zero"
     overview.problems.append("local-0 ended")
     status = overview.status(NetworkView(problems=("box-1: environment: no",)), 0.0)
     assert status.problems == (
@@ -131,12 +131,10 @@ def test_suspicious_observations_are_reported(overview, training):
     )
 
 
-def test_steps_that_were_not_made_are_counted_and_weights_that_were_given_up_named(
-    overview, training
-):
+def test_steps_that_were_not_made_are_counted_and_weights_that_were_given_up_named(overview, core):
     """The guard's books are shown with the updates."""
-    training.guard.skipped = 12
-    training.guard.sentence = "the weights in head.bias were not finite"
+    core.guard.skipped = 12
+    core.guard.sentence = "the weights in head.bias were not finite"
     status = overview.status(NetworkView(), 0.0)
     assert (status.skipped, status.problems) == (12, ("the weights in head.bias were not finite",))
 
@@ -158,7 +156,7 @@ def test_the_networks_books_are_passed_on(overview):
 
 
 @pytest.mark.parametrize("value", [0.0, 2.5])
-def test_status_names_observations_that_never_change(overview, training, value):
+def test_status_names_observations_that_never_change(overview, core, value):
     """A thousand equal rows are a problem on the screen."""
     columns = {
         "observations": np.full((1001, 4), value, np.float32),
@@ -166,6 +164,6 @@ def test_status_names_observations_that_never_change(overview, training, value):
         "rewards": np.ones(1000, np.float32),
     }
     lengths, endings = np.array([1000], np.int32), np.array([Ending.TERMINATED], np.uint8)
-    training.insert([Parcel(Version(1, 1), lengths, endings, columns)])
+    core.insert([Parcel(Version(1, 1), lengths, endings, columns)])
     problems = overview.status(NetworkView(), 0.0).problems
     assert "nothing can be learned from them" in problems[0]

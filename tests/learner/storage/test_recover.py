@@ -62,8 +62,8 @@ class Incarnation:
         self.run = Run("one", "one-1", folder_, resumed=past is not None)
         device = __import__("torch").device("cpu")
         self.learner = build.learner(config, self.run, device, past)
-        self.training, self.receiver, self.coverage = (
-            self.learner.training,
+        self.core, self.receiver, self.coverage = (
+            self.learner.core,
             self.learner.receiver,
             ReplayExtent(),
         )
@@ -76,15 +76,15 @@ class Incarnation:
             durable=False,
             segment_bytes=4096,
         )
-        self.form = ParcelCodec(self.training.spec)
+        self.form = ParcelCodec(self.core.spec)
 
     def insert(self, parcels):
         for parcel, end in parcels:
-            self.training.insert([parcel])
+            self.core.insert([parcel])
             self.coverage.inserted(parcel.rows, end)
 
     def frame(self, number):
-        spec = self.training.spec
+        spec = self.core.spec
         envelope = wire.Envelope(
             spec.run, spec.policy, "box-1", 7, number, 1, Version(1, 1), spec.schema
         )
@@ -106,13 +106,13 @@ def first(tmp_path):
     """A life that received parcels, saved a checkpoint, received more, and ended."""
     life = Incarnation(tmp_path)
     life.receive(*range(1, 7))
-    life.training.update()
-    life.training.update()
+    life.core.update()
+    life.core.update()
     life.receiver.roster.join("box-1", 7, 0.0)
-    saver = Saver(life.run, life.training)
+    saver = Saver(life.run, life.core)
     saver.archive = Retention(tmp_path, life.journal, life.coverage, keep=True)
     saver.finish(life.receiver.roster.state())
-    life.journal.mark(life.training.publish())
+    life.journal.mark(life.core.publish())
     life.receive(*range(7, PARCELS + 1))
     life.die()
     return life
@@ -121,7 +121,7 @@ def first(tmp_path):
 def next_life(first, **changes):
     past = recover.recover(first.run, durable=True)
     life = Incarnation(first.run.folder, past, **changes)
-    sentence = recover.restore(first.run.folder, life.training, life.coverage, past)
+    sentence = recover.restore(first.run.folder, life.core, life.coverage, past)
     return life, sentence
 
 
@@ -129,17 +129,17 @@ def test_the_replay_is_the_same_again(first):
     """The same rows in the same order: every batch is the same; so are steps, updates, weights and the place in the journal."""
     life, sentence = next_life(first)
     for update in range(3):
-        one, other = first.training.replay.sample(update), life.training.replay.sample(update)
+        one, other = first.core.replay.sample(update), life.core.replay.sample(update)
         assert (one.indices == other.indices).all()
         assert (one.observations[""] == other.observations[""]).all()
         assert (one.actions == other.actions).all()
-    assert (life.training.steps, life.training.progress.episodes) == (8 * PARCELS, PARCELS)
-    assert (life.training.updates, life.training.pacing.rows, life.training.pacing.samples) == (
+    assert (life.core.state.steps, life.core.progress.episodes) == (8 * PARCELS, PARCELS)
+    assert (life.core.state.updates, life.core.pacing.rows, life.core.pacing.samples) == (
         2,
         96,
         16,
     )
-    assert life.training.fingerprint == first.training.fingerprint
+    assert life.core.fingerprint == first.core.fingerprint
     assert life.coverage.position == first.coverage.position
     assert "epoch 2, 96 steps, 2 updates, 96 transitions" in sentence
     life.die()
@@ -156,7 +156,7 @@ def test_the_hash_of_the_replay_is_the_same_at_the_same_place(first, caplog):
     )
     saved = checkpoint.load(first.run.folder).facts
     assert line == (saved[REPLAY_HASH], str(Position(*saved[POSITION])))
-    assert saved[REPLAY_HASH] != life.coverage.digest(life.training.replay.steps)
+    assert saved[REPLAY_HASH] != life.coverage.digest(life.core.replay.steps)
 
 
 def test_another_replay_than_that_of_the_checkpoint_is_named(first, caplog):
@@ -172,7 +172,7 @@ def test_another_replay_than_that_of_the_checkpoint_is_named(first, caplog):
     life.die()
     assert "are damaged although good records follow" in caplog.text
     assert "other rows are in it" in caplog.text
-    assert life.training.steps == 8 * (PARCELS - 1)
+    assert life.core.state.steps == 8 * (PARCELS - 1)
 
 
 def test_a_journal_that_ends_before_the_checkpoint_is_named(first, caplog):
@@ -203,7 +203,7 @@ def test_who_took_part_has_the_same_index_and_new_starts(first):
 def test_what_is_random_in_the_network_goes_on(first):
     """Torch's own generator is where it was when the checkpoint was taken."""
     torch.manual_seed(1)
-    Saver(first.run, first.training).finish()
+    Saver(first.run, first.core).finish()
     expected = torch.rand(3)
     torch.manual_seed(2)
     next_life(first)[0].die()
@@ -212,21 +212,21 @@ def test_what_is_random_in_the_network_goes_on(first):
 
 def test_samples_count_as_they_were_drawn(first):
     """16 of two updates, and of one that was published and lost another 8, whatever the batches will be."""
-    first.training.pacing.samples = 100
-    Saver(first.run, first.training).finish()
+    first.core.pacing.samples = 100
+    Saver(first.run, first.core).finish()
     past = recover.recover(first.run, durable=False)
     past = dataclasses.replace(past, marker=dataclasses.replace(past.marker, updates=3))
     life = Incarnation(first.run.folder, past)
-    recover.restore(first.run.folder, life.training, life.coverage, past)
+    recover.restore(first.run.folder, life.core, life.coverage, past)
     life.die()
-    assert (life.training.updates, life.training.pacing.samples) == (3, 108)
+    assert (life.core.state.updates, life.core.pacing.samples) == (3, 108)
 
 
 def test_the_next_life_has_a_higher_epoch_and_forgets_no_number(first):
     """What was taken is a duplicate; versions go on; places in the seed tree are new."""
     life, _ = next_life(first)
     assert life.receiver.inbox.epoch == 2
-    assert life.training.version == Version(2, 1)
+    assert life.core.state.version == Version(2, 1)
     assert [
         life.receiver.inbox.admit("box-1", 7, number, 1, 0.0)
         for number in (1, PARCELS, PARCELS + 1)
@@ -248,9 +248,7 @@ def test_a_small_replay_needs_only_the_newest_segments(tmp_path):
     archive = Retention(tmp_path, life.journal, life.coverage, keep=False)
     checkpoint.save(
         tmp_path,
-        Checkpoint(
-            copies(life.training.algorithm.state()), archive.place(life.training.replay.steps)
-        ),
+        Checkpoint(copies(life.core.algorithm.state()), archive.place(life.core.replay.steps)),
     )
     before = folder.numbers(tmp_path / folder.NAME)
     archive.prune()
@@ -258,9 +256,9 @@ def test_a_small_replay_needs_only_the_newest_segments(tmp_path):
     left = folder.numbers(tmp_path / folder.NAME)
     assert len(left) < len(before)
     again, _ = next_life(life, capacity=16)
-    batches = [one.training.replay.sample(5).observations[""] for one in (life, again)]
+    batches = [one.core.replay.sample(5).observations[""] for one in (life, again)]
     assert (batches[0] == batches[1]).all()
-    assert again.training.steps == 8 * PARCELS
+    assert again.core.state.steps == 8 * PARCELS
     assert again.receiver.inbox.admit("box-1", 7, 1, 1, 0.0) is Admission.DUPLICATE
     again.die()
 
@@ -272,7 +270,7 @@ def test_without_a_checkpoint_the_weights_begin_anew_and_it_is_said(tmp_path, ca
     life.die()
     again, _ = next_life(life)
     assert "has no checkpoint yet" in caplog.text
-    assert again.training.steps == 16
+    assert again.core.state.steps == 16
     again.die()
 
 
@@ -280,7 +278,7 @@ def test_a_checkpoint_that_cannot_be_read_is_passed_over_loudly(first, caplog):
     """The one before it is taken."""
     facts = {"updates": 5}
     newest = checkpoint.save(
-        first.run.folder, Checkpoint(copies(first.training.algorithm.state()), facts)
+        first.run.folder, Checkpoint(copies(first.core.algorithm.state()), facts)
     )
     (newest / "tensors.safetensors").write_bytes(b"cut")
     _, sentence = next_life(first)
@@ -356,10 +354,10 @@ def test_what_cannot_be_gone_on_with_is_refused_in_a_sentence(first, tmp_path):
         recover.recover(Run("none", "none-1", tmp_path / "none"), durable=True)
     past = recover.recover(first.run, durable=False)
     life = Incarnation(first.run.folder, past)
-    life.training.spec = a_spec()
+    life.core.spec = a_spec()
     with pytest.raises(ConfigurationError, match="the journal does not fit these settings"):
-        recover.restore(first.run.folder, life.training, ReplayExtent(), past)
+        recover.restore(first.run.folder, life.core, ReplayExtent(), past)
     checkpoint.save(first.run.folder, Checkpoint({"network.0.weight": torch.tensor(0)}, {}))
     with pytest.raises(ConfigurationError, match="do not fit this algorithm and network"):
-        recover.restore(first.run.folder, life.training, ReplayExtent(), past)
+        recover.restore(first.run.folder, life.core, ReplayExtent(), past)
     life.die()

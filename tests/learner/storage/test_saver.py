@@ -15,15 +15,15 @@ from farflung.learner.storage.saver import CheckpointFailure, Saver
 
 
 @pytest.fixture
-def training(tmp_path):
+def core(tmp_path):
     """A learner's training, whose run is in a folder of its own."""
-    return a_learner(a_config(), tmp_path / "runs").training
+    return a_learner(a_config(), tmp_path / "runs").core
 
 
 @pytest.fixture
-def one(training, tmp_path):
+def one(core, tmp_path):
     """A saver into `tmp_path`."""
-    return Saver(an_empty_run(tmp_path), training)
+    return Saver(an_empty_run(tmp_path), core)
 
 
 def settled(one):
@@ -33,19 +33,19 @@ def settled(one):
     return one
 
 
-def test_training_goes_on_while_a_checkpoint_is_written(one, training, tmp_path, monkeypatch):
+def test_training_goes_on_while_a_checkpoint_is_written(one, core, tmp_path, monkeypatch):
     """What is written is what was there when it began, whatever training does meanwhile; the stop is measured."""
     go, save = threading.Event(), checkpoint.save
     monkeypatch.setattr(
         checkpoint, "save", lambda folder, taken: go.wait(10) and save(folder, taken)
     )
-    before = {name: tensor.clone() for name, tensor in training.algorithm.state().items()}
+    before = {name: tensor.clone() for name, tensor in core.algorithm.state().items()}
     one.begin()
     assert one.busy
     assert one.pause_s is not None
-    for parameter in training.algorithm.policy().parameters():
+    for parameter in core.algorithm.policy().parameters():
         parameter.data.add_(1)
-    training.updates = 99
+    core.state.updates = 99
     go.set()
     settled(one)
     found = checkpoint.load(tmp_path)
@@ -100,7 +100,7 @@ def test_a_disk_that_breaks_ends_the_learner(one, monkeypatch, error):
 
 
 def test_the_last_checkpoint_comes_after_the_one_that_is_being_written(
-    one, training, tmp_path, monkeypatch
+    one, core, tmp_path, monkeypatch
 ):
     """Both are written, in order."""
     go, save = threading.Event(), checkpoint.save
@@ -108,7 +108,7 @@ def test_the_last_checkpoint_comes_after_the_one_that_is_being_written(
         checkpoint, "save", lambda folder, taken: go.wait(10) and save(folder, taken)
     )
     one.begin()
-    training.updates = 7
+    core.state.updates = 7
     threading.Timer(0.01, go.set).start()
     one.finish()
     assert [manifest.facts(tmp_path, name)["updates"] for name in ("000001", "000002")] == [0, 7]

@@ -142,7 +142,7 @@ def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue):
     push.send(a_frame(side.spec))
     line = next(line for beacon in beacons(socket) for line in beacon.lines)
     assert (line.actor, line.highest) == ("box-1", 1)
-    assert queue.take().rows == 3
+    assert queue.take(1)[0].rows == 3
 
 
 def test_odd_messages_are_counted_and_shown(link, push):
@@ -405,7 +405,7 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
     assert line.refused == ((2, "schema"),)
     assert kept(tmp_path, Kind.MESSAGE) == [frame]
     assert len(kept(tmp_path, Kind.REFUSAL)) == 1
-    assert queue.take().rows == 3
+    assert queue.take(1)[0].rows == 3
     assert queue.coverage.position.segment == 1
 
 

@@ -1,0 +1,80 @@
+"""Statistics of the parcels that came in."""
+
+import pytest
+from support.makers import a_parcel, an_evaluation
+
+from farflung.common.data.spec import OBSERVATIONS
+from farflung.common.data.version import Version
+from farflung.learner.core.progress import ConstantObservations, Progress
+
+NEWEST = Version(1, 5)
+
+
+def constant(rows, value):
+    """A parcel whose observations hold one value."""
+    parcel = a_parcel((rows,))
+    parcel.columns[OBSERVATIONS][:] = value
+    return parcel
+
+
+def test_progress_averages_the_returns_of_finished_episodes():
+    """Episodes of 10, 20 and 60 have the mean 30, and the history shows each."""
+    progress = Progress()
+    assert (progress.return_mean, progress.length_mean) == (None, None)
+    progress.count(a_parcel(results=[(10.0, 1), (20.0, 2)]), 3, NEWEST)
+    progress.count(a_parcel(results=[(60.0, 6)]), 6, NEWEST)
+    assert (progress.return_mean, progress.length_mean, progress.episodes) == (30.0, 3.0, 3)
+    assert progress.history.points == (10.0, 20.0, 60.0)
+
+
+def test_progress_averages_the_latest_hundred_episodes():
+    """An early success is forgotten after a hundred episodes."""
+    progress = Progress()
+    progress.count(a_parcel(results=[(1000.0, 1)] + [(1.0, 1)] * 100), 3, NEWEST)
+    assert progress.return_mean == 1.0
+
+
+def test_progress_measures_policy_lag_in_versions_of_one_epoch():
+    """Collected under version 2 while 5 is the newest is a lag of 3; other epochs do not count."""
+    progress = Progress()
+    progress.count(a_parcel(version=2), 3, NEWEST)
+    progress.count(a_parcel(version=90, epoch=2), 6, NEWEST)
+    assert (progress.lag.p50, len(progress.lag)) == (3, 1)
+
+
+def test_progress_keeps_the_newest_evaluation_with_its_steps():
+    """Mean, length, version, and the learner's steps when it came in."""
+    progress = Progress()
+    progress.count(an_evaluation([1.0, 3.0], version=4), 70, NEWEST)
+    result = progress.evaluation
+    assert (result.mean, result.episodes, result.length_mean) == (2.0, 2, 10.0)
+    assert (result.version, result.steps, progress.episodes) == (Version(1, 4), 70, 0)
+
+
+def test_progress_ignores_an_evaluation_without_episodes():
+    """It does not replace the one before."""
+    progress = Progress()
+    progress.count(an_evaluation([1.0]), 1, NEWEST)
+    progress.count(an_evaluation([]), 2, NEWEST)
+    assert progress.evaluation.mean == 1.0
+
+
+@pytest.mark.parametrize(("value", "words"), [(0.0, "all zero"), (1.5, "all the same")])
+def test_constant_observations_are_reported_after_a_thousand_rows(value, words):
+    """Before that there is no sentence."""
+    check = ConstantObservations()
+    check.check(constant(999, value))
+    assert check.verdict == ""
+    check.check(constant(1, value))
+    assert check.verdict == (
+        f"the observations of the first 1000 steps are {words}: nothing can be learned from them"
+    )
+
+
+def test_constant_observations_are_cleared_by_one_difference():
+    """One other frame takes the sentence back, for good."""
+    check = ConstantObservations()
+    check.check(constant(1000, 0.0))
+    check.check(constant(10, 1.0))
+    check.check(constant(2000, 0.0))
+    assert check.verdict == ""

@@ -1,0 +1,61 @@
+"""A learner and its players in one thread, without the work around a run."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.worker import Means
+from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.loop import Loop
+from farflung.learner.players import LocalCollector, LocalEvaluator
+from farflung.learner.schedule.sequential import Sequential
+from farflung.learner.transport.in_process import InProcess
+from farflung.learner.transport.network_thread import NetworkView
+
+
+class Until:
+    """A supervisor that ends a run once a condition holds, and keeps a view of each tick."""
+
+    rows_wanted = 1 << 40
+
+    def __init__(self, condition: Callable[[], bool]) -> None:
+        self.views: list[NetworkView] = []
+        self.look: Callable[[], NetworkView] = NetworkView
+        self._condition = condition
+
+    @property
+    def over(self) -> bool:
+        """The condition, as it is now."""
+        return self._condition()
+
+    def tick(self) -> None:
+        """Keep a view."""
+        self.views.append(self.look())
+
+
+def play(learner: Any, players: list[Any], until: Callable[[], bool]) -> Until:
+    """Run a learner and its players until a condition holds between two rounds."""
+    queue, supervisor = ParcelQueue(), Until(until)
+    transport = InProcess(learner.receiver, learner.publisher, queue, players)
+    supervisor.look = lambda: transport.view
+    try:
+        Loop(learner.core, Sequential(), queue, transport).run(supervisor)
+    finally:
+        transport.close()
+    return supervisor
+
+
+def collectors(count: int = 1, seats: int = 1) -> list[LocalCollector]:
+    """Players that collect, named as a learner names its own."""
+    return [LocalCollector(*_client(f"local-{index}", seats)) for index in range(count)]
+
+
+def an_evaluator(seats: int = 1) -> LocalEvaluator:
+    """A player that evaluates."""
+    return LocalEvaluator(*_client("evaluator", seats, evaluates=True))
+
+
+def _client(name: str, seats: int, evaluates: bool = False) -> tuple[PolicyClient, Means]:
+    client = PolicyClient("default", name, seats, evaluates=evaluates)
+    return client, Means(seats, client.problem, lambda seconds: None, time.monotonic)
