@@ -162,7 +162,7 @@ def test_packages_never_sleep():
 
 def test_replay_has_one_writer():
     """Only training adds rows."""
-    assert callers("replay.add") == {"learner/core/training.py"}
+    assert callers("replay.add") == {"learner/core/core.py"}
 
 
 def test_build_lists_every_package():

@@ -60,9 +60,7 @@ def test_gradients_that_are_not_finite_never_reach_the_weights(
         order(10)
         status = learner.shows(lambda status: status.problems)
         assert status.skipped == 13
-        assert status.problems[0].endswith(
-            "were not finite: the last good checkpoint was restored"
-        )
+        assert status.problems[0].endswith("were not finite: the last good checkpoint was restored")
         order(10)
         assert learner.ended() == 65
         versions = list(published(feed))
