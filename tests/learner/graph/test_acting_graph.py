@@ -445,13 +445,13 @@ def test_observations_become_inputs() -> None:
 
 def test_policy_made_from_messages_answers_like_the_network(tmp_path):
     """The announced graph and the published weights are all that an actor needs."""
-    training = a_learner(a_config(), tmp_path).training
-    announced = wire.encode(Announcement(training.spec, 1, 1))
+    core = a_learner(a_config(), tmp_path).core
+    announced = wire.encode(Announcement(core.spec, 1, 1))
     graph = wire.read(wire.open_frame(bytes(announced))).spec.graph
-    published = wire.open_frame(bytes(wire.encode_weights(training.publish())))
+    published = wire.open_frame(bytes(wire.encode_weights(core.publish())))
     policy = Policy(graph)
     policy.load(wire.read_weights(published, graph.weights))
     seen = np.random.default_rng(0).random((5, 4), dtype=np.float32)
     with torch.no_grad():
-        expected = training.algorithm.policy()(torch.from_numpy(seen)).numpy()
+        expected = core.algorithm.policy()(torch.from_numpy(seen)).numpy()
     np.testing.assert_allclose(policy.answer({"observations": seen})[0], expected, atol=1e-5)
