@@ -35,7 +35,7 @@ RUN pip --python /farflung/bin/python install --no-cache-dir -c /farflung/constr
 FROM dependencies AS actor
 COPY --from=ours /farflung /farflung
 USER farflung
-ENV FARFLUNG_HEARTBEAT=/tmp/acting
+ENV FARFLUNG_ACTOR_HEARTBEAT=/tmp/acting
 # An actor touches it every few seconds while it hears its learner and its loop turns. A broker's health is `learner status`.
 HEALTHCHECK --interval=15s --timeout=3s --start-period=30s CMD test -n "$(find /tmp/acting -newermt '-30 seconds')"
 ENTRYPOINT ["actor"]

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 
 from farflung.common.net.address import Address
-from farflung.common.process.config import PREFIX
+from farflung.common.process.config import variable
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0  # also: who lived this long begins again with the first delay
 # A learner's file has options that an actor refuses, its folder of keys is no key file; who evaluates and who ends with a run is the
 # learner's choice here.
-NOT_INHERITED = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "EVALUATE", "KEYS", "ONCE"))
+NOT_INHERITED = frozenset(variable("actor", key) for key in ("config", "evaluate", "keys", "once"))
 
 
 @dataclass(slots=True)
@@ -182,9 +182,9 @@ def last_line(path: Path, most_bytes: int = 4096) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, so that what only an actor can be told (FARFLUNG_STEP_TIMEOUT) can be told to a learner's own; one thread where a library asks.
+    """Return this process's variables without those that are wrong for local actors.
 
-    Of the names that both know, the command says the value as a flag, which goes first. What it cannot say is left out.
+    So FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors, too. Flags override the rest.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     return {"OMP_NUM_THREADS": "1"} | inherited

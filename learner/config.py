@@ -166,7 +166,7 @@ class LearnerConfig:
 def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
     """The configuration with the section of the algorithm that is asked for. A user's own is imported, a built-in one is not."""
     a_command_follows = bool(argv) and not argv[0].startswith("-")
-    chosen = "dqn" if a_command_follows else peek("algorithm", argv) or "dqn"
+    chosen = "dqn" if a_command_follows else peek("learner", "algorithm", argv) or "dqn"
     if chosen in BUILT_IN:
         return _with_section(chosen, BUILT_IN[chosen])
     if ":" not in chosen:

@@ -48,8 +48,8 @@ def command(argv: list[str]) -> int:
 def with_own_settings(argv: list[str]) -> list[str]:
     """A run that is resumed by its folder goes on under the settings in it; flags still come first."""
     asks = not argv or argv[0].startswith("-")
-    resumed = config.peek("resume", argv) if asks else None
-    if resumed in (None, "", "auto") or config.peek("config", argv) is not None:
+    resumed = config.peek("learner", "resume", argv) if asks else None
+    if resumed in (None, "", "auto") or config.peek("learner", "config", argv) is not None:
         return argv
     settings = Path(str(resumed)) / SETTINGS
     if not settings.exists():

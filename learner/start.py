@@ -8,10 +8,11 @@ from pathlib import Path
 from farflung.common.net import sockets
 from farflung.common.process import descriptors
 from farflung.common.process import log as logs
-from farflung.common.process.config import Loaded, resolved_toml
+from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import interruptible
 from farflung.common.process.plugins import import_packages
+from farflung.common.process.settings_file import resolved_toml
 from farflung.learner import talk
 from farflung.learner.config import LearnerConfig
 from farflung.learner.doors import Doors

@@ -14,8 +14,9 @@ import yaml
 from farflung.actor.config import ActorConfig
 from farflung.broker.config import BrokerConfig
 from farflung.common.process import config
+from farflung.common.process.settings_file import resolved_toml
 from farflung.learner.cli import commands
-from farflung.learner.config import load
+from farflung.learner.config import LearnerConfig, load
 
 ROOT = Path(__file__).parents[1]
 KUBERNETES = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
@@ -145,10 +146,9 @@ def test_services_are_told_what_they_understand(name: str) -> None:
     """Their commands parse, and their variables exist."""
     service = compose()[name]
     check_words(service.get("entrypoint", [name])[0], service["command"])
-    known = {
-        f"FARFLUNG_{key.upper().replace('-', '_')}" for keys in config.KEYS.values() for key in keys
-    }
-    assert set(service.get("environment", ())) <= known
+    config_class = {"learner": LearnerConfig, "actor": ActorConfig, "broker": BrokerConfig}[name]
+    keys = re.findall(r"^(?:# )?([\w-]+) (?:=|is)", resolved_toml(config_class(), {}), re.MULTILINE)
+    assert set(service.get("environment", ())) <= {config.variable(name, key) for key in keys}
     if "healthcheck" in service:
         check_words("learner", service["healthcheck"]["test"][2:])
 
@@ -183,8 +183,11 @@ def test_slurm_scripts_are_sound(path: Path) -> None:
 def test_slurm_steps_are_told_what_they_understand(path: Path) -> None:
     """What `srun` starts parses."""
     [step] = re.findall(r"^exec srun (.*)$", path.read_text(), re.MULTILINE)
-    step = re.sub(r"\$\{FARFLUNG_PORT:-(\d+)\}", r"\1", step.replace(' "$@"', "")).replace(
-        '"${host:?job $job does not run}:5555"', "node-1"
-    )
+    for written, meant in (
+        (' "$@"', ""),
+        ('"${host:?job $job does not run}:$port"', "node-1:5555"),
+        ('"$feed_port"', "5556"),
+    ):
+        step = step.replace(written, meant)
     program, *words = shlex.split(step)
     check_words(program, words)

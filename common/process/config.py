@@ -1,35 +1,34 @@
-"""Configuration: one frozen dataclass per role, filled from flags, `FARFLUNG_*` variables, a TOML file and its own defaults.
+"""Configuration: one frozen dataclass per role, filled from flags, variables, a file and defaults.
 
-A value has one name in three spellings: `--replay-ratio`, `FARFLUNG_REPLAY_RATIO` and `replay-ratio = 8` in the file.
+A value has one name in three spellings, shown for the learner: `--replay-ratio 8`,
+`FARFLUNG_LEARNER_REPLAY_RATIO=8` and `replay-ratio = 8` in the TOML file that --config names.
+A file with the sections [learner], [actor] or [broker] is for several roles, and each reads its
+own section only. A file without them is for the role that reads it.
 """
 
 import difflib
-import json
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar
 
 import cyclopts.config
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnusedCliTokensError
 
 from farflung.common.process.errors import UsageError
-from farflung.common.process.roles import KEYS
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 C = TypeVar("C")
 
 PREFIX = "FARFLUNG_"
-ANYBODYS = frozenset().union(*KEYS.values())
+ROLES = ("learner", "actor", "broker")
 
 
 class Origin(StrEnum):
-    """Where a value came from."""
+    """The source of a value."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"
@@ -39,7 +38,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Generic[C]):
-    """A configuration, and where each value came from (by key; what is absent is a default)."""
+    """A configuration with the origin of each value by key; a missing key is a default."""
 
     config: C
     origins: Mapping[str, Origin] = field(default_factory=dict)
@@ -47,7 +46,7 @@ class Loaded(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A subcommand: `target` is `module:function`, imported only when it is asked for. Its parameters are its flags."""
+    """A subcommand: `target` is `module:function`, imported on use; its parameters are flags."""
 
     name: str
     target: str
@@ -63,16 +62,17 @@ def run(
     description: str,
     commands: Sequence[Command] = (),
 ) -> int:
-    """Run `body` with the configuration, or the subcommand that is asked for; gives the exit code."""
+    """Run `body` with the configuration, or a subcommand, and return the exit code."""
     origins: dict[str, Origin] = {}
     app = App(
         name=program,
-        help=f"{description}\n\nEach flag is also a variable ({PREFIX}FEED_PORT for --feed-port) and a key of the --config file.",
+        help=f"{description}\n\nEach flag is also a variable "
+        f"({variable(program, 'feed-port')} for --feed-port) and a key of the --config file.",
         usage=_usage(program, config_class, commands),
         help_format="plaintext",
         version=_version,
         default_parameter=Parameter(negative_iterable=()),
-        config=[_take_environment, _take_file, _record_into(origins)],
+        config=[_from_environment, _from_file, _recorder(origins)],
     )
 
     def default(loaded: Any = None, *, config: Path | None = None) -> int:
@@ -90,16 +90,15 @@ def run(
         chosen, bound, _ = app.parse_args(argv, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         word = next(iter(error.unused_tokens or ()), "")
-        raise UsageError(
-            f"unexpected word {word!r}.{suggestion(word, [command.name for command in commands])}"
-        ) from error
+        closest = suggestion(word, [command.name for command in commands])
+        raise UsageError(f"unexpected word {word!r}.{closest}") from error
     except CycloptsError as error:
         raise UsageError(" ".join(str(error).split())) from error
     return chosen(*bound.args, **bound.kwargs) or 0
 
 
 def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
-    """The configuration that these flags, the environment and the file make."""
+    """Return the configuration that these flags, the environment and the file make."""
     found: list[Loaded[C]] = []
 
     def keep(loaded: Loaded[C]) -> int:
@@ -110,17 +109,17 @@ def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
     return found[0]
 
 
-def peek(key: str, argv: Sequence[str]) -> str | None:
-    """A value before everything is parsed: the class of the configuration may depend on it."""
-    for position, word in enumerate(argv):
-        if word == f"--{key}" and position + 1 < len(argv):
-            return argv[position + 1]
+def peek(program: str, key: str, argv: Sequence[str]) -> str | None:
+    """Return a value before parsing, on which the class of the configuration depends."""
+    for word, following in zip_longest(argv, argv[1:]):
+        if word == f"--{key}" and following is not None:
+            return following
         if word.startswith(f"--{key}="):
             return word.partition("=")[2]
-    if (value := os.environ.get(_variable(key))) is not None:
+    if (value := os.environ.get(variable(program, key))) is not None:
         return value
-    path = None if key == "config" else peek("config", argv)
-    value = None if path is None else _part_of("learner", read_toml(Path(path))).get(key)
+    path = None if key == "config" else peek(program, "config", argv)
+    value = None if path is None else read_settings(program, Path(path)).get(key)
     return None if value is None else str(value)
 
 
@@ -131,33 +130,49 @@ def require(condition: bool, sentence: str) -> None:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """` Did you mean …?` for a word that is close to a known one, else nothing."""
+    """Return ` Did you mean …?` for a word close to a known one, else nothing."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]}?" if close else ""
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file."""
+def variable(program: str, key: str) -> str:
+    """Return the environment variable of a key."""
+    return f"{PREFIX}{program}_{key}".upper().replace("-", "_").replace(".", "_")
+
+
+def read_settings(program: str, path: Path) -> dict[str, Any]:
+    """Return the part of a TOML file that is for this role."""
     try:
-        return tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the configuration file {path} cannot be read: {error}") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"the configuration file {path} is not TOML: {error}") from error
+    roles = {*ROLES, program}
+    if roles.isdisjoint(content):
+        return content
+    for key, value in content.items():
+        if key not in roles:
+            raise UsageError(
+                f"{key} in {path} stands outside of the sections: move it into [{program}]"
+            )
+        if not isinstance(value, dict):
+            raise UsageError(f"{key} in {path} is the name of a role: write a section [{key}]")
+    return dict(content.get(program, {}))
 
 
-def resolved_toml(config: "DataclassInstance", origins: Mapping[str, Origin]) -> str:
-    """Every value with the origin it has, as a file that `--config` takes."""
-    top, sections = [], []
-    for key, value in _entries(config):
-        if is_dataclass(value) and not isinstance(value, type):
-            lines = [
-                _line(name, inner, origins.get(f"{key}.{name}")) for name, inner in _entries(value)
-            ]
-            sections += ["", f"[{key}]", *lines]
-        else:
-            top.append(_line(key, value, origins.get(key)))
-    return "\n".join([*top, *sections]) + "\n"
+def check_keys(path: Path, content: Mapping[str, Any], known: Mapping[str, bool]) -> None:
+    """Refuse unknown keys; `known` says of each key if it is a section."""
+    for key, value in content.items():
+        if key not in known or key == "config":
+            raise UsageError(f"unknown key {key} in {path}.{suggestion(key, known)}")
+        if isinstance(value, dict) != known[key]:
+            right, wrong = ("section", "value") if known[key] else ("value", "section")
+            raise UsageError(f"{key} in {path} is a {right}, not a {wrong}")
+        for inner in value if known[key] else ():
+            name = f"{key}.{inner}"
+            if name not in known:
+                raise UsageError(f"unknown key {name} in {path}.{suggestion(name, known)}")
 
 
 def _usage(program: str, config_class: type[Any], commands: Sequence[Command]) -> str:
@@ -175,45 +190,8 @@ def _version() -> str:
     return version("farflung")
 
 
-def _entries(config: "DataclassInstance") -> Iterator[tuple[str, object]]:
-    """The keys and values of one level of a configuration."""
-    hints = get_type_hints(type(config), include_extras=True)
-    for item in fields(config):
-        marks = (
-            mark
-            for mark in getattr(hints[item.name], "__metadata__", ())
-            if isinstance(mark, Parameter)
-        )
-        names = [name for mark in marks for name in mark.name or ()]
-        yield (
-            (names[0].removeprefix("--") if names else item.name.replace("_", "-")),
-            getattr(config, item.name),
-        )
-
-
-def _line(key: str, value: object, origin: Origin | None) -> str:
-    if value is None:
-        return f"# {key} is not set"
-    return f"{key} = {_toml(value)}  # {origin or Origin.DEFAULT}"
-
-
-def _toml(value: object) -> str:
-    """One value, as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(str(value), ensure_ascii=False)
-
-
-def _variable(key: str) -> str:
-    return PREFIX + key.upper().replace("-", "_").replace(".", "_")
-
-
 def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
-    """Every key by its full name, and whether it is a section."""
+    """Return every key by its full name, with True for a section."""
     return {
         argument.name.removeprefix("--"): bool(argument.children)
         for argument in arguments
@@ -221,89 +199,54 @@ def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
     }
 
 
-def _take_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill what no flag gave from `FARFLUNG_*`. cyclopts would pass over a misspelt variable, so they are checked here.
+def _from_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Fill from the role's variables what no flag set.
 
-    All roles may be told in one environment, as a file of services has it: what another one knows is not for this one, and no mistake.
+    cyclopts ignores misspelt variables, so they are checked here. Variables of other roles are
+    ignored: one environment may serve several roles.
     """
-    own = _keys(arguments)
-    known = {_variable(key) for key, is_section in own.items() if not is_section} | {
-        _variable(key) for key in ANYBODYS
+    program = app.name[0]
+    known = {
+        variable(program, key) for key, is_section in _keys(arguments).items() if not is_section
     }
-    left_to_the_learner = _has_section_of_ones_own(own, {})
+    others = tuple(variable(role, "") for role in ROLES if role != program)
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known and not left_to_the_learner:
-            raise UsageError(
-                f"unknown variable {name} in the environment.{suggestion(name, known)}"
-            )
-    cyclopts.config.Env(PREFIX, source=Origin.ENVIRONMENT)(app, commands, arguments)
+        if name.startswith(PREFIX) and name not in known and not name.startswith(others):
+            raise UsageError(_unknown(name, program, known))
+    prefix = variable(program, "")
+    cyclopts.config.Env(prefix, source=Origin.ENVIRONMENT)(app, commands, arguments)
 
 
-def _take_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill what neither flag nor variable gave from the file that `--config` names."""
+def _unknown(name: str, program: str, known: set[str]) -> str:
+    """Say what to write instead of an unknown variable, such as the unprefixed ones of 0.1.0."""
+    if name.startswith(variable(program, "")):
+        return f"unknown variable {name} in the environment.{suggestion(name, known)}"
+    key = name.removeprefix(PREFIX)
+    own = variable(program, key)
+    *first, last = (own,) if own in known else (variable(role, key) for role in ROLES)
+    written = f"{', '.join(first)} or {last}" if first else last
+    return f"the variable {name} has no role in its name: write {written}"
+
+
+def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Fill from the --config file what neither flag nor variable set."""
     named = [
         token.value
         for argument in arguments
         if argument.name == "--config"
         for token in argument.tokens
     ]
-    if not named:
-        return
-    path, known = Path(named[0]), _keys(arguments)
-    content = _part_of(app.name[0], read_toml(path))
-    _check_keys(path, content, known)
-    own = {key: value for key, value in content.items() if key in known}
-    cyclopts.config.Dict(own, source=str(path))(app, commands, arguments)
+    if named:
+        path = Path(named[0])
+        content = read_settings(app.name[0], path)
+        check_keys(path, content, _keys(arguments))
+        cyclopts.config.Dict(content, source=str(path))(app, commands, arguments)
 
 
-def _part_of(role: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says to a role: what it says to all, and above that the section of that name."""
-    own = content.get(role, {})
-    if not isinstance(own, dict):
-        raise UsageError(f"{role} in a configuration file is a section, not a value")
-    return {key: value for key, value in content.items() if key not in KEYS} | own
-
-
-def _has_section_of_ones_own(known: Mapping[str, bool], content: Mapping[str, Any]) -> bool:
-    """Whether there is an algorithm of the user's own, whose settings only a learner can check: it imports that."""
-    return "algorithm" not in known and ":" in str(
-        content.get("algorithm") or peek("algorithm", ()) or ""
-    )
-
-
-def _is_anothers(
-    key: str, value: object, known: Mapping[str, bool], content: Mapping[str, Any]
-) -> bool:
-    """Whether a key that is not this role's is one of another's: all may be told in one file."""
-    if not isinstance(value, dict):
-        return key in ANYBODYS
-    return all(f"{key}.{inner}" in ANYBODYS for inner in value) or _has_section_of_ones_own(
-        known, content
-    )
-
-
-def _check_keys(path: Path, content: Mapping[str, Any], known: Mapping[str, bool]) -> None:
-    """Refuse what a file should not say; sections are one level deep, within that of a role two."""
-    for key, value in content.items():
-        if key not in known and _is_anothers(key, value, known, content):
-            continue
-        if key not in known or key == "config":
-            raise UsageError(f"unknown key {key} in {path}.{suggestion(key, known)}")
-        if isinstance(value, dict) != known[key]:
-            raise UsageError(
-                f"{key} in {path} is a {'section' if known[key] else 'value'}, not a {'value' if known[key] else 'section'}"
-            )
-        for inner in value if known[key] else ():
-            if f"{key}.{inner}" not in known:
-                raise UsageError(
-                    f"unknown key {key}.{inner} in {path}.{suggestion(f'{key}.{inner}', known)}"
-                )
-
-
-def _record_into(
+def _recorder(
     origins: dict[str, Origin],
 ) -> Callable[[App, tuple[str, ...], ArgumentCollection], None]:
-    """The last of the sources: note where each value came from."""
+    """Return the last of the sources, which notes the origin of each value."""
 
     def record(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         sources = {"cli": Origin.FLAG, str(Origin.ENVIRONMENT): Origin.ENVIRONMENT}

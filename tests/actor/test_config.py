@@ -39,7 +39,7 @@ def test_an_actor_needs_one_address_at_most() -> None:
 
 def test_the_address_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a container would have it."""
-    monkeypatch.setenv("FARFLUNG_ADDRESS", "learner:7000")
+    monkeypatch.setenv("FARFLUNG_ACTOR_ADDRESS", "learner:7000")
     assert load("actor", ActorConfig, []).config.learner == Address("learner", 7000, 7001)
 
 

@@ -135,7 +135,7 @@ class Services:
 
     def runs(self) -> list[str]:
         """The folders of all runs, by name, which has the time in it."""
-        image = self._settings["FARFLUNG_ACTOR_IMAGE"]
+        image = self._settings["ACTOR_IMAGE"]
         return self._engine.once(
             image, "/runs", program="ls", mount=(f"{self.name}_runs:/runs:ro",)
         ).split()
@@ -183,8 +183,8 @@ def clone(engine: Engine, planted: str, tmp_path_factory: pytest.TempPathFactory
 def images(engine: Engine, clone: Path) -> dict[str, str]:
     """Both images, by the variables that name them in docker-compose.yml."""
     names = {
-        "FARFLUNG_ACTOR_IMAGE": "farflung-test-actor",
-        "FARFLUNG_LEARNER_IMAGE": "farflung-test-learner",
+        "ACTOR_IMAGE": "farflung-test-actor",
+        "LEARNER_IMAGE": "farflung-test-learner",
     }
     engine("docker-compose", "build", timeout_s=900, cwd=clone, env=os.environ | names)
     return names

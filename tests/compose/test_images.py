@@ -36,7 +36,7 @@ def test_the_actor_s_image_is_small(engine, images, capsys):
                 end="",
             )
         print()
-    whole, wheels = sizes[images["FARFLUNG_ACTOR_IMAGE"]]
+    whole, wheels = sizes[images["ACTOR_IMAGE"]]
     assert whole - wheels <= MAX_ACTOR_MB
 
 
@@ -44,9 +44,9 @@ def test_an_actor_s_image_has_no_torch(engine, images):
     """It plays by the graph that the learner sends; a learner's image has it."""
     for name, there in (("ACTOR", False), ("LEARNER", True)):
         code = "import importlib.util as u; print(u.find_spec('torch') is not None)"
-        assert engine.once(
-            images[f"FARFLUNG_{name}_IMAGE"], "-c", code, program="python"
-        ).strip() == str(there)
+        assert engine.once(images[f"{name}_IMAGE"], "-c", code, program="python").strip() == str(
+            there
+        )
 
 
 def test_no_secret_is_in_any_layer(engine, images, planted):
@@ -59,7 +59,7 @@ def test_no_secret_is_in_any_layer(engine, images, planted):
             == "/keys:\n\n/runs:\n"
         )
     with subprocess.Popen(
-        ["docker", "save", images["FARFLUNG_ACTOR_IMAGE"]], stdout=subprocess.PIPE
+        ["docker", "save", images["ACTOR_IMAGE"]], stdout=subprocess.PIPE
     ) as saved:
         assert saved.stdout is not None
         tail, size, found = b"", 0, False
@@ -73,10 +73,10 @@ def test_no_secret_is_in_any_layer(engine, images, planted):
 def test_programs_run_as_nobody_in_particular(engine, images):
     """Not as root, in the exec form, so that signals reach them; and with the health of what they do."""
     for name, program in (("ACTOR", "actor"), ("LEARNER", "learner")):
-        settings = engine.inspect(images[f"FARFLUNG_{name}_IMAGE"])["Config"]
+        settings = engine.inspect(images[f"{name}_IMAGE"])["Config"]
         assert settings["Entrypoint"] == [program]
         assert settings["Healthcheck"]["Test"][0] in ("CMD", "CMD-SHELL")
-        assert engine.once(images[f"FARFLUNG_{name}_IMAGE"], "-u", program="id").strip() == "10001"
+        assert engine.once(images[f"{name}_IMAGE"], "-u", program="id").strip() == "10001"
 
 
 def test_everything_is_compiled(engine, images):
@@ -88,4 +88,4 @@ missing = [m.__file__ for m in list(sys.modules.values())
            if getattr(m, "__file__", None) and m.__file__.endswith(".py")
            and not pathlib.Path(importlib.util.cache_from_source(m.__file__)).exists()]
 print(missing)"""
-    assert engine.once(images["FARFLUNG_ACTOR_IMAGE"], "-c", code, program="python").strip() == "[]"
+    assert engine.once(images["ACTOR_IMAGE"], "-c", code, program="python").strip() == "[]"

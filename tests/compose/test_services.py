@@ -14,7 +14,7 @@ services:
   learner:
     command: [--bind, 0.0.0.0, --keys, /keys, --run-dir, /runs, --resume, auto, --keep-journal]
   actor:
-    environment: {FARFLUNG_ACKNOWLEDGED: /receipts/all}
+    environment: {FARFLUNG_ACTOR_ACKNOWLEDGED: /receipts/all}
     volumes: ["receipts:/receipts"]
 volumes: {receipts: {}}
 """
@@ -39,8 +39,10 @@ def test_the_files_hold_to_the_compose_specification(engine, clone):
         cwd=clone,
     ).stdout
     assert "driver: nvidia" in said
-    assert "FARFLUNG_DEVICE: cuda" in said
-    assert "FARFLUNG_ENV: CartPole-v1" in engine("docker-compose", "config", cwd=clone).stdout
+    assert "FARFLUNG_LEARNER_DEVICE: cuda" in said
+    assert (
+        "FARFLUNG_LEARNER_ENV: CartPole-v1" in engine("docker-compose", "config", cwd=clone).stdout
+    )
 
 
 def test_it_trains_and_ends_by_itself_and_then_again(services):
@@ -51,7 +53,7 @@ def test_it_trains_and_ends_by_itself_and_then_again(services):
     codes = compose.exit_codes()
     assert len(codes) == 5
     assert set(codes.values()) == {0}, said
-    compose("up", timeout_s=400, FARFLUNG_UNTIL="steps >= 3000")
+    compose("up", timeout_s=400, FARFLUNG_LEARNER_UNTIL="steps >= 3000")
     assert set(compose.exit_codes().values()) == {0}
     assert len(compose.runs()) == 2
 
@@ -59,7 +61,10 @@ def test_it_trains_and_ends_by_itself_and_then_again(services):
 def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images):
     """The learner is killed and comes back where it was; an actor is killed, another one cut off for 20 s; the books agree in the end."""
     compose = services(
-        MISHAPS, FARFLUNG_UNTIL="seconds >= 80", FARFLUNG_STEPS="0", FARFLUNG_CHECKPOINT_EVERY="5"
+        MISHAPS,
+        FARFLUNG_LEARNER_UNTIL="seconds >= 80",
+        FARFLUNG_LEARNER_STEPS="0",
+        FARFLUNG_LEARNER_CHECKPOINT_EVERY="5",
     )
     compose("up", "-d", "--scale", "actor=3")
     learner, actors = compose.container("learner"), compose.containers("actor")
@@ -107,7 +112,7 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images)
     [run] = compose.runs()
     mounts = (f"{compose.name}_runs:/runs:ro", f"{compose.name}_receipts:/receipts:ro")
     words = ("audit", f"/runs/{run}", "--against", "/receipts/all")
-    found = engine.once(images["FARFLUNG_ACTOR_IMAGE"], *words, program="learner", mount=mounts)
+    found = engine.once(images["ACTOR_IMAGE"], *words, program="learner", mount=mounts)
     print(found)
     told = re.search(r"acknowledged: (\d+); lost: 0; duplicated: 0; changed: 0", found)
     assert told is not None
@@ -118,7 +123,10 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images)
 def test_health_means_progress(services, engine):
     """A learner that stands still is unhealthy, and so is a broker in front of it; both recover. Actors reach it through the broker."""
     compose = services(
-        QUICK_TO_JUDGE, FARFLUNG_ADDRESS="broker", FARFLUNG_UNTIL="", FARFLUNG_STEPS="0"
+        QUICK_TO_JUDGE,
+        FARFLUNG_ACTOR_ADDRESS="broker",
+        FARFLUNG_LEARNER_UNTIL="",
+        FARFLUNG_LEARNER_STEPS="0",
     )
     compose("--profile", "broker", "up", "-d", "--scale", "actor=1")
     eventually(lambda: compose.status().get("updates", 0) > 0, "training through the broker")

@@ -204,8 +204,8 @@ def test_address(data: bytes) -> None:
 
 def test_config(data: bytes) -> None:
     """A file of settings."""
-    records = config.read_toml(written("settings.toml", data))
-    config._check_keys(place() / "settings.toml", records, KEYS)
+    records = config.read_settings("learner", written("settings.toml", data))
+    config.check_keys(place() / "settings.toml", records, KEYS)
 
 
 def test_status(data: bytes) -> None:

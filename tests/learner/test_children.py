@@ -11,8 +11,7 @@ import pytest
 
 from farflung.common.net.address import parse_address
 from farflung.common.process.config import load
-from farflung.common.process.roles import KEYS
-from farflung.learner.children import NOT_INHERITED, Child, Children, actor_command, last_line
+from farflung.learner.children import Child, Children, actor_command, last_line
 
 UNTIL_CLOSED = "import sys; print('ready', flush=True); sys.stdin.read()"
 STUBBORN = """
@@ -149,23 +148,13 @@ threading.Event().wait(60)
 def test_a_child_inherits_what_is_meant_for_actors(
     children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FARFLUNG_STEP_TIMEOUT reaches a learner's own actors. The learner's file does not: an actor would refuse its keys."""
-    kept = ("FARFLUNG_STEP_TIMEOUT", "SOMETHING_ELSE", "OMP_NUM_THREADS")
-    for name in (*kept[:2], "FARFLUNG_CONFIG", "FARFLUNG_EVALUATE", "FARFLUNG_ONCE"):
+    """FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors; file, keys and modes of other actors do not."""
+    kept = ("FARFLUNG_ACTOR_STEP_TIMEOUT", "SOMETHING_ELSE", "OMP_NUM_THREADS")
+    for name in (*kept[:2], "FARFLUNG_ACTOR_CONFIG", "FARFLUNG_ACTOR_KEYS", "FARFLUNG_ACTOR_ONCE"):
         monkeypatch.setenv(name, "3")
     program = "import os; print(*(name for name in sorted(os.environ) if name.startswith(('FARFLUNG_', 'SOMETHING_', 'OMP_NUM_'))))"
     child = children.add("local-0", python(program), now=0.0)
     assert says(tmp_path, child).split() == sorted(kept)
-
-
-def test_a_learners_own_actor_takes_nothing_that_was_meant_for_the_learner() -> None:
-    """What both know by one name is a flag of its command, or not inherited; a common log level and imports are right for both."""
-    command = actor_command(
-        parse_address("127.0.0.1:7000", 80), "local-0", environments=4, policy="p"
-    )
-    flags = {word.removeprefix("--") for word in command if word.startswith("--")}
-    left_out = {name.removeprefix("FARFLUNG_").lower() for name in NOT_INHERITED}
-    assert KEYS["actor"] & KEYS["learner"] <= flags | left_out | {"log-level", "import"}
 
 
 def test_the_command_of_an_actor_is_understood_by_an_actor() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from farflung.common.process.config import resolved_toml
 from farflung.common.process.errors import ConfigurationError, UsageError
+from farflung.common.process.settings_file import resolved_toml
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig, load
 
@@ -180,8 +180,8 @@ def test_a_user_s_algorithm_has_its_own_section(
     assert (
         load(["--config", str(tmp_path / "config.toml")]).config.settings == loaded.config.settings
     )
-    monkeypatch.setenv("FARFLUNG_ALGORITHM", my_algorithm)
-    monkeypatch.setenv("FARFLUNG_MINE_TEMPERATURE", "4")
+    monkeypatch.setenv("FARFLUNG_LEARNER_ALGORITHM", my_algorithm)
+    monkeypatch.setenv("FARFLUNG_LEARNER_MINE_TEMPERATURE", "4")
     assert load([]).config.settings.temperature == 4.0
     with pytest.raises(UsageError, match=r"--dqn\.gamma"):
         load(["--dqn.gamma", "0.5"])

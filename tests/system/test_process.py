@@ -170,10 +170,10 @@ def test_what_is_misspelt_is_refused_with_a_suggestion(program, shell):
     """As a flag, as a variable of the environment, as a key of a file."""
     (shell.folder / "wrong.toml").write_text("polcy = 'mine'\n")
     flag = shell.start(program, "--polcy", "mine")
-    variable = shell.start(program, FARFLUNG_POLCY="mine")
+    variable = shell.start(program, **{f"FARFLUNG_{program.upper()}_POLCY": "mine"})
     key = shell.start(program, "--config", "wrong.toml")
     assert refusal(flag, 64).endswith("Did you mean --policy?")
-    assert refusal(variable, 64).endswith("Did you mean FARFLUNG_POLICY?")
+    assert refusal(variable, 64).endswith(f"Did you mean FARFLUNG_{program.upper()}_POLICY?")
     assert refusal(key, 64).endswith("Did you mean policy?")
 
 

@@ -22,8 +22,12 @@ def test_a_step_and_an_array_train(shell, free_address, tmp_path):
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    job = {"PATH": path, "SLURM_SUBMIT_DIR": str(tmp_path), "FARFLUNG_PORT": str(free_address.port)}
-    job["FARFLUNG_FEED_PORT"] = str(free_address.feed_port)
+    job = {
+        "PATH": path,
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "FARFLUNG_LEARNER_PORT": str(free_address.port),
+    }
+    job["FARFLUNG_LEARNER_FEED_PORT"] = str(free_address.feed_port)
     bash = shutil.which("bash")
     assert shell.start("learner", "keys", "keys").ended() == 0
     actors = [

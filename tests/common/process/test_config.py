@@ -13,12 +13,11 @@ from farflung.common.process.config import (
     Origin,
     load,
     peek,
-    resolved_toml,
     run,
     suggestion,
 )
 from farflung.common.process.errors import UsageError
-from farflung.common.process.roles import KEYS
+from farflung.common.process.settings_file import resolved_toml
 from farflung.learner.config import LearnerConfig
 
 
@@ -82,9 +81,9 @@ def test_flags_go_before_environment_before_file_before_defaults(
     file.write_text(
         'address = "file"\ntop-speed = 1\ndoors = 1\nextra = ["a", "b"]\n[motor]\ncylinder-count = 8\nvalves = [4]\n'
     )
-    monkeypatch.setenv("FARFLUNG_TOP_SPEED", "2")
-    monkeypatch.setenv("FARFLUNG_DOORS", "2")
-    monkeypatch.setenv("FARFLUNG_MOTOR_VALVES", "5 6")
+    monkeypatch.setenv("FARFLUNG_CAR_TOP_SPEED", "2")
+    monkeypatch.setenv("FARFLUNG_CAR_DOORS", "2")
+    monkeypatch.setenv("FARFLUNG_CAR_MOTOR_VALVES", "5 6")
     loaded = load("car", Car, ["--config", str(file), "--doors", "3"])
     assert loaded.config == Car(
         "file",
@@ -103,11 +102,11 @@ def test_flags_go_before_environment_before_file_before_defaults(
 def test_the_file_may_be_named_by_the_environment(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FARFLUNG_CONFIG names the file as --config does."""
+    """FARFLUNG_CAR_CONFIG names the file as --config does."""
     file.write_text("doors = 5")
-    monkeypatch.setenv("FARFLUNG_CONFIG", str(file))
+    monkeypatch.setenv("FARFLUNG_CAR_CONFIG", str(file))
     assert load("car", Car, []).config.doors == 5
-    assert peek("doors", []) == "5"
+    assert peek("car", "doors", []) == "5"
 
 
 def test_positional_repeated_and_negated_flags() -> None:
@@ -144,86 +143,54 @@ def test_a_flag_that_cannot_be_understood_is_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("FARFLUNG_TOP_SPED", "Did you mean FARFLUNG_TOP_SPEED?"),
-        ("FARFLUNG_EXTRAS", "Did you mean FARFLUNG_EXTRA?"),  # the flag's name, not the field's
-        ("FARFLUNG_MOTOR", "unknown variable"),  # a section has no value
-        ("FARFLUNG_TOP_SPEED", "unable to convert"),
+        ("FARFLUNG_CAR_TOP_SPED", "Did you mean FARFLUNG_CAR_TOP_SPEED?"),
+        (
+            "FARFLUNG_CAR_EXTRAS",
+            "Did you mean FARFLUNG_CAR_EXTRA?",
+        ),  # the flag's name, not the field's
+        ("FARFLUNG_CAR_MOTOR", "unknown variable"),  # a section has no value
+        ("FARFLUNG_CAR_TOP_SPEED", "unable to convert"),
     ],
 )
 def test_a_variable_that_cannot_be_understood_is_refused_in_a_sentence(
     name: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A misspelt FARFLUNG_ variable is not passed over."""
+    """A misspelt variable of this role is not ignored."""
     monkeypatch.setenv(name, "x")
     assert says in refusal()
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["FARFLUNG_REPLAY_RATIO", "FARFLUNG_DQN_GAMMA", "FARFLUNG_STEP_TIMEOUT", "FARFLUNG_QUEUE"],
+    "name", ["FARFLUNG_LEARNER_REPLAY_RATIO", "FARFLUNG_ACTOR_NONSENSE", "FARFLUNG_BROKER_QUEUE"]
 )
-def test_another_roles_variable_is_passed_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One environment may hold what learner, actors and brokers are told; its value is not this program's business."""
+def test_variable_of_another_role_is_ignored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One environment may hold the variables of learner, actors and brokers; each checks its own."""
     monkeypatch.setenv(name, "what only its own role understands")
     assert load("car", Car, []).config == Car()
 
 
-@pytest.mark.parametrize("role", [ActorConfig, BrokerConfig, LearnerConfig])
-def test_all_variables_of_the_other_roles_change_nothing(
-    role: type, monkeypatch: pytest.MonkeyPatch
+def test_variable_without_a_role_is_refused_with_its_new_name(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not even where a name goes on with a name of one's own: FARFLUNG_EVALUATE_EVERY is no FARFLUNG_EVALUATE."""
-    own = KEYS[role.__name__.removesuffix("Config").lower()]
-    for key in frozenset().union(*KEYS.values()) - own:
-        monkeypatch.setenv(
-            "FARFLUNG_" + key.upper().replace("-", "_").replace(".", "_"), "not for everybody"
-        )
-    loaded = load("role", role, [])
-    assert (loaded.config, loaded.origins) == (role(), {})
-
-
-MINE = {"FARFLUNG_ALGORITHM": "mine:Soft", "FARFLUNG_SOFT_TEMPERATURE": "3"}
-
-
-@pytest.mark.parametrize("role", [ActorConfig, BrokerConfig])
-def test_the_section_of_a_users_own_algorithm_is_passed_over(
-    role: type, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its variables and its section of the file are for the learner, which alone can know them and refuse what is misspelt."""
-    for name, value in MINE.items():
-        monkeypatch.setenv(name, value)
-    assert load("role", role, []).config == role()
-    for name in MINE:
-        monkeypatch.delenv(name)
-    file.write_text("algorithm = 'mine:Soft'\n[soft]\ntemperature = 3\n")
-    assert load("role", role, ["--config", str(file)]).config == role()
-    monkeypatch.setenv("FARFLUNG_CONFIG", str(file))
-    monkeypatch.setenv("FARFLUNG_SOFT_TEMPERATURE", "3")
-    assert load("role", role, []).config == role()
-
-
-def test_without_an_algorithm_of_ones_own_a_strange_variable_is_refused(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And so is a strange section."""
-    file.write_text("[soft]\ntemperature = 3\n")
-    with pytest.raises(UsageError, match="unknown key soft"):
-        load("actor", ActorConfig, ["--config", str(file)])
-    monkeypatch.setenv("FARFLUNG_SOFT_TEMPERATURE", "3")
-    with pytest.raises(UsageError, match="unknown variable FARFLUNG_SOFT_TEMPERATURE"):
-        load("actor", ActorConfig, [])
+    """The variables of 0.1.0 had no role; a key of another role is named for every role."""
+    monkeypatch.setenv("FARFLUNG_TOP_SPEED", "3")
+    assert refusal() == (
+        "the variable FARFLUNG_TOP_SPEED has no role in its name: write FARFLUNG_CAR_TOP_SPEED"
+    )
+    monkeypatch.delenv("FARFLUNG_TOP_SPEED")
+    monkeypatch.setenv("FARFLUNG_QUEUE", "3")
+    assert refusal().endswith(
+        "write FARFLUNG_LEARNER_QUEUE, FARFLUNG_ACTOR_QUEUE or FARFLUNG_BROKER_QUEUE"
+    )
 
 
 SHARED = """
-policy = "red"
-replay-ratio = 4
-[dqn]
-gamma = 0.9
 [actor]
+policy = "red"
 envs = 16
 [learner]
+policy = "red"
 env = "Acrobot-v1"
-steps = 500
 [learner.dqn]
 gamma = 0.8
 [broker]
@@ -231,59 +198,35 @@ queue = 1048577
 """
 
 
-def test_one_file_may_tell_all_roles(file: Path) -> None:
-    """Each takes what is said to all and is its own, and its own section above that."""
+def test_file_with_sections_serves_several_roles(file: Path) -> None:
+    """Each role reads its own section only; a role without one has its defaults."""
     file.write_text(SHARED)
     actor = load("actor", ActorConfig, ["--config", str(file)]).config
     learner = load("learner", LearnerConfig, ["--config", str(file)]).config
     broker = load("broker", BrokerConfig, ["--config", str(file)]).config
     assert actor == ActorConfig(policy="red", environments=16)
-    assert (
-        learner.policy,
-        learner.environment,
-        learner.steps,
-        learner.replay_ratio,
-        learner.settings.gamma,
-    ) == (
+    assert (learner.policy, learner.environment, learner.settings.gamma) == (
         "red",
         "Acrobot-v1",
-        500,
-        4,
         0.8,
     )
     assert broker == BrokerConfig(queue=1048577)
-
-
-def test_a_misspelt_key_for_another_role_is_refused(file: Path) -> None:
-    """What no role knows is a mistake here too, and so is a value under the name of a role."""
-    file.write_text("replay-ration = 4")
-    assert "unknown key replay-ration" in refusal("--config", str(file))
-    file.write_text("car = 4")
-    assert "car in a configuration file is a section" in refusal("--config", str(file))
-    file.write_text("[dqn]\ngama = 4")
-    assert "unknown key dqn" in refusal("--config", str(file))
-
-
-def test_another_roles_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no role knows is a mistake, whoever it was meant for."""
-    monkeypatch.setenv("FARFLUNG_REPLAY_RATION", "4")
-    assert "Did you mean FARFLUNG_REPLAY_RATIO?" in refusal()
+    assert load("car", Car, ["--config", str(file)]).config == Car()
 
 
 @pytest.mark.parametrize(
-    "defaults", [ActorConfig(), BrokerConfig(), LearnerConfig()], ids=["actor", "broker", "learner"]
+    ("text", "says"),
+    [
+        ("doors = 3\n[actor]\nenvs = 2", "doors in {file} stands outside of the sections"),
+        ("actor = 3", "actor in {file} is the name of a role: write a section [actor]"),
+        ("[car]\ndors = 3", "unknown key dors in {file}. Did you mean doors?"),
+        ("[car.motr]\nvalves = [3]", "unknown key motr in {file}. Did you mean motor?"),
+    ],
 )
-def test_the_table_of_roles_has_every_key(
-    defaults: ActorConfig | BrokerConfig | LearnerConfig, request: pytest.FixtureRequest
-) -> None:
-    """Whoever adds, renames or removes a setting does so in `common/roles.py` too."""
-    keys, section = set(), ""
-    for line in resolved_toml(defaults, {}).splitlines():
-        if line.startswith("["):
-            section = line.strip("[]") + "."
-        elif line:
-            keys.add(section + line.removeprefix("# ").partition(" ")[0])
-    assert KEYS[request.node.callspec.id] == keys
+def test_file_with_sections_is_checked(text: str, says: str, file: Path) -> None:
+    """Keys beside the sections, a role that is a value, and what is misspelt in one's own section."""
+    file.write_text(text)
+    assert says.format(file=file) in refusal("--config", str(file))
 
 
 @pytest.mark.parametrize(
@@ -326,8 +269,8 @@ def test_the_resolved_file_names_origins_and_loads_again(file: Path) -> None:
 @pytest.mark.parametrize("argv", [["--doors", "3"], ["--doors=3"]])
 def test_peek_sees_a_flag_before_anything_is_parsed(argv: list[str]) -> None:
     """Both spellings of a flag are seen; what nobody said is None."""
-    assert peek("doors", argv) == "3"
-    assert peek("colour", argv) is None
+    assert peek("car", "doors", argv) == "3"
+    assert peek("car", "colour", argv) is None
 
 
 def test_a_subcommand_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
