@@ -38,10 +38,9 @@ class SoftDQN(DQN):
     Settings: ClassVar[type[SoftSettings]] = SoftSettings
     settings: SoftSettings
 
-    @torch.no_grad()
-    def _next_values(self, batch: Batch) -> Tensor:
-        """What the bootstrap observations are worth, `[B] float32`."""
-        values: Tensor = self._target(self._inputs(batch.next_observations))  # [B, A] float32
+    def next_values(self, batch: Batch) -> Tensor:
+        """Return the values of the bootstrap observations, `[B] float32`."""
+        values: Tensor = self.target(self.inputs(batch.next_observations))  # [B, A] float32
         temperature, actions = self.settings.temperature, values.shape[1]
         return temperature * (torch.logsumexp(values / temperature, dim=1) - math.log(actions))
 

@@ -5,7 +5,6 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import torch
 
@@ -15,7 +14,7 @@ from farflung.common.data.spec import Graph, Spec
 from farflung.common.process import plugins
 from farflung.common.process.errors import ConfigurationError, FarflungError, Refused
 from farflung.learner import talk
-from farflung.learner.algorithms.protocol import Algorithm
+from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
@@ -59,7 +58,7 @@ def learner(
     torch.manual_seed(
         seeds.number(config.seed, "torch")
     )  # for networks that are random themselves, as by dropout
-    draft = talk.describe(config, run, head=_algorithm_class(config).head)
+    draft = _draft(config, run)
     algorithm = _algorithm(config, draft, device)
     if config.init and not manifest.kept(run.folder):
         _start_from(config.init, algorithm)
@@ -87,24 +86,35 @@ def pacing(config: LearnerConfig) -> Pacing:
     return Pacing(config.replay_ratio, config.batch_size, config.warmup, parcel, tolerance)
 
 
-def _algorithm_class(config: LearnerConfig) -> type[Algorithm]:
+def _algorithm_class(config: LearnerConfig) -> AlgorithmClass:
     if config.algorithm == "dqn":
         from farflung.learner.algorithms.dqn import DQN
 
-        return cast(type[Algorithm], DQN)
-    found: type[Algorithm] = plugins.find(config.algorithm)
+        return DQN
+    found: AlgorithmClass = plugins.find(config.algorithm)
     if getattr(found, "head", None) not in heads.names():
         raise ConfigurationError(
             f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(heads.names())}"
         )
+    if missing := [name for name in ("name", "Settings", "columns") if not hasattr(found, name)]:
+        raise ConfigurationError(
+            f"{config.algorithm} has no {missing[0]}: docs/algorithms.md lists what an algorithm needs"
+        )
     return found
+
+
+def _draft(config: LearnerConfig, run: Run) -> Spec:
+    """Return the spec without a graph, with the extra columns that the algorithm asks for."""
+    algorithm = _algorithm_class(config)
+    draft = talk.describe(config, run, algorithm.head)
+    return dataclasses.replace(draft, extras=algorithm.columns(draft, config.settings))
 
 
 def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algorithm:
     model = plugins.find(config.model) if config.model else None
-    make: type = _algorithm_class(config)
+    make = _algorithm_class(config)
     try:
-        made: Algorithm = make(
+        return make(
             draft,
             config.settings,
             device=device,
@@ -119,7 +129,6 @@ def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algo
         raise ConfigurationError(
             f"{whose} cannot be made for {config.environment}: {error!r}"
         ) from error
-    return made
 
 
 def _written(algorithm: Algorithm, draft: Spec) -> Graph:

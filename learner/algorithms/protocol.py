@@ -1,67 +1,102 @@
-"""What a learning algorithm is to the learner. Implement it in a package of your own: `--algorithm package.module:Class`."""
+"""The interface of a learning algorithm. Yours is named by `--algorithm package.module:Class`.
+
+docs/algorithms.md explains it with a complete example.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 
-from farflung.common.data.spec import Spec
+from farflung.common.data.spec import Column, Spec
 from farflung.learner.replay.batch import Batch
 from farflung.learner.replay.replay import Replay
 
 Model = Callable[[Spec], torch.nn.Module]
-"""A user's network, `--model package.module:function`: what it gives is called with observations and answers with the algorithm's head."""
+"""A user's network, `--model package.module:function`. It answers observations with the outputs of
+the algorithm's head."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """What one batch says: a direction for the weights, and what was noticed on the way."""
+    """The result of a loss over one batch: a direction for the weights, and figures to show."""
 
     tensors: Mapping[str, torch.Tensor]  # by parameter name of the trained module
-    metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: to read one waits for it, so read few
-    priorities: torch.Tensor | None = None  # [B] float32: for replays that sample by them
-    joined: torch.Tensor | None = (
-        None  # all tensors in one row, where the algorithm has that anyway: one look at it is one call
-    )
+    metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: reading one waits for it
+    priorities: torch.Tensor | None = None  # [B] float32, for replays that sample by them
 
 
 class Algorithm(Protocol):
-    """A loss and an optimizer, separable: gradients may be computed in one process and applied in another.
+    """A loss and an optimizer, separable: one process may compute gradients, another apply them.
 
-    Between the two the learner looks at them: where they, or the metric `loss`, are not finite, `apply` is not called.
-
-    A learner makes it as `Class(spec, settings, device=device, seed=seed, model=model)`. The graph of that spec is still empty,
-    since it is written from `policy()`; spaces, stack and horizon are final. Whatever is random follows from the seed.
+    In between the learner checks them: where they, or the metric `loss`, are not finite, `apply` is
+    not called.
     """
 
-    name: ClassVar[str]  # of its section of flags and configuration
-    head: ClassVar[str]  # of the policy module, a name in the registry of heads
-    Settings: ClassVar[type[Any]]  # a frozen dataclass, every field with a default
+    @property
+    def head(self) -> str:
+        """The head of `policy()`, as in its class."""
 
     def policy(self) -> torch.nn.Module:
-        """The live module that acts: called with a tensor of observations, or a dict of them where the space is a dictionary."""
-        ...
+        """Return the live module that acts.
+
+        It is called with a tensor of observations, or with a dict of them for a dictionary space.
+        It returns the outputs of the head, then one output for each column that the head does not
+        compute: a tensor, or a tuple of tensors in this order.
+        """
 
     def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> Replay:
-        """An empty replay whose rows mean what the loss expects."""
-        ...
+        """Return an empty replay whose rows mean what the loss expects."""
 
     def gradients(self, batch: Batch) -> Gradients:
-        """What the loss says about a batch; changes nothing."""
-        ...
+        """Return the gradients of the loss over a batch. Change nothing."""
 
     def apply(self, gradients: Gradients) -> None:
-        """One optimizer step, and whatever follows from it."""
-        ...
+        """Make one optimizer step, and all that follows from it."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Everything that training changes, by name: weights, targets, the optimizer's moments, counters.
+        """Return everything that training changes, by name: weights, moments, counters.
 
-        As it is: who keeps it makes copies. All of it is finite, but for what held an infinity from the first.
+        The tensors may be the live ones: the caller copies them. All must be finite, except those
+        that held an infinity from the start, such as masks.
         """
-        ...
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from a `state()` of the same spec and settings."""
-        ...
+        """Continue from a `state()` of the same spec and settings."""
+
+
+class AlgorithmClass(Protocol):
+    """The class of an algorithm: what the learner needs before it can make one."""
+
+    @property
+    def name(self) -> str:
+        """The name of its section of flags and configuration."""
+
+    @property
+    def head(self) -> str:
+        """The head of its policy: a name in the registry, see farflung.common.heads."""
+
+    @property
+    def Settings(self) -> type[Any]:  # noqa: N802
+        """A frozen dataclass of settings, each with a default."""
+
+    def columns(self, spec: Spec, settings: Any) -> tuple[Column, ...]:
+        """Return the extra columns that actors shall record. Make it a classmethod.
+
+        Each is one that the head computes, or a further output of `policy()` of the same name.
+        """
+
+    def __call__(
+        self,
+        spec: Spec,
+        settings: Any,
+        *,
+        device: torch.device,
+        seed: int,
+        model: Model | None = None,
+    ) -> Algorithm:
+        """Make the algorithm. All that is random follows from the seed.
+
+        The spec is final but for its graph, which is written from `policy()` and still empty.
+        """

@@ -13,25 +13,25 @@ class DQNSettings:
     learning_rate: float = 1e-3
     """Step size of Adam."""
     gamma: float = 0.99
-    """What a reward is worth one step later."""
+    """Discount of a reward for each step that it is away."""
     n_step: int = 3
-    """Steps of real rewards before the target network's estimate takes over."""
+    """Steps of real rewards before the target network's estimate."""
     double: bool = True
     """Choose the next action by the online network, value it by the target network."""
     dueling: bool = False
     """Split the network's head into a state value and advantages."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of the hidden layers."""
+    """Units of each hidden layer."""
     layer_norm: bool = True
-    """Normalise the hidden layers: without it values can run away where the target network follows fast."""
+    """Normalise hidden layers: values stay bounded where the target network follows fast."""
     loss: Literal["huber", "mse"] = "huber"
-    """How a temporal-difference error counts."""
+    """Loss of a temporal-difference error."""
     target_every: int = 25
     """Updates between two copies to the target network."""
     polyak: float = 0.0
-    """Above 0: move the target network by this share at every update, instead of copying it."""
+    """Move the target network by this share at every update instead of copying (0: copy)."""
     max_gradient_norm: float = 10.0
-    """Longer gradients are shortened to this; 0: never."""
+    """Longest gradient; longer ones are shortened to this (0: no limit)."""
 
     def __post_init__(self) -> None:
         require(self.learning_rate > 0, "dqn.learning-rate must be above 0")

@@ -5,9 +5,10 @@ import torch
 
 
 def stage(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """An array as a tensor on the device: the same memory on the CPU, a copy that nobody waits for on CUDA.
+    """Return an array as a tensor on the device: shared memory on the CPU, a copy on CUDA.
 
-    torch hands a pinned block out again only when the copies that read it are through, so nothing here has to be kept alive.
+    The copy runs while the caller continues. torch reuses a pinned block only after the copies that
+    read it have finished, so nothing has to be kept alive here.
     """
     tensor = torch.from_numpy(array)
     if device.type == "cuda":

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from farflung.common.process.errors import Diverged
+from farflung.learner.algorithms.flat_parameters import FlatTensors
 from farflung.learner.algorithms.protocol import Gradients
 
 IN_A_ROW = 10  # refused steps, until the weights are given up
@@ -23,8 +24,8 @@ class Guard:
 
     def admits(self, gradients: Gradients) -> bool:
         """Return True if loss and gradients are finite, so that the step may be taken."""
-        joined = gradients.joined
-        tensors = gradients.tensors.values() if joined is None else (joined,)
+        flat = gradients.tensors
+        tensors = (flat.vector,) if isinstance(flat, FlatTensors) else tuple(flat.values())
         loss = gradients.metrics.get("loss")
         if finite(tensors if loss is None else (*tensors, loss)):
             self.in_a_row = 0

@@ -9,7 +9,8 @@ import pytest
 import torch
 from support.learners import a_config, a_learner, an_empty_run
 
-from farflung.common.data.spec import Evaluation, Exploration, Space
+from farflung.common import heads
+from farflung.common.data.spec import Column, Evaluation, Exploration, Space
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner import build, talk
 from farflung.learner.algorithms.dqn import DQN
@@ -154,13 +155,36 @@ def test_an_algorithm_without_a_head_is_refused(tmp_path, own):
         a_learner(a_config(algorithm="own:Odd"), tmp_path)
 
 
+def test_an_algorithm_without_columns_is_refused(tmp_path, own):
+    """It must say which extra columns actors shall record, if only that there are none."""
+    own.Odd = type("Odd", (), {"head": "q", "name": "odd", "Settings": DQNSettings})
+    with pytest.raises(ConfigurationError, match=r"own:Odd has no columns: docs/algorithms\.md"):
+        a_learner(a_config(algorithm="own:Odd"), tmp_path)
+
+
+@pytest.mark.slow
+def test_extra_columns_of_an_algorithm_are_in_the_spec(tmp_path, own):
+    """What the algorithm asks for is what actors record."""
+
+    class Own(DQN):
+        """As DQN, with the log-probability of each action."""
+
+        @classmethod
+        def columns(cls, spec, settings):
+            return heads.find(cls.head).columns(spec)
+
+    own.Own = Own
+    spec = a_learner(a_config(algorithm="own:Own"), tmp_path).training.spec
+    assert spec.extras == (Column("log_probability", "float32", (), "step"),)
+
+
 @pytest.mark.slow
 def test_a_network_with_another_number_of_answers_is_refused(tmp_path, own):
     """Every actor would refuse it: so the learner does, before anybody joins."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
     with pytest.raises(
         ConfigurationError,
-        match=r"the policy cannot act: q over a discrete space wants q \(2,\), the graph has q \(3,\)",
+        match=r"the policy cannot act: q over a discrete space: it needs .* and the graph has q \(3,\)",
     ):
         a_learner(a_config(model="own:network"), tmp_path)
 

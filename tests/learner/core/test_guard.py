@@ -6,19 +6,19 @@ import pytest
 import torch
 
 from farflung.common.process.errors import Diverged
+from farflung.learner.algorithms.flat_parameters import FlatTensors
 from farflung.learner.algorithms.protocol import Gradients
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard, finite
 
 ODD = (math.nan, math.inf, -math.inf)
 
 
-def gradients(*values, loss=None, joined=None):
+def gradients(*values, loss=None):
     """One tensor for each value, with another one beside it."""
     metrics = {} if loss is None else {"loss": torch.tensor(loss)}
     return Gradients(
         {str(number): torch.tensor([0.5, value]) for number, value in enumerate(values)},
         metrics,
-        joined=joined,
     )
 
 
@@ -29,7 +29,8 @@ def test_a_step_with_an_odd_number_is_not_made(odd):
     assert guard.admits(gradients(1.0, -2.0, loss=3.0))
     assert not guard.admits(gradients(1.0, odd))
     assert not guard.admits(gradients(1.0, loss=odd))
-    assert not guard.admits(gradients(1.0, joined=torch.tensor([1.0, odd])))
+    flat = FlatTensors(torch.tensor([1.0, odd]), {"weight": (0, torch.Size([2]))})
+    assert not guard.admits(Gradients(flat, {}))
     assert guard.skipped == 3
 
 
