@@ -28,7 +28,7 @@ from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.loop import Loop
 from farflung.learner.schedule.asynchronous import Asynchronous
 from farflung.learner.schedule.schedule import Moment
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.transport.network_thread import NetworkThread
 

@@ -118,8 +118,8 @@ def receive(durability: str, folder: Path) -> None:
     """A learner. Each line asks for so many parcels; the answer is when the last of them was in the replay."""
     from bench import _learner  # with torch, which the sender need not wait for
     from farflung.learner.endpoint.parcel_queue import ParcelQueue
-    from farflung.learner.storage.journal.payloads import JournalTotals
-    from farflung.learner.storage.journal.writer import Journal
+    from farflung.learner.storage.journal.journal import Journal
+    from farflung.learner.storage.journal.totals import JournalTotals
 
     def journal(queue: ParcelQueue) -> Journal | None:
         return (

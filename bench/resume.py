@@ -31,8 +31,8 @@ from farflung.common.protocol.wire import Envelope
 from farflung.learner import talk
 from farflung.learner.endpoint.receiver import Accepted
 from farflung.learner.storage import manifest, recover
-from farflung.learner.storage.journal import folder
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal import segments
+from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.manifest import REPLAY_FROM
 from farflung.learner.storage.run_folder import Run, open_run
 
@@ -115,8 +115,10 @@ def fill(run: Run, rows: int) -> None:
     announced = wire.read(wire.open_frame(run.file(*talk.SPEC).read_bytes()))
     assert isinstance(announced, Announcement)
     spec = announced.spec
-    receiver, form = talk.talk(spec, past.inbox, past.members).receiver, ParcelCodec(spec)
-    journal = Journal(run.folder, past.table, past.inbox.epoch, lambda parcels: None, durable=False)
+    receiver, form = talk.talk(spec, past.inbox, past.roster).receiver, ParcelCodec(spec)
+    journal = Journal(
+        run.folder, past.totals, past.inbox.epoch, lambda parcels: None, durable=False
+    )
     chance, count = np.random.default_rng(0), -(-rows // (HORIZON * ENVIRONMENTS))
     columns = {
         column.name: np.zeros(
@@ -140,7 +142,7 @@ def fill(run: Run, rows: int) -> None:
         )
         accepted = receiver.receive(bytes(form.encode(envelope, parcel)), 0.0)
         assert isinstance(accepted, Accepted)
-        journal.take(accepted)
+        journal.append(accepted)
         if number % 256 == 0 or number == count:
             assert journal.drain(PATIENCE_S)
             for settled in journal.settled():
@@ -155,10 +157,10 @@ def fill(run: Run, rows: int) -> None:
 def replay_bytes(run: Run) -> int:
     """Of the segments that the newest checkpoint's replay is made from, and of those after it."""
     first = int(manifest.facts(run.folder, manifest.kept(run.folder)[-1])[REPLAY_FROM])
-    journal = run.folder / folder.NAME
+    journal = run.folder / segments.FOLDER
     return sum(
-        len(folder.content(journal, number).rstrip(b"\0"))
-        for number in folder.numbers(journal)
+        len(segments.content(journal, number).rstrip(b"\0"))
+        for number in segments.numbers(journal)
         if number >= first
     )
 

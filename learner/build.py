@@ -68,7 +68,7 @@ def learner(
         spec = dataclasses.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
         talk.keep(run, spec)
-        known = talk.talk(spec, *((past.inbox, past.members) if past is not None else ()))
+        known = talk.talk(spec, *((past.inbox, past.roster) if past is not None else ()))
     seed = seeds.number(config.seed, "replay")
     replay = algorithm.replay(
         known.spec, capacity=config.capacity, batch_size=config.batch_size, seed=seed

@@ -8,8 +8,8 @@ from farflung.common.net.keys import server_keys
 from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.storage.journal.payloads import JournalTotals
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.recover import Recovered
 from farflung.learner.storage.run_folder import Run
 from farflung.learner.talk import Talk
@@ -69,7 +69,12 @@ class Doors:
         """The journal of this run, if it is to have one. Once it is open, this life's epoch is on disk."""
         if config.durability == "none":
             return None
-        table = JournalTotals(run.identity) if self.past is None else self.past.table
+        table = JournalTotals(run.identity) if self.past is None else self.past.totals
         return Journal(
-            run.folder, table, self.talk.epoch, self.queue.put, durable=config.durability == "fsync"
+            run.folder,
+            table,
+            self.talk.epoch,
+            self.queue.put,
+            durable=config.durability == "fsync",
+            keep=config.keep_journal,
         )

@@ -85,7 +85,7 @@ def early(config: LearnerConfig, run: Run, past: Recovered | None) -> Doors | No
     spec = talk.kept(config, run) if past is not None else None
     if past is None or spec is None:
         return None
-    doors = Doors(config, run, talk.talk(spec, past.inbox, past.members), past)
+    doors = Doors(config, run, talk.talk(spec, past.inbox, past.roster), past)
     log.info(
         "run %s goes on: epoch %d, %d steps; restoring", run.identity, doors.talk.epoch, past.rows
     )

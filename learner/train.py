@@ -24,8 +24,8 @@ from farflung.learner.observe.status import to_document
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.asynchronous import Asynchronous
 from farflung.learner.schedule.sequential import Sequential
-from farflung.learner.storage.recover import Recovered, restore
-from farflung.learner.storage.retention import Retention
+from farflung.learner.storage.recover import Recovered
+from farflung.learner.storage.restore import restore
 from farflung.learner.storage.run_folder import Run
 from farflung.learner.supervisor import Supervisor
 from farflung.learner.transport.in_process import InProcess
@@ -102,9 +102,7 @@ def asynchronous(
     supervisor.sinks += [screen(config.ui, sys.stdout), metrics(run.folder), telemetry]
     supervisor.view = lambda: link.view
     if doors.journal is not None:
-        supervisor.saver.archive = Retention(
-            run.folder, doors.journal, queue.coverage, keep=config.keep_journal
-        )
+        supervisor.saver.journal, supervisor.saver.extent = doors.journal, queue.coverage
     loop = Loop(core, Asynchronous(config.publish_every), queue, link)
     try:
         if doors.past is not None:
@@ -146,7 +144,7 @@ def last_words(run: Run, core: Core, supervisor: Supervisor) -> str:
         facts += f", evaluation {core.progress.evaluation.mean:.1f}"
     resume = (
         f"\n  learner --resume {run.folder}   this run, where it was"
-        if supervisor.saver.archive is not None
+        if supervisor.saver.journal is not None
         else ""
     )
     return f"""\

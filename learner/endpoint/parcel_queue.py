@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from farflung.common.data.parcel import Parcel
-from farflung.learner.storage.journal.folder import Position
+from farflung.learner.storage.journal.record import Position
 from farflung.learner.storage.replay_extent import ReplayExtent
 
 

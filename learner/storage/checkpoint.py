@@ -1,4 +1,4 @@
-"""Checkpoints: tensors as safetensors, everything else as msgpack, and one file name that says which is the newest."""
+"""Checkpoints: tensors as safetensors, the rest as msgpack, and a manifest of the complete ones."""
 
 import logging
 import shutil
@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Diverged
 from farflung.learner.core.guard import ADVICE
-from farflung.learner.storage.manifest import FACTS, FOLDER, MANIFEST, TENSORS, facts
-from farflung.learner.storage.manifest import kept as _manifest
+from farflung.learner.storage import manifest
+from farflung.learner.storage.manifest import FACTS, FOLDER, MANIFEST, TENSORS
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +25,17 @@ KEPT = 3
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a learner needs to go on: the algorithm's tensors, and counters by name."""
+    """The state that a learner resumes from: the algorithm's tensors, and counters by name."""
 
-    tensors: Mapping[str, torch.Tensor]  # of nobody else: made by `copies`, or read from a file
+    tensors: Mapping[str, torch.Tensor]  # shared with nothing: made by `copies`, or read
     facts: Mapping[str, Any] = field(default_factory=dict)  # numbers and texts
 
 
 def copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """These tensors as they are now, each in memory of its own: training goes on while they are written, and
+    """Return copies of these tensors, each in memory of its own.
 
-    safetensors refuses what shares its memory, as tied weights and views do.
+    Training continues while they are written, and safetensors refuses tensors that share memory,
+    as tied weights and views do.
     """
     return {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -43,8 +44,8 @@ def copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint that is either there whole or not there at all; the last few are kept."""
-    kept = _manifest(run_folder)
+    """Write a checkpoint that counts as a whole or not at all. Keep the last few."""
+    kept = manifest.kept(run_folder)
     number = 1 + max((int(name) for name in kept), default=0)
     folder = run_folder / FOLDER / f"{number:06}"
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
@@ -54,9 +55,8 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
         atomic_file.sync(path)
     kept = [*kept, folder.name][-KEPT:]
-    atomic_file.write(
-        run_folder / MANIFEST, "".join(f"{name}\n" for name in kept).encode()
-    )  # from now on it counts
+    names = "".join(f"{name}\n" for name in kept)
+    atomic_file.write(run_folder / MANIFEST, names.encode())  # from this moment it counts
     for other in folder.parent.iterdir():
         if other.name not in kept:
             shutil.rmtree(other, ignore_errors=True)
@@ -64,21 +64,24 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(run_folder: Path) -> Checkpoint:
-    """The newest checkpoint of a run; where that cannot be read, loudly the one before it."""
-    kept = _manifest(run_folder)
+    """Read the newest checkpoint of a run; if that fails, say so and read the one before it."""
+    kept = manifest.kept(run_folder)
     if not kept:
         raise ConfigurationError(f"{run_folder} has no checkpoint")
     for name in reversed(kept[1:]):
         try:
             return _read(run_folder, name)
         except ConfigurationError as error:
-            log.error("%s; taking the one before it", error)  # noqa: TRY400  # the sentence says all
+            log.error("%s; taking the one before it", error)  # noqa: TRY400  # says everything
     return _read(run_folder, kept[0])
 
 
 def last_good(run_folder: Path) -> Mapping[str, torch.Tensor]:
-    """The tensors to go back to when training broke down: those of the newest checkpoint, since only what is finite is saved."""
-    if not _manifest(run_folder):
+    """Return the tensors to return to when training diverged: those of the newest checkpoint.
+
+    Only finite tensors are saved.
+    """
+    if not manifest.kept(run_folder):
         raise Diverged(f"there is no checkpoint yet to go back to: {ADVICE}")
     return load(run_folder).tensors
 
@@ -86,6 +89,6 @@ def last_good(run_folder: Path) -> Mapping[str, torch.Tensor]:
 def _read(run_folder: Path, name: str) -> Checkpoint:
     folder = run_folder / FOLDER / name
     try:
-        return Checkpoint(load_file(folder / TENSORS), facts(run_folder, name))
+        return Checkpoint(load_file(folder / TENSORS), manifest.facts(run_folder, name))
     except (OSError, SafetensorError, ValueError) as error:
         raise ConfigurationError(f"the checkpoint {folder} cannot be read: {error}") from error

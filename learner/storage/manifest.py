@@ -1,4 +1,4 @@
-"""Which checkpoints of a run are complete, and what they say of themselves. Without torch."""
+"""The complete checkpoints of a run and the facts in them, without torch."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,10 @@ FOLDER = "checkpoints"
 NUMBER = re.compile(r"[0-9]{1,18}")
 TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
 
-POSITION, REPLAY_FROM, REPLAY_HASH, TABLE = (
-    "journal_position",
-    "journal_replay_from",
-    "replay_hash",
-    "journal_table",
-)
+POSITION = "journal_position"
+REPLAY_FROM = "journal_replay_from"
+REPLAY_HASH = "replay_hash"
+TOTALS = "journal_totals"
 NUMBERS = ("steps", "updates", "episodes", "samples", REPLAY_FROM)
 KINDS: dict[str, Any] = {
     **dict.fromkeys(NUMBERS, int),
@@ -29,13 +27,13 @@ KINDS: dict[str, Any] = {
     "random": bytes,
     "replay": bytes,
     POSITION: tuple[int, int],
-    TABLE: tuple[int, bytes],
+    TOTALS: tuple[int, bytes],
     "roster": RosterState,
-}  # of what a checkpoint says, where it says it
+}  # the types of known facts; each may be absent
 
 
 def kept(run_folder: Path) -> list[str]:
-    """The names of the complete checkpoints, the newest last."""
+    """Return the names of the complete checkpoints, the newest last."""
     path = run_folder / MANIFEST
     try:
         names = path.read_bytes().decode(errors="replace").split()
@@ -45,21 +43,21 @@ def kept(run_folder: Path) -> list[str]:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
     if odd := [name for name in names if not NUMBER.fullmatch(name)]:
         raise ConfigurationError(
-            f"{path} is damaged: {odd[0]!r} is the name of no checkpoint. Write one number a line into it, the newest last, of those in "
-            f"{run_folder / FOLDER} that you trust"
+            f"{path} is damaged: {odd[0]!r} is not the name of a checkpoint. Write the numbers of "
+            f"those in {run_folder / FOLDER} that you trust into it, one a line, the newest last"
         )
     return names
 
 
 def facts(run_folder: Path, name: str) -> dict[str, Any]:
-    """The counters and texts of a checkpoint."""
+    """Return the counters and texts of a checkpoint. Unknown ones pass unchecked."""
     path = run_folder / FOLDER / name / FACTS
     try:
         found = msgpack.unpackb(path.read_bytes(), max_ext_len=0)
     except (OSError, ValueError, msgpack.UnpackException) as error:
         raise ConfigurationError(f"the checkpoint {path.parent} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{path} is no table")
+        raise ConfigurationError(f"{path} is not a table")
     try:
         return found | {
             key: from_plain(kind, found[key]) for key, kind in KINDS.items() if key in found

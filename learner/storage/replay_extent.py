@@ -1,50 +1,49 @@
-"""Which part of the journal the replay is made of: what must stay so that it can be made again, and how to tell that it is the same."""
+"""The part of the journal that the replay is made of."""
 
 import hashlib
 from collections import deque
-from dataclasses import dataclass
 
-from farflung.learner.storage.journal.folder import START, Position
-
-
-@dataclass(slots=True)
-class Part:
-    """What one segment brought."""
-
-    segment: int
-    rows_before: int
-    digest: int  # of its parcels so far
+from farflung.learner.storage.journal.record import BEGINNING, Position
 
 
 class ReplayExtent:
-    """Where the parcels that entered the replay came from, segment by segment."""
+    """The segments that the replay's rows came from.
+
+    It says which segments must stay so that the replay can be made again, and a hash by which
+    the same replay is recognised.
+    """
 
     def __init__(self) -> None:
-        self.position = START  # everything before it has entered the replay
-        self._rows = 0
-        self._parts: deque[Part] = deque()
+        self.position = BEGINNING  # all parcels before it have entered the replay
+        self._rows = 0  # inserted so far
+        self._segments: deque[tuple[int, int]] = deque()  # number, rows inserted before it
+        self._digests: dict[int, int] = {}  # by segment, of its parcels so far
 
     def inserted(self, rows: int, end: Position) -> None:
-        """A parcel entered the replay; it ends at this place of the journal."""
-        if not self._parts or self._parts[-1].segment != end.segment:
-            self._parts.append(Part(end.segment, self._rows, 0))
-        self._parts[-1].digest = end.digest
+        """Count a parcel that entered the replay and ends at this position."""
+        if end.segment not in self._digests:
+            self._segments.append((end.segment, self._rows))
+        self._digests[end.segment] = end.digest
         self._rows += rows
         self.position = end
 
     def oldest_segment(self, size: int) -> int:
-        """The segment from which on the journal holds the newest `size` rows, which are all that the replay holds."""
+        """Return the first segment that holds some of the newest `size` rows.
+
+        Those are all that the replay holds; older segments are forgotten.
+        """
         oldest = self._rows - size
-        while len(self._parts) > 1 and self._parts[1].rows_before <= oldest:
-            self._parts.popleft()
-        return self._parts[0].segment if self._parts else self.position.segment
+        while len(self._segments) > 1 and self._segments[1][1] <= oldest:
+            del self._digests[self._segments.popleft()[0]]
+        return self._segments[0][0] if self._segments else self.position.segment
 
     def digest(self, size: int) -> str:
-        """A hash of a replay that holds the newest `size` rows: of which parcels it was made, each by its checksum, in which order.
+        """Return a hash of the replay of the newest `size` rows.
 
-        Rows are a function of the parcels before them, so the same hash means the same rows in the same order. It costs nothing to
-        keep: the rows themselves may be gigabytes.
+        It is made of the parcels' checksums in their order. Rows are a function of the parcels
+        before them, so the same hash means the same rows. The rows may be gigabytes; this hash
+        costs nothing to keep.
         """
         first = self.oldest_segment(size)
-        made_of = (size, first, [(part.segment, part.digest) for part in self._parts])
-        return hashlib.blake2b(repr(made_of).encode(), digest_size=16).hexdigest()
+        digests = [(segment, self._digests[segment]) for segment, _ in self._segments]
+        return hashlib.blake2b(repr((size, first, digests)).encode(), digest_size=16).hexdigest()

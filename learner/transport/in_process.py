@@ -11,7 +11,7 @@ from farflung.common.data.weights import Weights
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.endpoint.publisher import Outlook, Publisher
 from farflung.learner.endpoint.receiver import Receiver
-from farflung.learner.storage.journal.folder import START
+from farflung.learner.storage.journal.record import BEGINNING
 from farflung.learner.transport.network_thread import NetworkView, look
 
 ROUND_S = 1.0  # by the clock here; all turns are within it, so that no actor seems silent
@@ -90,5 +90,5 @@ class InProcess:
             client.sent(self._now)
             accepted = self._receiver.receive(frame, self._now)
             if accepted is not None:
-                self._queue.put([(accepted.parcel, START)])
+                self._queue.put([(accepted.parcel, BEGINNING)])
                 self._receiver.settle(accepted.envelope)

@@ -21,8 +21,8 @@ from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.endpoint.publisher import Outlook, Publisher
 from farflung.learner.endpoint.receiver import Accepted, Receiver
 from farflung.learner.observe.status import ActorState, ActorStatus
-from farflung.learner.storage.journal.folder import START
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.record import BEGINNING
 
 log = logging.getLogger(__name__)
 
@@ -191,9 +191,9 @@ class NetworkThread:
     def _keep(self, taken: list[Accepted]) -> None:
         """What came in one burst goes on as one: to the journal, which settles it later, or else to training."""
         if self._journal is not None:
-            self._journal.take(*taken)
+            self._journal.append(*taken)
             return
-        self._queue.put([(accepted.parcel, START) for accepted in taken])
+        self._queue.put([(accepted.parcel, BEGINNING) for accepted in taken])
         for accepted in taken:
             self._receiver.settle(accepted.envelope)
 

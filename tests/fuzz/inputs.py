@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 
 from farflung.common.protocol import wire
-from farflung.learner.storage.journal import format as form
+from farflung.learner.storage.journal import record as form
 
 SALT = b"salt"
 RAW = 0xFF  # in place of a kind: what follows is taken as it is

@@ -29,13 +29,14 @@ from farflung.learner.observe.status import (
     to_document,
 )
 from farflung.learner.storage import audit, checkpoint, manifest, run_folder
-from farflung.learner.storage.audit import Findings
+from farflung.learner.storage.audit import Audit
 from farflung.learner.storage.checkpoint import Checkpoint
-from farflung.learner.storage.journal import format as form
 from farflung.learner.storage.journal import payloads
-from farflung.learner.storage.journal.format import Damage, Kind, Record, Torn
-from farflung.learner.storage.journal.payloads import JournalTotals, Marker, Refusal, Start
-from farflung.learner.storage.recover import _counted
+from farflung.learner.storage.journal import record as form
+from farflung.learner.storage.journal.payloads import Marker, Refusal, Start
+from farflung.learner.storage.journal.record import Damage, Kind, Record
+from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.recover import counted
 from farflung.learner.storage.retention import needed_from
 
 DEEP = b"[" * 5000  # more than a reader that calls itself can take
@@ -63,17 +64,18 @@ def written(name: str, data: bytes) -> Path:
 def test_segment(data: bytes) -> None:
     """Everything in a segment in order, each byte at most once; and all that can be known of what its records say."""
     sealed, end, table = segment(data), 0, None
-    findings = Findings(JournalTotals("run-1"))
+    found_here = Audit(place())
+    found_here.totals = JournalTotals("run-1")
     for found in form.scan(1, memoryview(sealed)):
         assert end <= found.start < found.end <= len(sealed)
         end = found.end
         if isinstance(found, Record):
             assert bytes(sealed[found.start : found.start + 4]) in sealed
-            audit.take(findings, 1, found)
+            found_here.count(1, found)
             table = _fold(table, found)
         else:
-            assert isinstance(found, Damage | Torn)
-    audit.check_books(findings)
+            assert isinstance(found, Damage)
+    found_here.check_totals()
 
 
 def test_scan(data: bytes) -> None:
@@ -88,18 +90,20 @@ def test_record(data: bytes) -> None:
     if not data or data[0] not in known:
         return
     record = Record(Kind(data[0]), memoryview(data)[1:], 64, 64 + len(data))
-    audit.take(Findings(JournalTotals("run-1")), 1, record)
-    _fold(_fold(None, record) if record.kind is Kind.TABLE else JournalTotals("run-1"), record)
+    found = Audit(place())
+    found.totals = JournalTotals("run-1")
+    found.count(1, record)
+    _fold(_fold(None, record) if record.kind is Kind.TOTALS else JournalTotals("run-1"), record)
 
 
 def _fold(table: JournalTotals | None, record: Record) -> JournalTotals | None:
     """As recovery does it; the counts that it comes to can be written and read again."""
     try:
-        table = _counted(table, record, "here")
+        table = counted(table, record, "here")
     except FarflungError:
         return table
-    again = Record(Kind.TABLE, memoryview(payloads.pack_table(table)), 0, 0)
-    assert payloads.pack_table(payloads.read_table(again)) == payloads.pack_table(table)
+    again = Record(Kind.TOTALS, memoryview(table.pack()), 0, 0)
+    assert JournalTotals.unpack(again).pack() == table.pack()
     Inbox.restore(table.inbox.state()).lines(
         0.0, lambda actor, incarnation: Credit(0, 0), everyone=True
     )
@@ -113,8 +117,8 @@ def a_table() -> JournalTotals:
         envelope = wire.read_envelope(
             wire.open_frame(a_frame(specs()[0], sequence=number, base=base))
         )
-        table.message(envelope, 3, 1)
-    table.refusal(Refusal("box-1", 7, 9, 2, "nonfinite"))
+        table.add_message(envelope, 3, 1)
+    table.add(Refusal("box-1", 7, 9, 2, "nonfinite"))
     return table
 
 
@@ -122,13 +126,13 @@ def records() -> list[bytes]:
     """One record of each kind as it stands in a segment: a byte that is its kind, and what it says."""
     frame = a_frame(specs()[0], parcel_of(specs()[0]))
     said = [
-        payloads.pack_table(a_table()),
+        a_table().pack(),
         *map(
             payloads.pack,
             (Start("run-1", 2), Refusal("box-2", 8, 1, 1, "shape"), Marker(Version(1, 3), 40, 9)),
         ),
     ]
-    kinds = [Kind.TABLE, Kind.START, Kind.REFUSAL, Kind.MARKER, Kind.MESSAGE]
+    kinds = [Kind.TOTALS, Kind.START, Kind.REFUSAL, Kind.MARKER, Kind.MESSAGE]
     return [bytes([kind]) + payload for kind, payload in zip(kinds, [*said, frame], strict=True)]
 
 

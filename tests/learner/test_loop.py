@@ -11,7 +11,7 @@ from farflung.learner.core.state import CoreState
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.loop import Loop
 from farflung.learner.schedule.asynchronous import Asynchronous
-from farflung.learner.storage.journal.folder import START
+from farflung.learner.storage.journal.record import BEGINNING
 
 ROUND_S = 0.02
 
@@ -105,8 +105,8 @@ def test_loop_waits_only_where_there_is_nothing_to_do():
 def test_loop_inserts_before_it_waits():
     """A parcel that waits is something to do."""
     counting = Counting(rounds=2)
-    counting.queue.put([(a_parcel(), START)])
-    counting.queue.put([(an_evaluation([1.0]), START)])
+    counting.queue.put([(a_parcel(), BEGINNING)])
+    counting.queue.put([(an_evaluation([1.0]), BEGINNING)])
     run(counting)
     assert (counting.inserted, counting.waits) == ([3, 0], 0)
 
@@ -121,7 +121,7 @@ def test_loop_tells_the_transport_how_training_stands():
 def test_loop_drains_what_was_acknowledged_whatever_the_pace():
     """Parcels that still wait when the network thread has ended enter the replay."""
     counting = Counting(room=2)
-    counting.queue.put([(a_parcel((4,)), START)] * 3)
+    counting.queue.put([(a_parcel((4,)), BEGINNING)] * 3)
     a_loop(counting).drain()
     assert (counting.inserted, len(counting.queue)) == ([4, 4, 4], 0)
 

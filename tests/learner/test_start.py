@@ -14,8 +14,8 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import State
 from farflung.learner import start
 from farflung.learner.storage import recover
-from farflung.learner.storage.journal.payloads import JournalTotals
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.totals import JournalTotals
 
 
 @pytest.fixture

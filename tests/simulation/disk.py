@@ -1,4 +1,4 @@
-"""A disk that loses power: real files in memory, and beside them what of each would outlive a power cut."""
+"""A disk that loses power: real files in memory, and a record of what was synced."""
 
 import errno
 import os
@@ -14,13 +14,14 @@ from farflung.learner.storage.journal.disk import Disk
 
 
 class Death(BaseException):
-    """The process is gone in the middle of what it was doing. Nobody catches this."""
+    """The process is gone in the middle of its work. Nothing catches this."""
 
 
 class SimulatedDisk(Disk):
-    """A folder and everything below it. Only what was synced, files and folders each for themselves, is sure to outlive the power.
+    """A folder with everything below it.
 
-    What was written since may be there, or not, or in parts: blocks of any size, in any order.
+    Only synced files and folders, each for itself, are sure to survive a power cut. Later writes
+    may be there, or not, or in parts: blocks of any size, in any order.
     """
 
     def __init__(self, folder: Path, chance: Random) -> None:
@@ -32,39 +33,42 @@ class SimulatedDisk(Disk):
         self._contents: dict[int, bytes] = {}  # of files, by inode
         self._names: dict[int, dict[str, int]] = {}  # of folders, by inode
 
-    # ---- what the journal asks for
+    # ---- calls of the journal
 
     def create(self, path: Path, size: int) -> int:
-        """A file with room reserved, or none at all."""
+        """Create a file with reserved space, or none at all."""
         self._step(needs_room=True)
         descriptor = super().create(path, size)
         self._descriptors.add(descriptor)
         return descriptor
 
     def write(self, descriptor, offset, buffers):  # type: ignore[no-untyped-def]
-        """All bytes; on a full disk some of them, and an error."""
+        """Write all bytes; on a full disk write some of them, and raise."""
         data = b"".join(map(bytes, buffers))
         written = self.chance.randint(0, len(data)) if self.full or self.dies_in == 0 else len(data)
         os.pwrite(descriptor, data[:written], offset)
         self._step(needs_room=True)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Give back what was reserved."""
+        """Return reserved space."""
         self._step()
         super().truncate(descriptor, size)
 
     def close(self, descriptor: int) -> None:
-        """Let go."""
+        """Close a file."""
         self._descriptors.discard(descriptor)
         super().close(descriptor)
 
     def remove(self, path: Path) -> None:
-        """A name less."""
+        """Remove a name."""
         self._step()
         super().remove(path)
 
     def sync_inode(self, descriptor: int) -> None:
-        """What `os.fsync` does here: a file's bytes, or a folder's names, are sure. If it fails, what was to be written is dropped."""
+        """Do what `os.fsync` does: make a file's bytes, or a folder's names, sure.
+
+        If it fails, the bytes that it should have written are dropped.
+        """
         self._step()
         about = os.fstat(descriptor)
         if stat.S_ISDIR(about.st_mode):
@@ -86,7 +90,7 @@ class SimulatedDisk(Disk):
     # ---- faults
 
     def kill(self) -> None:
-        """The process is gone: what it wrote is still there."""
+        """End the process; its writes are still there."""
         self.full = self.broken = False
         self.dies_in = -1
         for descriptor in self._descriptors:
@@ -94,7 +98,7 @@ class SimulatedDisk(Disk):
         self._descriptors.clear()
 
     def cut_power(self) -> None:
-        """The machine is gone as well: only what was synced is sure to be there."""
+        """End the machine as well; only synced bytes are sure to be there."""
         self.kill()
         files, folders = self._everything()
         after = self.folder.with_name(self.folder.name + "-after")
@@ -104,11 +108,11 @@ class SimulatedDisk(Disk):
         self.settle()
 
     def settle(self) -> None:
-        """Everything that is there is sure to stay."""
+        """Make everything that is there sure to stay."""
         self._contents, self._names = self._everything()
 
     def _everything(self) -> tuple[dict[int, bytes], dict[int, dict[str, int]]]:
-        """What is written now: files and folders by inode."""
+        """Return the files and folders as written, by inode."""
         files, folders = {}, {}
         for above, _, names in os.walk(self.folder):
             folders[Path(above).stat().st_ino] = {
@@ -139,7 +143,7 @@ class SimulatedDisk(Disk):
                 )
 
     def _torn(self, sure: bytes, now: bytes | None) -> bytes:
-        """Blocks of what is sure, and of what was only written."""
+        """Mix blocks of the synced bytes and of the written ones."""
         fate = self.chance.random()
         if now is None or now == sure or fate < 0.3:
             return sure
@@ -173,7 +177,7 @@ class SimulatedDisk(Disk):
 
 @contextmanager
 def installed(sync: Callable[[int], None]) -> Iterator[None]:
-    """The system's own calls go to the simulated disk."""
+    """Let the system's own calls go to the simulated disk."""
     real = os.fsync, os.fdatasync
     os.fsync = os.fdatasync = sync  # type: ignore[assignment]
     try:

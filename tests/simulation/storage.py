@@ -1,6 +1,7 @@
-"""A learner's journal, checkpoints and recovery as they are, on a disk that fails: what was acknowledged must be there after every fault.
+"""A learner's storage on a disk that fails: acknowledged parcels must be there after every fault.
 
-Real: outbox, inbox, journal, recovery, checkpoints, retention. Simulated: the disk, time, and the way between outbox and inbox.
+Real are outbox, inbox, journal, recovery, checkpoints and retention. Simulated are the disk, time,
+and the way between outbox and inbox.
 """
 
 import logging
@@ -16,7 +17,7 @@ from unittest.mock import patch
 
 from simulation.disk import Death, SimulatedDisk, installed
 from simulation.oracle import Violation
-from simulation.storage_lives import REPLAY, Idle, Incarnation, Number, Sender, number_of
+from simulation.storage_epoch import REPLAY, IdleThread, LearnerEpoch, Number, Sender, number_of
 from support.makers import a_parcel, a_spec
 
 from farflung.common.process.errors import ConfigurationError
@@ -24,13 +25,11 @@ from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Credit
 from farflung.common.protocol.parcels import ParcelCodec
-from farflung.learner.storage import audit, checkpoint, manifest
-from farflung.learner.storage.audit import Findings
-from farflung.learner.storage.journal import folder, payloads, writer
-from farflung.learner.storage.journal import format as form
-from farflung.learner.storage.journal.folder import Position
-from farflung.learner.storage.journal.format import Kind, Record
-from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage import checkpoint, manifest
+from farflung.learner.storage.audit import Audit
+from farflung.learner.storage.journal import journal, payloads, segments
+from farflung.learner.storage.journal import record as record_module
+from farflung.learner.storage.journal.record import Kind, Position, Record
 from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
 from farflung.learner.storage.run_folder import Run
 
@@ -39,7 +38,7 @@ MEMORY = Path("/dev/shm")
 
 
 class Storage:
-    """One seed's world."""
+    """The world of one seed."""
 
     def __init__(self, seed: int, place: Path) -> None:
         self.chance = Random(seed)
@@ -56,16 +55,16 @@ class Storage:
         self.saved: dict[str, list[Number]] = {}
         self._parcel = a_parcel
         self._senders = [Sender(self, name) for name in ("one", "two")]
-        self._life: Incarnation | None = None
+        self._epoch: LearnerEpoch | None = None
         self._faulty = True
 
     def require(self, truth: bool, promise: str) -> None:
-        """Stop at a broken promise."""
+        """Raise if a promise is broken."""
         if not truth:
             raise Violation(promise)
 
     def play(self) -> None:
-        """Faults, then quiet until everything is drained."""
+        """Run with faults, then without until everything is drained."""
         for _ in range(STEPS):
             self._step(faulty=True)
         self.disk.full = self.disk.broken = False
@@ -80,27 +79,27 @@ class Storage:
         )
         self._fall(power=False)
         self._live(lambda: None)
-        self.require(self._life is not None, "a learner goes on after the last fault")
+        self.require(self._epoch is not None, "a learner resumes after the last fault")
         self._fall(power=False)
 
     def release(self) -> None:
-        """Whatever happened, nothing stays open."""
-        if self._life is not None:
-            self._life.end()
+        """Close everything, whatever happened."""
+        if self._epoch is not None:
+            self._epoch.end()
         self.disk.kill()
 
-    # ---- what is on disk
+    # ---- the disk
 
     def messages(self, first: int = 0):  # type: ignore[no-untyped-def]
-        """Every parcel in the journal: its segment, envelope, rows and record."""
-        for number, found in folder.read(self.run.folder / folder.NAME, first):
+        """Yield each parcel in the journal: its segment, envelope, rows and record."""
+        for number, found in segments.read(self.run.folder / segments.FOLDER, first):
             if isinstance(found, Record) and found.kind is Kind.MESSAGE:
                 opened = wire.open_frame(found.payload)
                 envelope = wire.read_envelope(opened)
                 yield number, envelope, payloads.counts_of(opened)[0], found
 
     def newest(self) -> list[tuple[Number, int]]:
-        """What the replay holds, the newest last; a parcel of which a part is left among it."""
+        """Return the parcels in the replay, the newest last, and a partly dropped one first."""
         rows, found = 0, list[tuple[Number, int]]()
         while rows < REPLAY and len(found) < len(self.inserted):
             found.append(self.inserted[-1 - len(found)])
@@ -108,13 +107,13 @@ class Storage:
         return found[::-1]
 
     def check(self, inbox: Inbox) -> None:
-        """After a recovery: everything that was promised is there, once."""
+        """Check after a recovery that every acknowledged parcel is there once."""
         lives = {(life["actor"], life["incarnation"]): life for life in inbox.state()["lives"]}
         for actor, incarnation, sequence in self.promised:
             life = lives.get((actor, incarnation))
             self.require(
                 life is not None and (sequence <= life["kept"] or sequence in life["beyond"]),
-                "what was acknowledged is known",
+                "an acknowledged number is known",
             )
         there = [
             (Position(segment, record.end), number_of(envelope), wire.checksum(record.payload))
@@ -127,22 +126,21 @@ class Storage:
             checksums = {number: checksum for _, number, checksum in there}
             self.require(
                 all(checksums.get(number) == told for number, told in self.promised.items()),
-                "what was acknowledged is there",
+                "an acknowledged parcel is there",
             )
         self._check_checkpoints([(position, number) for position, number, _ in there])
-        findings = Findings(JournalTotals(""))
-        for number, record in audit.read(self.run.folder / folder.NAME, findings):
-            audit.take(findings, number, record)
-        audit.check_books(findings)
+        found = Audit(self.run.folder)
+        list(found.read())
+        found.check_totals()
         self.require(
-            not findings.notes or not any("torn" in note for note in findings.notes),
+            not any("torn" in note for note in found.notes),
             "a torn tail is cut",
         )
         damage = [
-            problem for problem in findings.problems if "damaged" in problem
-        ]  # the last group, which nobody was told of
+            problem for problem in found.problems if "damaged" in problem
+        ]  # of the last group, which was not acknowledged
         self.seen["damage"] += len(damage)
-        odd = [problem for problem in findings.problems if problem not in damage]
+        odd = [problem for problem in found.problems if problem not in damage]
         self.require(not odd, f"an audit finds nothing: {odd[:1]}")
 
     def _check_checkpoints(self, there: list[tuple[Position, Number]]) -> None:
@@ -158,10 +156,10 @@ class Storage:
             )
             self.require(
                 covered[len(covered) - len(wanted) :] == wanted,
-                "what a kept checkpoint needs is there",
+                "the parcels that a kept checkpoint needs are there",
             )
 
-    # ---- what happens
+    # ---- events
 
     def _step(self, *, faulty: bool) -> None:
         self.now += 1
@@ -182,10 +180,13 @@ class Storage:
         self._live(self._exchange)
 
     def _live(self, action: Callable[[], None]) -> None:
-        """Do something in this life of the learner, or in another one. Nothing but death and the disk's errors may end it."""
+        """Act in this epoch of the learner, or in a new one.
+
+        Only death and errors of the disk may end an epoch.
+        """
         try:
-            if self._life is None:
-                self._life = Incarnation(self)
+            if self._epoch is None:
+                self._epoch = LearnerEpoch(self)
             action()
         except Death:
             self.seen["deaths"] += 1
@@ -193,14 +194,14 @@ class Storage:
         except (OSError, ConfigurationError) as error:
             cause = error.__cause__ if isinstance(error, ConfigurationError) else error
             if not isinstance(cause, OSError):
-                raise Violation(f"a run can be gone on with: {error}") from error
+                raise Violation(f"a run can be resumed: {error}") from error
             self.seen[f"ended by {cause.strerror}"] += 1
             self._fall(power=False)
             self.disk.full = False
 
     def _exchange(self) -> None:
-        life = self._life
-        assert life is not None
+        epoch = self._epoch
+        assert epoch is not None
         for sender in self._senders:
             outbox = sender.outbox
             if self._faulty and self.chance.random() < 0.5 and outbox.ledger.waiting.parcels < 5:
@@ -212,10 +213,10 @@ class Storage:
                     break
                 outbox.sent(self.now)
                 if self.chance.random() < 0.9:
-                    life.receive(bytes(frame))
+                    epoch.receive(bytes(frame))
         if self.chance.random() < 0.6:
-            self._commit(life)
-        for line in life.inbox.lines(
+            self._commit(epoch)
+        for line in epoch.inbox.lines(
             self.now, lambda actor, incarnation: Credit(9, 10**6), everyone=True
         ):
             for sender in self._senders:
@@ -225,22 +226,22 @@ class Storage:
                 ) and self.chance.random() < 0.8:
                     sender.outbox.acknowledge(line, self.now)
         if self.chance.random() < 0.15:
-            self._save(life)
+            self._save(epoch)
 
-    def _commit(self, life: Incarnation) -> None:
-        full, before = self.disk.full, len(life.journal._entries)
-        life.turn()
-        if full and before and life.journal.problem:
+    def _commit(self, epoch: LearnerEpoch) -> None:
+        full, before = self.disk.full, len(epoch.journal._entries)
+        epoch.turn()
+        if full and before and epoch.journal.problem:
             self.seen["waited for room"] += 1
 
-    def _save(self, life: Incarnation) -> None:
-        life.save()
+    def _save(self, epoch: LearnerEpoch) -> None:
+        epoch.save()
         self.seen["checkpoints"] += 1
 
     def _fall(self, *, power: bool) -> None:
-        if self._life is not None:
-            self._life.end()
-            self._life = None
+        if self._epoch is not None:
+            self._epoch.end()
+            self._epoch = None
         if power:
             self.seen["power cuts"] += 1
             self.disk.cut_power()
@@ -250,7 +251,7 @@ class Storage:
 
 
 def simulate_storage(seed: int) -> Counter[str]:
-    """Run one seed; gives what happened. Raises Violation, naming the promise, if one is broken."""
+    """Run one seed and return what happened; raise `Violation` if a promise is broken."""
     with ExitStack() as stack:
         above = stack.enter_context(
             tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
@@ -259,10 +260,10 @@ def simulate_storage(seed: int) -> Counter[str]:
         place.mkdir()
         world = Storage(seed, place)
         stack.enter_context(installed(world.disk.sync_inode))
-        threads = SimpleNamespace(Thread=Idle, Condition=threading.Condition)
-        stack.enter_context(patch.multiple(writer, threading=threads, FULL_S=0.0))
+        threads = SimpleNamespace(Thread=IdleThread, Condition=threading.Condition)
+        stack.enter_context(patch.multiple(journal, threading=threads, FULL_S=0.0))
         salts = lambda: bytes(world.chance.randint(1, 255) for _ in range(4))  # noqa: E731
-        stack.enter_context(patch.object(form, "new_salt", salts))
+        stack.enter_context(patch.object(record_module, "new_salt", salts))
         logging.disable()
         stack.callback(logging.disable, logging.NOTSET)
         stack.callback(world.release)
@@ -271,5 +272,5 @@ def simulate_storage(seed: int) -> Counter[str]:
 
 
 def simulate_storages(seeds: Iterable[int]) -> Counter[str]:
-    """Run several seeds; gives what happened in all of them together."""
+    """Run several seeds and return what happened in all of them together."""
     return sum(map(simulate_storage, seeds), start=Counter[str]())

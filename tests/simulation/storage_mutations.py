@@ -1,4 +1,4 @@
-"""Planted faults of journal, checkpoints and recovery: each is a small change of the code that the simulated disk must bring to light."""
+"""Faults planted in journal, checkpoints and recovery, each of which the simulation must notice."""
 
 import importlib
 import inspect
@@ -11,37 +11,42 @@ from simulation.mutations import Mutation
 STORAGE_MUTATIONS = (
     Mutation(
         "acknowledge before commit",
-        "journal.writer",
-        "        self._chain.newest.sync()\n        self._say_room()\n",
-        "        self._say_room()\n",
+        "journal.journal",
+        "            self._log.sync()\n            self._report_room()\n",
+        "            self._report_room()\n",
     ),
     Mutation(
         "a full disk passed over",
         "journal.segment",
-        "        self._disk.write(self._descriptor, self.end, pieces)\n",
-        "        try:\n            self._disk.write(self._descriptor, self.end, pieces)\n        except OSError:\n            pass\n",
+        "            self._disk.write(self._descriptor, self._end, pieces)\n",
+        "            try:\n"
+        "                self._disk.write(self._descriptor, self._end, pieces)\n"
+        "            except OSError:\n"
+        "                pass\n",
     ),
     Mutation(
         "a failed sync passed over",
-        "journal.writer",
-        "        self._chain.newest.sync()\n        self._say_room()\n",
-        "        with suppress(OSError):\n            self._chain.newest.sync()\n        self._say_room()\n",
+        "journal.journal",
+        "            self._log.sync()\n            self._report_room()\n",
+        "            with suppress(OSError):\n"
+        "                self._log.sync()\n"
+        "            self._report_room()\n",
     ),
     Mutation(
         "go on after an error of the disk",
-        "journal.writer",
+        "journal.journal",
         "            if error.errno not in FULL:\n                raise\n",
         "",
     ),
     Mutation(
-        "inbox table forgotten at recovery",
+        "inbox forgotten at recovery",
         "recover",
-        "Inbox.restore(table.inbox.state()),",
-        "Inbox(table.inbox.epoch + 1),",
+        "Inbox.restore(totals.inbox.state()),",
+        "Inbox(totals.inbox.epoch + 1),",
     ),
     Mutation(
         "epoch not raised at recovery",
-        "journal.segments",
+        "journal.log",
         "segment.append([(Kind.START, payloads.pack(start))])",
         "pass",
     ),
@@ -74,15 +79,15 @@ STORAGE_MUTATIONS = (
     ),
     Mutation(
         "torn tail not cut",
-        "journal.folder",
+        "journal.segments",
         "atomic_file.truncate(path_of(folder, number), found.start)",
         "pass",
     ),
     Mutation(
         "segments dropped in any order",
-        "journal.segments",
+        "journal.log",
         "            if self._durable:\n                self._disk.sync_folder(self.folder)\n",
-        "",
+        "            pass\n",
     ),
     Mutation(
         "MANIFEST renamed before its folder is synced",
@@ -101,7 +106,7 @@ STORAGE_MUTATIONS = (
 
 @contextmanager
 def planted(mutation: Mutation) -> Iterator[None]:
-    """The learner with this fault: the functions that it changes run other code meanwhile."""
+    """Run the changed functions of a module with this fault for a while."""
     module = importlib.import_module(_full_name(mutation))
     source = inspect.getsource(module)
     if source.count(mutation.right) != 1:
@@ -130,7 +135,7 @@ def _full_name(mutation: Mutation) -> str:
 
 
 def _functions(module: ModuleType) -> dict[str, FunctionType]:
-    """The functions and methods that a module defines, by name."""
+    """Return the functions and methods that a module defines, by name."""
     own = {
         name: value
         for name, value in vars(module).items()

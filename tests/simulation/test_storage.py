@@ -1,4 +1,4 @@
-"""What is acknowledged outlives kills, power cuts and errors of the disk, and the simulated disk would show it if it did not."""
+"""Acknowledged parcels survive kills, power cuts and errors of the simulated disk."""
 
 from pathlib import Path
 from random import Random
@@ -25,22 +25,22 @@ FAULTS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 25))
-def test_nothing_acknowledged_is_lost_or_doubled(first: int) -> None:
-    """Whatever the disk does, with `fsync` after a power cut, with `process` after a kill; a full disk is waited for."""
+def test_storage_keeps_every_acknowledged_parcel_once(first: int) -> None:
+    """With `fsync` after a power cut, with `process` after a kill; a full disk only delays."""
     seen = simulate_storages(range(first, first + 25))
     assert [name for name in FAULTS if not seen[name]] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", STORAGE_MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_planted_fault_of_the_disk_side_is_caught(mutation: Mutation) -> None:
-    """Each breaks a promise within 150 seeds."""
+def test_simulation_notices_a_planted_fault_of_storage(mutation: Mutation) -> None:
+    """It breaks a promise within 150 seeds."""
     with planted(mutation), pytest.raises(Violation):
         simulate_storages(range(150))
 
 
-def test_a_planted_fault_is_taken_out_again() -> None:
-    """After it the code is what it was."""
+def test_planted_fault_is_removed_afterwards() -> None:
+    """The code is what it was."""
     before = simulate_storage(2)
     with planted(STORAGE_MUTATIONS[0]), pytest.raises(Violation):
         simulate_storages(range(150))
@@ -48,8 +48,8 @@ def test_a_planted_fault_is_taken_out_again() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_began_outlives_a_power_cut(tmp_path: Path) -> None:
-    """Its folder, its name on the wire and its configuration: without them nobody could go on with its journal."""
+def test_new_run_survives_a_power_cut(tmp_path: Path) -> None:
+    """Without folder, id and configuration its journal could not be resumed."""
     for seed in range(40):
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from farflung.learner.storage.audit import audit
-from farflung.learner.storage.journal import folder
-from farflung.learner.storage.journal.format import Kind, Record
+from farflung.learner.storage.journal import segments
+from farflung.learner.storage.journal.record import Kind, Record
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -123,10 +123,12 @@ def test_killed_nothing_is_lost_or_doubled_and_the_run_goes_on(program, port, tm
 
 def plant_a_loss(run):
     """Take the first message out of the journal without a trace."""
-    journal = run / folder.NAME
+    journal = run / segments.FOLDER
     number, record = next(
-        (n, r) for n, r in folder.read(journal) if isinstance(r, Record) and r.kind is Kind.MESSAGE
+        (n, r)
+        for n, r in segments.read(journal)
+        if isinstance(r, Record) and r.kind is Kind.MESSAGE
     )
-    path = folder.path_of(journal, number)
+    path = segments.path_of(journal, number)
     data = path.read_bytes()
     path.write_bytes(data[: record.start] + data[record.end :])

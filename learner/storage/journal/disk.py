@@ -1,4 +1,4 @@
-"""What the journal asks of a disk. A test may hand in one that is full, or that breaks."""
+"""The disk as the journal uses it. Tests replace it by one that is full, slow or broken."""
 
 import errno
 import os
@@ -6,18 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from farflung.common.process import atomic_file
+from farflung.common.process.errors import FarflungError
+from farflung.common.process.exits import Exit
+from farflung.learner.storage.journal.record import Payload
 
-FULL = (errno.ENOSPC, errno.EDQUOT)  # the system's numbers for: there is no room
-AT_ONCE = 512  # buffers in one call; every system takes so many
+FULL = (errno.ENOSPC, errno.EDQUOT)  # the system's numbers for a full disk
+AT_ONCE = 512  # buffers in one call, which every system accepts
 
-Buffer = bytes | bytearray | memoryview
+
+class DiskFailure(FarflungError):
+    """The disk failed. Nothing that depends on it can be promised any more."""
+
+    exit_code = Exit.DISK
 
 
 class Disk:
-    """Files as the journal uses them."""
+    """Calls into the file system."""
 
     def create(self, path: Path, size: int) -> int:
-        """A new file with so many bytes reserved, or none at all."""
+        """Create a file with this many bytes reserved. If that fails there is no file."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             if hasattr(os, "posix_fallocate"):
@@ -28,8 +35,8 @@ class Disk:
             raise
         return descriptor
 
-    def write(self, descriptor: int, offset: int, buffers: Sequence[Buffer]) -> None:
-        """All of these bytes from an offset on. Where it fails, the same may be written again."""
+    def write(self, descriptor: int, offset: int, buffers: Sequence[Payload]) -> None:
+        """Write all of these bytes at an offset. If that fails, write the same ones again."""
         os.lseek(descriptor, offset, os.SEEK_SET)
         wanted = [memoryview(buffer) for buffer in buffers if len(buffer)]
         for first in range(0, len(wanted), AT_ONCE):
@@ -42,33 +49,33 @@ class Disk:
                     rest[0] = rest[0][written:]
 
     def sync(self, descriptor: int) -> None:
-        """The bytes outlive a power cut once this returns. They are read at the next start, if at all: until then they need no memory.
+        """Make a file's bytes survive a power cut, and drop them from memory.
 
-        Else a journal takes fresh memory as long as there is any, which costs more than writing does.
+        They are read at the next start, if at all. A journal that kept its pages would take fresh
+        memory as long as there is any, which costs more than writing does.
         """
         getattr(os, "fdatasync", os.fsync)(descriptor)
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(
-                descriptor, 0, os.lseek(descriptor, 0, os.SEEK_CUR), os.POSIX_FADV_DONTNEED
-            )  # all but the page being filled
+        if hasattr(os, "posix_fadvise"):  # all pages but the one being filled
+            written = os.lseek(descriptor, 0, os.SEEK_CUR)
+            os.posix_fadvise(descriptor, 0, written, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Give back what was reserved beyond."""
+        """Return reserved bytes beyond this size to the file system."""
         os.ftruncate(descriptor, size)
 
     def close(self, descriptor: int) -> None:
-        """Let go of a file."""
+        """Close a file."""
         os.close(descriptor)
 
     def sync_folder(self, folder: Path) -> None:
-        """The names in a folder outlive a power cut once this returns."""
+        """Make the names in a folder survive a power cut."""
         atomic_file.sync(folder)
 
     def remove(self, path: Path) -> None:
-        """A file is gone."""
+        """Remove a file."""
         path.unlink()
 
     def free(self, folder: Path) -> int:
-        """Bytes that may be taken."""
+        """Return the free bytes."""
         room = os.statvfs(folder)
         return room.f_bavail * room.f_frsize

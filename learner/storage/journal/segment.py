@@ -1,16 +1,18 @@
-"""The segment that is being written: reserved ahead, filled in batches, sealed when the next one is there."""
+"""The segment being written: reserved ahead, filled in groups, sealed when the next one exists."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from farflung.learner.storage.journal import format as form
-from farflung.learner.storage.journal.disk import Buffer, Disk
-from farflung.learner.storage.journal.folder import Position, path_of
-from farflung.learner.storage.journal.format import Kind, Payload
+from farflung.learner.storage.journal import record
+from farflung.learner.storage.journal.disk import Disk
+from farflung.learner.storage.journal.record import Kind, Payload, Position
+from farflung.learner.storage.journal.segments import path_of
+
+GROUP_BYTES = 8 << 20  # of one write
 
 
 class Segment:
-    """One open segment."""
+    """One open segment file."""
 
     def __init__(
         self,
@@ -18,56 +20,61 @@ class Segment:
         folder: Path,
         number: int,
         reserved: int,
-        first: tuple[Kind, Payload],
+        totals: Payload,  # of all segments before it
         *,
         durable: bool,
     ) -> None:
-        self.number, self.path = number, path_of(folder, number)
-        self._disk, self._salt, self._durable = disk, form.new_salt(), durable
-        self._reserved = max(reserved, form.HEADER_BYTES + form.size(len(first[1])))
-        self._descriptor = disk.create(self.path, self._reserved)
+        self.number = number
+        self._disk, self._salt, self._durable = disk, record.new_salt(), durable
+        self._digest = 0  # of the messages so far
+        self._reserved = max(reserved, record.HEADER_BYTES + record.size(len(totals)))
+        path = path_of(folder, number)
+        self._descriptor = disk.create(path, self._reserved)
+        beginning = [
+            record.header(number, self._salt),
+            *record.encode(self._salt, Kind.TOTALS, totals),
+        ]
         try:
-            beginning = [form.header(number, self._salt), *form.encode(self._salt, *first)]
             disk.write(self._descriptor, 0, beginning)
         except OSError:
             disk.close(self._descriptor)
-            disk.remove(self.path)
+            disk.remove(path)
             raise
-        self.end = sum(map(len, beginning))
-        self.confirmed = Position(number, self.end)  # everything before it counts
+        self._end = record.HEADER_BYTES + record.size(len(totals))
         self.sync()
         if durable:
             disk.sync_folder(folder)
 
-    @property
-    def room(self) -> int:
-        """Bytes that are reserved and not used."""
-        return self._reserved - self.end
+    def append(self, records: Iterable[tuple[Kind, Payload]]) -> list[Position]:
+        """Write the first of these records, as many as have room. Return where each ends.
 
-    def append(self, records: Sequence[tuple[Kind, Payload]]) -> None:
-        """Write records behind the last one. If that fails it did not happen, and may be tried again."""
-        pieces: list[Buffer] = [
-            piece for kind, payload in records for piece in form.encode(self._salt, kind, payload)
-        ]
-        self._disk.write(self._descriptor, self.end, pieces)
-        self.end += sum(map(len, pieces))
-
-    def confirm(self, kind: Kind, payload: Payload) -> Position:
-        """The next record that was written counts; gives the place where it ends."""
-        digest = self.confirmed.digest
-        digest = form.chained(digest, payload) if kind is Kind.MESSAGE else digest
-        self.confirmed = Position(
-            self.number, self.confirmed.offset + form.size(len(payload)), digest
-        )
-        return self.confirmed
+        They count once they are synced. A write that fails did not happen: call again with the
+        same records.
+        """
+        pieces: list[Payload] = []
+        ends: list[Position] = []
+        end, digest = self._end, self._digest
+        for kind, payload in records:
+            following = end + record.size(len(payload))
+            if following > self._reserved or (ends and following - self._end > GROUP_BYTES):
+                break
+            pieces += record.encode(self._salt, kind, payload)
+            if kind is Kind.MESSAGE:
+                digest = record.chained(digest, payload)
+            end = following
+            ends.append(Position(self.number, end, digest))
+        if pieces:
+            self._disk.write(self._descriptor, self._end, pieces)
+            self._end, self._digest = end, digest
+        return ends
 
     def sync(self) -> None:
-        """What was written outlives the fault that the journal is meant to survive."""
+        """Make all that was written survive a power cut, if this journal promises that."""
         if self._durable:
             self._disk.sync(self._descriptor)
 
     def seal(self) -> None:
-        """Give back what was not used, and let go."""
-        self._disk.truncate(self._descriptor, self.end)
+        """Return the unused space, and close the file."""
+        self._disk.truncate(self._descriptor, self._end)
         self.sync()
         self._disk.close(self._descriptor)

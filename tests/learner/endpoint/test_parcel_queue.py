@@ -7,7 +7,7 @@ import pytest
 from support.makers import a_parcel, an_evaluation
 
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.storage.journal.folder import START
+from farflung.learner.storage.journal.record import BEGINNING
 
 
 @pytest.fixture
@@ -21,24 +21,24 @@ def queue():
 def test_parcels_leave_in_the_order_they_came(queue):
     """Experience is inserted as it arrived."""
     first, second = a_parcel((1,)), a_parcel((2,))
-    queue.put([(first, START)])
-    queue.put([(second, START)])
+    queue.put([(first, BEGINNING)])
+    queue.put([(second, BEGINNING)])
     assert [*queue.take(1), *queue.take(1)] == [first, second]
     assert not queue
 
 
 def test_parcel_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
     """In order; evaluations bring none."""
-    queue.put([(a_parcel((2,)), START), (an_evaluation([1.0]), START)])
+    queue.put([(a_parcel((2,)), BEGINNING), (an_evaluation([1.0]), BEGINNING)])
     assert list(queue.rows()) == list(queue.rows()) == [2, 0]
     assert len(queue) == 2
 
 
 def test_what_waits_counts_against_the_room(queue):
     """Of room for 10 rows, 3 that wait leave 7; 12 leave none. Taken, they are in the replay: they leave no more room than before."""
-    queue.put([(a_parcel((3,)), START)])
+    queue.put([(a_parcel((3,)), BEGINNING)])
     assert queue.free == 7
-    queue.put([(a_parcel((8, 1), (0, 0)), START)])
+    queue.put([(a_parcel((8, 1), (0, 0)), BEGINNING)])
     assert queue.free == 0
     queue.take(1)
     assert queue.free == 0
@@ -61,7 +61,7 @@ def test_waiting_ends_with_a_parcel(queue):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    queue.put([(a_parcel(), START)])
+    queue.put([(a_parcel(), BEGINNING)])
     assert woken.wait(10.0)
     thread.join()
 
@@ -69,7 +69,7 @@ def test_waiting_ends_with_a_parcel(queue):
 def test_waiting_has_an_end(queue):
     """With nothing to come it ends by itself, and with something there it does not wait at all."""
     queue.wait(0.001)
-    queue.put([(a_parcel(), START)])
+    queue.put([(a_parcel(), BEGINNING)])
     queue.wait(30.0)
 
 

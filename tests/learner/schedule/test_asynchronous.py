@@ -10,7 +10,7 @@ from farflung.learner.core.state import CoreState
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.schedule.asynchronous import TOGETHER_ROWS, Asynchronous
 from farflung.learner.schedule.schedule import NEVER, Moment
-from farflung.learner.storage.journal.folder import START
+from farflung.learner.storage.journal.record import BEGINNING
 
 SCHEDULE = Asynchronous(publish_every=4)
 
@@ -24,7 +24,7 @@ def a_state(rows=0, updates=0, published=0, warmup=0, tolerance=12.0):
 def a_queue(*parcels):
     """Parcels by their rows; 0 is an evaluation."""
     queue = ParcelQueue()
-    queue.put([(a_parcel((n,)) if n else an_evaluation([1.0]), START) for n in parcels])
+    queue.put([(a_parcel((n,)) if n else an_evaluation([1.0]), BEGINNING) for n in parcels])
     return queue
 
 

@@ -10,7 +10,7 @@ from farflung.learner.core.state import CoreState
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.schedule.schedule import NEVER, Moment
 from farflung.learner.schedule.sequential import Sequential
-from farflung.learner.storage.journal.folder import START
+from farflung.learner.storage.journal.record import BEGINNING
 
 
 def a_state(rows=0, updates=0, published_steps=0):
@@ -47,7 +47,7 @@ def a_state(rows=0, updates=0, published_steps=0):
 def test_sequential_decides(state, parcels, moment, action):
     """One row of the table."""
     queue = ParcelQueue()
-    queue.put([(a_parcel((5,)), START)] * parcels)
+    queue.put([(a_parcel((5,)), BEGINNING)] * parcels)
     assert Sequential().decide(state, queue, moment) == action
 
 

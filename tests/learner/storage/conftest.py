@@ -1,6 +1,7 @@
-"""What the tests of the journal share."""
+"""A journal with a faulty disk, for the tests of storage."""
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,15 +10,15 @@ from support.waiting import eventually
 
 from farflung.common.protocol import wire
 from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.disk import Disk
-from farflung.learner.storage.journal.payloads import JournalTotals
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.record import Kind, Record
+from farflung.learner.storage.journal.totals import JournalTotals
 
-PATIENCE_S = 10.0
 
-
-class Faulty(Disk):
-    """A disk that remembers what was asked of it, and fails where it is told to."""
+class FaultyDisk(Disk):
+    """A disk that records its calls, and fails at some of them on demand."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -52,42 +53,75 @@ class Faulty(Disk):
         super().remove(path)
 
 
-class Desk:
-    """A journal in a folder, and what comes out of it."""
+class JournalBench:
+    """A journal in a run's folder, and the parcels that it delivers."""
 
-    def __init__(self, run: Any, **changes: Any) -> None:
+    def __init__(self, run: Path, **changes: Any) -> None:
         self.spec = a_spec()
+        self.folder = run / segments.FOLDER
         self.delivered: list[Any] = []
-        self.disk = Faulty()
+        self.disk = FaultyDisk()
         options = {"durable": True, "disk": self.disk, "segment_bytes": 4096} | changes
         self.journal = Journal(run, JournalTotals("run-1"), 1, self.delivered.extend, **options)
 
-    def take(self, sequence: int, **changes: Any) -> Accepted:
-        """Hand in a parcel."""
+    def append(self, sequence: int, **changes: Any) -> Accepted:
+        """Append a parcel."""
         frame = a_frame(self.spec, sequence=sequence, **changes)
         accepted = Accepted(wire.read_envelope(wire.open_frame(frame)), a_parcel(), frame)
-        self.journal.take(accepted)
+        self.journal.append(accepted)
         return accepted
 
     def settled(self, count: int) -> list[int]:
-        """The numbers that were settled, once there are so many."""
+        """Wait for so many settled numbers."""
         found: list[int] = []
         eventually(
             lambda: found.extend(e.sequence for e in self.journal.settled()) or len(found) >= count
         )
         return found
 
+    def records(self, kind: Kind) -> list[Record]:
+        """Read the records of a kind from disk."""
+        found = [record for _, record in segments.read(self.folder)]
+        assert all(isinstance(record, Record) for record in found)
+        return [record for record in found if isinstance(record, Record) and record.kind is kind]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The segments on disk."""
+        return segments.numbers(self.folder)
+
 
 @pytest.fixture
-def desk(tmp_path):
-    """Opens journals in one run folder, and closes them."""
-    made: list[Desk] = []
+def make_journal(tmp_path):
+    """Open journals in one run's folder, and close them after the test."""
+    made: list[JournalBench] = []
 
-    def make(**changes: Any) -> Desk:
-        made.append(Desk(tmp_path, **changes))
+    def make(**changes: Any) -> JournalBench:
+        made.append(JournalBench(tmp_path, **changes))
         return made[-1]
 
     yield make
     for one in made:
         one.disk.full, one.disk.broken = False, ""
         one.journal.close()
+
+
+@pytest.fixture
+def first_epoch(tmp_path):
+    """An epoch that received parcels, saved a checkpoint, received more, and ended."""
+    from support.learner_epoch import PARCELS, LearnerEpoch  # with torch
+
+    from farflung.learner.storage.saver import Saver
+
+    epoch = LearnerEpoch(tmp_path)
+    epoch.receive(*range(1, 7))
+    epoch.core.update()
+    epoch.core.update()
+    epoch.receiver.roster.join("box-1", 7, 0.0)
+    saver = Saver(epoch.run, epoch.core)
+    saver.journal, saver.extent = epoch.journal, epoch.extent
+    saver.finish(epoch.receiver.roster.state())
+    epoch.journal.mark(epoch.core.publish())
+    epoch.receive(*range(7, PARCELS + 1))
+    epoch.end()
+    return epoch

@@ -1,4 +1,4 @@
-"""The audit holds a run to its word: whatever is lost, doubled, changed or missing on disk is found and named."""
+"""The audit names every parcel that is lost, doubled, changed or missing on disk."""
 
 import io
 import json
@@ -12,12 +12,12 @@ from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import receipts, wire
 from farflung.learner.storage import manifest
-from farflung.learner.storage.audit import audit
-from farflung.learner.storage.journal import folder, payloads
-from farflung.learner.storage.journal import format as form
-from farflung.learner.storage.journal.format import Kind
-from farflung.learner.storage.journal.payloads import JournalTotals, Marker, Refusal, Start
-from farflung.learner.storage.retention import POSITION, REPLAY_FROM
+from farflung.learner.storage.audit import SHOWN, audit
+from farflung.learner.storage.journal import payloads, record, segments
+from farflung.learner.storage.journal.payloads import Marker, Refusal, Start
+from farflung.learner.storage.journal.record import Kind
+from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
 
 SALT = b"salt"
 RUN = "run-1"
@@ -25,7 +25,7 @@ RUN = "run-1"
 
 @pytest.fixture
 def message():
-    """Makes the bytes of parcels."""
+    """Make records of parcels."""
     spec = a_spec()
     return lambda sequence, **changes: (
         Kind.MESSAGE,
@@ -35,7 +35,7 @@ def message():
 
 @pytest.fixture
 def audited(tmp_path):
-    """Audits the run; gives the exit code and what was said."""
+    """Audit the run; return the exit code and the report."""
 
     def run(*files, actor=""):
         stream = io.StringIO()
@@ -44,52 +44,54 @@ def audited(tmp_path):
     return run
 
 
-def write(run, number, *records, table=None):
-    """A segment that begins with a table, as the writer makes them."""
-    first = (Kind.TABLE, payloads.pack_table(table or JournalTotals(RUN)))
-    (run / folder.NAME).mkdir(exist_ok=True)
-    pieces = [piece for record in (first, *records) for piece in form.encode(SALT, *record)]
-    folder.path_of(run / folder.NAME, number).write_bytes(
-        form.header(number, SALT) + b"".join(map(bytes, pieces))
+def write(run, number, *records, totals=None):
+    """Write a segment as the journal does."""
+    first = (Kind.TOTALS, (totals or JournalTotals(RUN)).pack())
+    (run / segments.FOLDER).mkdir(exist_ok=True)
+    pieces = [piece for one in (first, *records) for piece in record.encode(SALT, *one)]
+    segments.path_of(run / segments.FOLDER, number).write_bytes(
+        record.header(number, SALT) + b"".join(map(bytes, pieces))
     )
 
 
-def short(said):
-    kind = {Start: Kind.START, Marker: Kind.MARKER, Refusal: Kind.REFUSAL}[type(said)]
-    return kind, payloads.pack(said)
+def short(content):
+    """Return a short record."""
+    kind = {Start: Kind.START, Marker: Kind.MARKER, Refusal: Kind.REFUSAL}[type(content)]
+    return kind, payloads.pack(content)
 
 
-def receipt(record, sequence, run=RUN):
+def receipt(message, sequence, run=RUN):
+    """Return the receipt of a parcel."""
     return receipts.encode(
-        receipts.Receipt(run, "default", "box-1", 7, sequence, wire.checksum(record[1]))
+        receipts.Receipt(run, "default", "box-1", 7, sequence, wire.checksum(message[1]))
     )
 
 
 def after(*messages):
-    """The table that these come to."""
-    table = JournalTotals(RUN)
+    """Return the totals of these parcels."""
+    totals = JournalTotals(RUN)
     for _, frame in messages:
         opened = wire.open_frame(frame)
-        table.message(wire.read_envelope(opened), *payloads.counts_of(opened))
-    return table
+        totals.add_message(wire.read_envelope(opened), *payloads.counts_of(opened))
+    return totals
 
 
-def test_a_run_that_adds_up_holds(tmp_path, audited, message):
-    """Messages, refusals and markers over two segments; the figures are said."""
+def test_audit_of_a_good_run_finds_no_problems(tmp_path, audited, message):
+    """Messages, refusals and markers in two segments; the report has the figures."""
     one, two = message(1), message(2)
     refusal = Refusal("box-1", 7, 3, 1, "shape")
     write(tmp_path, 1, short(Start(RUN, 1)), one, two)
-    write(tmp_path, 2, short(refusal), short(Marker(Version(1, 4), 6, 9)), table=after(one, two))
+    write(tmp_path, 2, short(refusal), short(Marker(Version(1, 4), 6, 9)), totals=after(one, two))
     code, said = audited()
     assert code == 0, said
     assert "2 messages, 1 refusals, 1 markers" in said
     assert "6 rows, 0 episodes; newest version 1.4, after 9 updates" in said
     assert "box-1 0000000000000007: up to 3, 0 gaps" in said
-    assert said.endswith("everything holds\n")
+    assert said.endswith("\nno problems\n")
 
 
-def test_what_was_acknowledged_and_is_there_holds(tmp_path, audited, message):
-    """Receipts of other runs are counted and left aside."""
+def test_acknowledged_parcels_in_the_journal_are_no_problem(tmp_path, audited, message):
+    """Receipts of other runs are counted and passed over."""
     one, two = message(1), message(2)
     write(tmp_path, 1, one, two)
     path = tmp_path / "receipts"
@@ -99,7 +101,7 @@ def test_what_was_acknowledged_and_is_there_holds(tmp_path, audited, message):
     assert "acknowledged: 2 (1 of other runs); lost: 0; duplicated: 0; changed: 0" in said
 
 
-def test_a_lost_parcel_is_found(tmp_path, audited, message):
+def test_lost_parcel_is_named(tmp_path, audited, message):
     """It was acknowledged, and the journal does not have it."""
     one, two = message(1), message(2)
     write(tmp_path, 1, one)
@@ -111,8 +113,8 @@ def test_a_lost_parcel_is_found(tmp_path, audited, message):
     assert "lost: box-1 0000000000000007 2 was acknowledged" in said
 
 
-def test_a_doubled_parcel_is_found(tmp_path, audited, message):
-    """The same number twice, with or without receipts; also where one of them is a refusal."""
+def test_doubled_parcel_is_named(tmp_path, audited, message):
+    """The same number is there twice, also if one of the two is a refusal."""
     write(
         tmp_path, 1, message(1), message(2), message(1), short(Refusal("box-1", 7, 2, 1, "shape"))
     )
@@ -121,8 +123,8 @@ def test_a_doubled_parcel_is_found(tmp_path, audited, message):
     assert said.count("problem: duplicated") == 2
 
 
-def test_other_bytes_under_the_same_number_are_found(tmp_path, audited, message):
-    """The checksums differ."""
+def test_changed_parcel_is_named(tmp_path, audited, message):
+    """Its checksum differs from that of the receipt."""
     one = message(1)
     write(tmp_path, 1, one)
     path = tmp_path / "receipts"
@@ -132,10 +134,10 @@ def test_other_bytes_under_the_same_number_are_found(tmp_path, audited, message)
     assert "changed: 1" in said
 
 
-def test_damage_is_found_and_a_torn_tail_is_only_noted(tmp_path, audited, message):
-    """One lies before good records, the other was never acknowledged."""
+def test_damage_is_a_problem_and_a_torn_tail_is_only_noted(tmp_path, audited, message):
+    """Damage lies before good records; a torn tail was never acknowledged."""
     write(tmp_path, 1, message(1), message(2), short(Marker(Version(1, 1), 0, 0)))
-    path = folder.path_of(tmp_path / folder.NAME, 1)
+    path = segments.path_of(tmp_path / segments.FOLDER, 1)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     code, said = audited()
@@ -149,8 +151,8 @@ def test_damage_is_found_and_a_torn_tail_is_only_noted(tmp_path, audited, messag
     assert "are damaged" in said
 
 
-def test_numbers_that_never_came_are_told_from_those_on_their_way(tmp_path, audited, message):
-    """A gap above the base is held by its actor; below it, it is lost."""
+def test_lost_numbers_are_told_from_those_that_actors_still_hold(tmp_path, audited, message):
+    """The actor holds a gap above its base; a gap below the base is lost."""
     write(tmp_path, 1, message(1), message(3))
     code, said = audited()
     assert code == 0, said
@@ -161,25 +163,25 @@ def test_numbers_that_never_came_are_told_from_those_on_their_way(tmp_path, audi
     assert "1 numbers are no longer held" in said
 
 
-def test_segments_that_are_gone_are_missed_only_where_they_are_needed(tmp_path, audited, message):
-    """The first table says what came before; a hole between two segments, or another count, is a problem."""
+def test_removed_segments_are_a_problem_only_in_between(tmp_path, audited, message):
+    """The first totals cover them; a gap between segments, or other totals, is a problem."""
     one, two, three = message(1), message(2), message(3)
-    write(tmp_path, 2, two, table=after(one))
+    write(tmp_path, 2, two, totals=after(one))
     code, said = audited()
     assert code == 0, said
-    assert "3 rows came in earlier segments" in said
+    assert "3 rows were in segments that are gone" in said
     path = tmp_path / "receipts"
     path.write_bytes(receipt(one, 1) + receipt(two, 2))
     assert "only with --keep-journal" in audited(path)[1]
-    write(tmp_path, 4, three, table=after(one))
+    write(tmp_path, 4, three, totals=after(one))
     code, said = audited()
     assert code == 1
     assert "segments are missing: 3" in said
-    assert "other counts" in said
+    assert "other totals" in said
 
 
 def test_odd_records_are_named(tmp_path, audited, message):
-    """A message of another run, one out of range, an epoch that does not rise, and a record that cannot be read."""
+    """Another run's message, a number out of range, an epoch twice, an unreadable record."""
     write(
         tmp_path,
         1,
@@ -194,13 +196,13 @@ def test_odd_records_are_named(tmp_path, audited, message):
     for words in (
         "of the run other",
         "no honest actor",
-        "epoch 2 begins after epoch 2",
+        "epoch 2 starts after epoch 2",
         "malformed",
     ):
         assert words in said
 
 
-def test_one_actor_s_parcels_are_listed(tmp_path, audited, message):
+def test_parcels_of_one_actor_are_listed(tmp_path, audited, message):
     """Each with its number, rows, version and place."""
     write(
         tmp_path,
@@ -216,6 +218,7 @@ def test_one_actor_s_parcels_are_listed(tmp_path, audited, message):
 
 
 def checkpoint(run, facts, tensors=None):
+    """Write a checkpoint."""
     path = run / manifest.FOLDER / "000001"
     path.mkdir(parents=True, exist_ok=True)
     table = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -226,8 +229,8 @@ def checkpoint(run, facts, tensors=None):
     (run / manifest.MANIFEST).write_text("000001\n")
 
 
-def test_checkpoints_must_be_whole_and_reached_by_the_journal(tmp_path, audited, message):
-    """Cut tensors, unreadable facts, a place beyond the journal's end, and a replay whose segments are gone."""
+def test_checkpoints_must_be_whole_and_within_the_journal(tmp_path, audited, message):
+    """Cut tensors, a position after the journal's end, a replay whose segments are gone."""
     write(tmp_path, 3, message(1))
     checkpoint(tmp_path, {POSITION: [3, 100], REPLAY_FROM: 3})
     code, said = audited()
@@ -243,7 +246,17 @@ def test_checkpoints_must_be_whole_and_reached_by_the_journal(tmp_path, audited,
     assert "cannot be read" in audited()[1]
 
 
-def test_a_folder_without_a_journal_is_refused(tmp_path):
-    """In a sentence."""
+def test_folder_without_a_journal_is_refused(tmp_path):
+    """The sentence asks for a run's folder."""
     with pytest.raises(ConfigurationError, match="has no journal"):
         audit(tmp_path, (), "", io.StringIO())
+
+
+def test_report_of_many_incarnations_is_bounded(tmp_path, audited, message):
+    """The first ones are listed, the others counted."""
+    write(tmp_path, 1, *(message(1, incarnation=number) for number in range(1, SHOWN + 4)))
+    code, said = audited()
+    assert code == 0, said
+    assert f"actors: 1, incarnations: {SHOWN + 3}" in said
+    assert said.count("up to 1, 0 gaps") == SHOWN
+    assert "and 3 more" in said

@@ -1,4 +1,4 @@
-"""Checkpoints are written while training goes on, one at a time, and a disk that fails is never taken for one that is full."""
+"""Checkpoints while training continues: one at a time; a broken disk is not taken for a full one."""
 
 import errno
 import threading
@@ -10,13 +10,15 @@ from safetensors import SafetensorError
 from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.learner.storage import checkpoint, manifest, saver
-from farflung.learner.storage.retention import POSITION, REPLAY_HASH
-from farflung.learner.storage.saver import CheckpointFailure, Saver
+from farflung.learner.storage.journal.disk import DiskFailure
+from farflung.learner.storage.journal.record import Position
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
+from farflung.learner.storage.saver import Saver
 
 
 @pytest.fixture
 def core(tmp_path):
-    """A learner's training, whose run is in a folder of its own."""
+    """The core of a learner whose run has a folder of its own."""
     return a_learner(a_config(), tmp_path / "runs").core
 
 
@@ -27,14 +29,14 @@ def one(core, tmp_path):
 
 
 def settled(one):
-    """Wait for what is being written."""
+    """Wait for the checkpoint being written."""
     one._thread.join(10)
     assert not one.busy
     return one
 
 
-def test_training_goes_on_while_a_checkpoint_is_written(one, core, tmp_path, monkeypatch):
-    """What is written is what was there when it began, whatever training does meanwhile; the stop is measured."""
+def test_training_continues_while_a_checkpoint_is_written(one, core, tmp_path, monkeypatch):
+    """The checkpoint has the state of its beginning; the stop of training is measured."""
     go, save = threading.Event(), checkpoint.save
     monkeypatch.setattr(
         checkpoint, "save", lambda folder, taken: go.wait(10) and save(folder, taken)
@@ -64,8 +66,8 @@ def test_training_goes_on_while_a_checkpoint_is_written(one, core, tmp_path, mon
         ),
     ],
 )
-def test_a_full_disk_does_not_end_the_training(one, monkeypatch, error):
-    """It is said once, and the next one is tried in its time; only the last one must be written."""
+def test_full_disk_does_not_end_training(one, monkeypatch, error):
+    """The problem is reported once; only the last checkpoint must be written."""
 
     def full(*_):
         raise error
@@ -74,7 +76,7 @@ def test_a_full_disk_does_not_end_the_training(one, monkeypatch, error):
     one.begin()
     assert "the one before it stands" in settled(one).problem()
     assert one.problem() == ""
-    with pytest.raises(CheckpointFailure, match="No space left"):
+    with pytest.raises(DiskFailure, match="No space left"):
         one.finish()
 
 
@@ -86,22 +88,20 @@ def test_a_full_disk_does_not_end_the_training(one, monkeypatch, error):
         ValueError("?"),
     ],
 )
-def test_a_disk_that_breaks_ends_the_learner(one, monkeypatch, error):
-    """As an error of the journal does, with the same exit code."""
+def test_broken_disk_ends_the_learner(one, monkeypatch, error):
+    """With the exit code of a journal that failed."""
 
     def broken(*_):
         raise error
 
     monkeypatch.setattr(checkpoint, "save", broken)
     one.begin()
-    with pytest.raises(CheckpointFailure, match="no checkpoint could be written") as caught:
+    with pytest.raises(DiskFailure, match="no checkpoint could be written") as caught:
         settled(one).problem()
     assert caught.value.exit_code == 74
 
 
-def test_the_last_checkpoint_comes_after_the_one_that_is_being_written(
-    one, core, tmp_path, monkeypatch
-):
+def test_last_checkpoint_follows_the_one_being_written(one, core, tmp_path, monkeypatch):
     """Both are written, in order."""
     go, save = threading.Event(), checkpoint.save
     monkeypatch.setattr(
@@ -114,31 +114,33 @@ def test_the_last_checkpoint_comes_after_the_one_that_is_being_written(
     assert [manifest.facts(tmp_path, name)["updates"] for name in ("000001", "000002")] == [0, 7]
 
 
-def test_the_end_does_not_wait_for_ever(one, monkeypatch):
+def test_finish_does_not_wait_for_ever(one, monkeypatch):
     """A disk that hangs is named."""
     go = threading.Event()
     monkeypatch.setattr(saver, "FINAL_S", 0.01)
     monkeypatch.setattr(checkpoint, "save", lambda *_: go.wait(10))
-    with pytest.raises(CheckpointFailure, match=r"was not written within 0\.01 s"):
+    with pytest.raises(DiskFailure, match=r"was not written within 0\.01 s"):
         one.finish()
     go.set()
     settled(one)
 
 
-def test_the_journal_is_synced_before_the_checkpoint_counts_and_pruned_after(
+def test_journal_is_synced_before_a_checkpoint_counts_and_pruned_after(
     one, tmp_path, monkeypatch, caplog
 ):
-    """And the replay's hash is said, with its place."""
+    """The checkpoint refers to it. The log has the hash of the replay with its position."""
     order, save = [], checkpoint.save
-    place = {POSITION: [3, 640], REPLAY_HASH: "abc"}
-    one.archive = SimpleNamespace(
-        place=lambda size: place,
-        secure=lambda last: order.append(f"secure {last}"),
-        prune=lambda: order.append("prune"),
+    one.extent.inserted(8, Position(3, 640))
+    one.journal = SimpleNamespace(
+        beginning=(3, b"totals"),
+        sync_to=lambda last: order.append(f"sync to {last}"),
+        forget_before=lambda segment: order.append(f"forget before {segment}"),
     )
     monkeypatch.setattr(checkpoint, "save", lambda *both: order.append("save") or save(*both))
     with caplog.at_level("INFO"):
         one.begin()
         settled(one)
-    assert order == ["secure 3", "save", "prune"]
-    assert "with the replay abc as of journal 3:640" in caplog.text
+    assert order == ["sync to 3", "save", "forget before 3"]
+    facts = checkpoint.load(tmp_path).facts
+    assert (facts[POSITION], facts[REPLAY_FROM]) == ((3, 640), 3)
+    assert f"with the replay {one.extent.digest(0)} as of journal 3:640" in caplog.text

@@ -22,11 +22,11 @@ from farflung.common.protocol.roster import Presence
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.endpoint.publisher import Outlook
 from farflung.learner.observe.status import ActorState
-from farflung.learner.storage.journal import folder
-from farflung.learner.storage.journal.disk import Disk
-from farflung.learner.storage.journal.format import Kind, Record
-from farflung.learner.storage.journal.payloads import JournalTotals
-from farflung.learner.storage.journal.writer import Journal, JournalFailure
+from farflung.learner.storage.journal import segments
+from farflung.learner.storage.journal.disk import Disk, DiskFailure
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.record import Kind, Record
+from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.transport.network_thread import NetworkThread, actor_status, look
 
 PATIENCE_MS = 10_000
@@ -381,7 +381,7 @@ def keeping(context, side, queue, journal) -> Iterator[NetworkThread]:
 def kept(tmp_path, kind):
     return [
         bytes(found.payload)
-        for _, found in folder.read(tmp_path / folder.NAME)
+        for _, found in segments.read(tmp_path / segments.FOLDER)
         if isinstance(found, Record) and found.kind is kind
     ]
 
@@ -447,5 +447,5 @@ def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(
     keeping.publish(some_weights(side.spec))
     assert journal.drain(10)
     journal._failure = OSError("broken")
-    with pytest.raises(JournalFailure, match="cannot be written: broken"):
+    with pytest.raises(DiskFailure, match="cannot be written: broken"):
         keeping.check()

@@ -1,38 +1,35 @@
-"""A learner's disk without the learner: the real journal, checkpoints and recovery, with an actor that keeps its receipts.
+"""A learner's storage without the learner, with an actor that keeps its receipts.
 
-Each story has a part that happens undisturbed and a part in which a crash or an error of the disk is planted. `verify` is what must hold
-whatever happened: it is the next life of the learner, and an audit.
+Each story has an undisturbed part and a part in which a crash or a disk error is planted. Then
+`verify` must hold: it is the next epoch of the learner, and an audit.
 """
 
 import io
 import select
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from support.makers import a_frame, a_spec
-
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
-
-sys.path.append(str(Path(__file__).parents[2]))
 from safetensors import SafetensorError
+from support.makers import a_frame, a_spec
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.storage import audit, checkpoint, manifest, recover
 from farflung.learner.storage.checkpoint import Checkpoint
-from farflung.learner.storage.journal import folder, writer
-from farflung.learner.storage.journal.folder import Position
-from farflung.learner.storage.journal.payloads import JournalTotals
-from farflung.learner.storage.journal.writer import Journal
+from farflung.learner.storage.journal import journal, segments
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.record import Position
+from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.manifest import POSITION
 from farflung.learner.storage.replay_extent import ReplayExtent
-from farflung.learner.storage.retention import POSITION, Retention
+from farflung.learner.storage.retention import journal_facts, needed_from
 from farflung.learner.storage.run_folder import Run
 
 SEGMENT_BYTES = 4096  # a handful of parcels
@@ -40,62 +37,67 @@ REPLAY_ROWS = 12  # four parcels: older segments are soon needed by nothing but 
 STEPS = 20  # of the part in which something happens
 PATIENCE_S = 5.0
 LOOK_S = 0.02
-GONE = "can they be compared"  # the end of what an audit says of segments that are gone: no fault where the journal is not kept
+GONE = "can they be compared"  # ends the audit's sentence on removed segments, which are fine here
 
 
-class Incarnation:
-    """One life of a learner, as its disk sees it."""
+class LearnerEpoch:
+    """One start of a learner, as its disk sees it."""
 
     def __init__(self, run: Path, *, keep: bool) -> None:
-        self.run = Run("one", "run-1", run, resumed=bool(folder.numbers(run / folder.NAME)))
-        past = recover.recover(self.run, durable=True) if self.run.resumed else None
-        self.inbox = past.inbox if past is not None else Inbox(1)
+        self.run = Run("one", "run-1", run, resumed=bool(segments.numbers(run / segments.FOLDER)))
+        recovered = recover.recover(self.run, durable=True) if self.run.resumed else None
+        self.inbox = recovered.inbox if recovered is not None else Inbox(1)
         self.receiver = Receiver(a_spec(), self.inbox, Roster(), Snapshots())
-        self.coverage = ReplayExtent()
-        table = past.table if past is not None else JournalTotals("run-1")
+        self.extent = ReplayExtent()
+        totals = recovered.totals if recovered is not None else JournalTotals("run-1")
         self.journal = Journal(
-            run, table, self.inbox.epoch, self._insert, durable=True, segment_bytes=SEGMENT_BYTES
+            run,
+            totals,
+            self.inbox.epoch,
+            self._insert,
+            durable=True,
+            keep=keep,
+            segment_bytes=SEGMENT_BYTES,
         )
-        self.archive = Retention(run, self.journal, self.coverage, keep=keep)
         self.saved = max((int(name) for name in manifest.kept(run)), default=0)
-        writer.FULL_S = (
-            0.05  # between two tries to find room: here an error comes once, and there are many
-        )
-        self._told = receipts.Receipts(run / "receipts")
+        journal.FULL_S = 0.05  # the planted error comes once, and there are many
+        self._receipts = receipts.Receipts(run / "receipts")
 
     def receive(self, number: int) -> None:
-        """An actor sends a parcel, and writes down that it counts when it is told so."""
+        """Receive a parcel; its actor writes a receipt once it is acknowledged."""
         frame = numbered_frame(number)
         if accepted := self.receiver.receive(frame, 0.0):
-            self.journal.take(accepted)
-            self._hear(number)
+            self.journal.append(accepted)
+            self._await(number)
         else:
-            self._told.add(receipt(number, frame))
+            self._receipts.add(receipt(number, frame))
 
     def save(self) -> None:
-        """A checkpoint whose number is in its tensors; what no kept one needs goes. A disk that refuses is tried again another time."""
+        """Write a checkpoint that holds its number, and let go of unneeded segments.
+
+        A disk that refuses is tried again another time.
+        """
         tensors = {name: torch.full((64,), float(self.saved + 1)) for name in ("weights", "target")}
         try:
-            taken = Checkpoint(
-                tensors, {"updates": self.saved + 1} | self.archive.place(REPLAY_ROWS)
-            )
-            self.archive.secure(taken.facts[POSITION][0])
+            facts = journal_facts(self.journal, self.extent, REPLAY_ROWS)
+            taken = Checkpoint(tensors, {"updates": self.saved + 1} | facts)
+            self.journal.sync_to(taken.facts[POSITION][0])
             checkpoint.save(self.run.folder, taken)
         except (OSError, SafetensorError):
             return
         self.saved += 1
-        self.archive.prune()
+        self.journal.forget_before(needed_from(self.run.folder))
         with (self.run.folder / "promises").open("a") as file:
             file.write(f"{self.saved}\n")
 
-    def _hear(self, number: int) -> None:
+    def _await(self, number: int) -> None:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             select.select([self.journal.fileno()], [], [], LOOK_S)
             settled = self.journal.settled()
             for envelope in settled:
                 self.receiver.settle(envelope)
-                self._told.add(receipt(envelope.sequence, numbered_frame(envelope.sequence)))
+                self._receipts.add(receipt(envelope.sequence, numbered_frame(envelope.sequence)))
             self.journal.check()
             if number in [envelope.sequence for envelope in settled]:
                 return
@@ -105,73 +107,73 @@ class Incarnation:
 
     def _insert(self, parcels: list[tuple[Parcel, Position]]) -> None:
         for parcel, end in parcels:
-            self.coverage.inserted(parcel.rows, end)
+            self.extent.inserted(parcel.rows, end)
 
 
 @dataclass(frozen=True)
 class Story:
-    """What happens undisturbed, and what is disturbed then."""
+    """An undisturbed part, and a part that is disturbed."""
 
     name: str
     keep: bool  # the whole journal
-    prepare: Callable[[Path], Incarnation | None]
-    go: Callable[[Path, Incarnation | None], None]
+    prepare: Callable[[Path], LearnerEpoch | None]
+    go: Callable[[Path, LearnerEpoch | None], None]
 
 
 def numbered_frame(number: int) -> bytes:
-    """The parcel of this number, always the same bytes."""
+    """Return the parcel of this number, always the same bytes."""
     return bytes(a_frame(a_spec(), sequence=number))
 
 
 def receipt(number: int, frame: bytes) -> receipts.Receipt:
-    """That it was acknowledged."""
+    """Return the receipt of a parcel."""
     return receipts.Receipt(
         "run-1", "default", "box-1", 7, number, wire.checksum(memoryview(frame))
     )
 
 
-def begun(run: Path, *, keep: bool = True) -> Incarnation:
-    """A learner that has received and saved before."""
-    life = Incarnation(run, keep=keep)
+def begun(run: Path, *, keep: bool = True) -> LearnerEpoch:
+    """Return a learner that has received and saved before."""
+    epoch = LearnerEpoch(run, keep=keep)
     for number in range(1, 9):
-        life.receive(number)
+        epoch.receive(number)
         if number % 2 == 0:
-            life.save()
-    return life
+            epoch.save()
+    return epoch
 
 
-def fill(run: Path, life: Incarnation | None) -> None:
-    """Parcels over several segments."""
-    assert life is not None
+def fill(run: Path, epoch: LearnerEpoch | None) -> None:
+    """Receive parcels over several segments."""
+    assert epoch is not None
     for number in range(9, 9 + STEPS):
-        life.receive(number)
+        epoch.receive(number)
 
 
-def save(run: Path, life: Incarnation | None) -> None:
-    """Parcels and checkpoints in turn; segments and older checkpoints go."""
-    assert life is not None
+def save(run: Path, epoch: LearnerEpoch | None) -> None:
+    """Receive and save in turn; segments and older checkpoints go."""
+    assert epoch is not None
     for number in range(9, 13):
-        life.receive(number)
-        life.save()
-    life.journal.close()
+        epoch.receive(number)
+        epoch.save()
+    epoch.journal.close()
 
 
 def crashed(run: Path) -> None:
-    """A journal that ends in the middle of a record, a checkpoint that was never finished, and an older life's segment."""
-    life = begun(run)
-    life.journal.close()
-    last = folder.path_of(run / folder.NAME, folder.numbers(run / folder.NAME)[-1])
+    """Leave a torn record, an unfinished checkpoint, and an earlier epoch's segment."""
+    epoch = begun(run)
+    epoch.journal.close()
+    last = segments.path_of(run / segments.FOLDER, segments.numbers(run / segments.FOLDER)[-1])
     with last.open("r+b") as file:
         file.seek(0, 2)
         file.write(b"\x01" * 99)
-    (run / manifest.FOLDER / f"{life.saved + 1:06}").mkdir()
+    (run / manifest.FOLDER / f"{epoch.saved + 1:06}").mkdir()
 
 
-def go_on(run: Path, _: Incarnation | None) -> None:
-    """The next life begins, and its actor goes on."""
-    life = Incarnation(run, keep=True)
-    life.receive(9)
-    life.save()
+def go_on(run: Path, _: LearnerEpoch | None) -> None:
+    """Start the next epoch; its actor continues."""
+    epoch = LearnerEpoch(run, keep=True)
+    epoch.receive(9)
+    epoch.save()
 
 
 STORIES = (
@@ -182,7 +184,7 @@ STORIES = (
 
 
 def verify(run: Path, keep: bool) -> None:
-    """The next life takes everything that its actor sends again, and then all of it counts once; the newest checkpoint is whole."""
+    """Check the newest checkpoint, let the actor send everything again, and audit the run."""
     told = {item.sequence for item in receipts.read(run / "receipts")}
     promised = [int(word) for word in (run / "promises").read_text().split()]
     loaded = checkpoint.load(run)
@@ -191,27 +193,26 @@ def verify(run: Path, keep: bool) -> None:
         promised,
     )
     assert all((tensor == loaded.facts["updates"]).all() for tensor in loaded.tensors.values())
-    life = Incarnation(run, keep=keep)
+    epoch = LearnerEpoch(run, keep=keep)
     for number in sorted(set(range(1, max(told) + 4)) - told):
-        life.receive(number)
-    life.save()
-    life.journal.close()
-    findings = audit.Findings(JournalTotals(""))
-    for number, record in audit.read(run / folder.NAME, findings):
-        audit.take(findings, number, record)
-    audit.check_books(findings)
-    audit.check_checkpoints(run, findings)
-    verdict = audit.compare(findings, list(receipts.read(run / "receipts")))
-    problems = [problem for problem in findings.problems if keep or not problem.endswith(GONE)]
+        epoch.receive(number)
+    epoch.save()
+    epoch.journal.close()
+    found = audit.Audit(run)
+    list(found.read())
+    found.check_totals()
+    found.check_checkpoints()
+    verdict = found.compare(list(receipts.read(run / "receipts")))
+    problems = [problem for problem in found.problems if keep or not problem.endswith(GONE)]
     assert not problems, (verdict, problems)
-    (life_of_actor,) = findings.table.inbox.state()["lives"]
-    assert (life_of_actor["kept"], life_of_actor["beyond"]) == (max(told) + 3, [])
-    assert findings.table.rows == 3 * (max(told) + 3), (findings.table.rows, max(told))
+    (incarnation,) = found.totals.inbox.state()["lives"]
+    assert (incarnation["kept"], incarnation["beyond"]) == (max(told) + 3, [])
+    assert found.totals.rows == 3 * (max(told) + 3), (found.totals.rows, max(told))
     assert audit.audit(run, [], "", io.StringIO()) == 0
 
 
 def save_on_and_on(run: Path) -> None:
-    """Checkpoints of some megabytes, one after the other; each is promised once it is complete."""
+    """Write checkpoints of some megabytes one after the other; note each complete one."""
     run.mkdir(exist_ok=True)
     number = max((int(name) for name in manifest.kept(run)), default=0)
     while True:
@@ -225,7 +226,7 @@ def save_on_and_on(run: Path) -> None:
 
 
 def newest_is_whole(run: Path) -> None:
-    """What was promised, or the one after it, loads with all of its numbers; every kept one does."""
+    """Check that every kept checkpoint loads whole, and the newest is the noted one or the next."""
     promised = (run / "promises").read_text().split() if (run / "promises").exists() else []
     kept = [int(name) for name in manifest.kept(run)]
     assert kept[-1:] in (

@@ -19,11 +19,13 @@ class Fault:
 PLANTED = (
     Fault(
         "acknowledge before commit",
-        "farflung.learner.storage.journal.writer",
+        "farflung.learner.storage.journal.journal",
         (
             (
-                "self._put(Entry(Kind.MESSAGE,",
-                'self._settled.append(accepted.envelope), os.write(self._writable, b"!")\n        self._put(Entry(Kind.MESSAGE,',
+                "        self._put(\n            *(\n",
+                "        self._settled.extend(accepted.envelope for accepted in parcels)\n"
+                '        os.write(self._writable, b"!")\n'
+                "        self._put(\n            *(\n",
             ),
             (
                 "self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)",
@@ -32,17 +34,17 @@ PLANTED = (
         ),
     ),
     Fault(
-        "forget the inbox table",
+        "forget the inbox",
         "farflung.learner.storage.recover",
-        (("Inbox.restore(table.inbox.state())", "Inbox(table.inbox.epoch + 1)"),),
+        (("Inbox.restore(totals.inbox.state())", "Inbox(totals.inbox.epoch + 1)"),),
     ),
     Fault(
         "drop segments by the current replay",
         "farflung.learner.storage.retention",
         (
             (
-                "self._journal.forget_before(needed_from(self._run_folder))",
-                "self._journal.forget_before(self._coverage.oldest_segment(12))",
+                "int(facts[REPLAY_FROM])) for facts in kept)",
+                "int(facts[REPLAY_FROM])) for facts in kept[-1:])",
             ),
         ),
     ),
@@ -61,7 +63,7 @@ PLANTED = (
     ),
     Fault(
         "a torn tail stays",
-        "farflung.learner.storage.journal.folder",
+        "farflung.learner.storage.journal.segments",
         (("atomic_file.truncate(path_of(folder, number), found.start)", "pass"),),
     ),
 )

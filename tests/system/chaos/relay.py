@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[level]) for level in (3, 2, 1)]
 
 from chaos import ear as ears  # noqa: E402
 from chaos.cast import Cast  # noqa: E402

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[level]) for level in (3, 2, 1)]
 
 import numpy as np  # noqa: E402
 import psutil  # noqa: E402

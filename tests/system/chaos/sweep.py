@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[level]) for level in (3, 2, 1)]
 
 from chaos.crash import Crashed, Point, counted, disturbed, forked, killed_in_the_middle  # noqa: E402
 from chaos.planted import PLANTED, plant  # noqa: E402

@@ -53,6 +53,6 @@ def test_a_crash_at_any_call_to_the_disk_loses_nothing():
 
 def test_the_sweep_notices_what_is_planted():
     """A recovery that forgets who sent which number."""
-    code, said = run("sweep.py", "--planted", "forget the inbox table")
+    code, said = run("sweep.py", "--planted", "forget the inbox")
     assert code == 1, said
     assert "duplicated" in said or "kept" in said, said

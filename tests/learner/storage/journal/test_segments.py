@@ -1,84 +1,100 @@
-"""The segments of a life: each follows the one before, and goes when nothing needs it."""
+"""Segment files after a crash: only a torn tail is cut, and damage is named."""
 
 import pytest
-from support.waiting import eventually
 
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.storage.journal import folder, payloads
-from farflung.learner.storage.journal.format import Kind, Record
+from farflung.learner.storage.journal import record, segments
+from farflung.learner.storage.journal.record import Kind, Record
+
+SALT = b"salt"
 
 
-def records(tmp_path, *kinds):
-    found = [record for _, record in folder.read(tmp_path / folder.NAME)]
-    assert all(isinstance(record, Record) for record in found)
-    return [record for record in found if record.kind in kinds]
-
-
-def test_segments_roll_and_each_can_be_understood_alone(desk, tmp_path):
-    """Each begins with a table of what came before; the one before is cut to its length; messages larger than a segment fit too."""
-    one = desk(segment_bytes=1500)
-    for number in range(1, 8):
-        one.take(number)
-        one.settled(1)
-    assert len(folder.numbers(tmp_path / folder.NAME)) > 2
-    found = [record.payload for record in records(tmp_path, Kind.MESSAGE)]
-    assert len(found) == 7
-    last = payloads.read_table(records(tmp_path, Kind.TABLE)[-1])
-    kept = last.inbox.state()["lives"][0]["kept"]
-    assert last.rows == 3 * kept
-    assert 1 < kept < 7
-    first = folder.path_of(tmp_path / folder.NAME, 1)
-    assert first.stat().st_size == records(tmp_path, Kind.MESSAGE)[0].end
-    assert one.disk.calls.count("sync_folder") == 1 + len(folder.numbers(tmp_path / folder.NAME))
-
-
-def test_a_journal_that_cannot_begin_is_refused_in_a_sentence(desk, tmp_path):
-    """Its folder, the reason and the bytes that are free."""
-    (tmp_path / folder.NAME).write_text("in the way")
-    with pytest.raises(ConfigurationError, match=r"cannot be begun: .*--run-dir"):
-        desk()
-
-
-def test_what_is_not_needed_goes_and_nothing_else(desk, tmp_path):
-    """Segments below the one that is named; the one that is being written always stays."""
-    one = desk(segment_bytes=1500)
-    for number in range(1, 6):
-        one.take(number)
-        one.settled(1)
-    numbers = folder.numbers(tmp_path / folder.NAME)
-    one.journal.forget_before(3)
-    assert eventually(lambda: folder.numbers(tmp_path / folder.NAME) == numbers[2:])
-    one.journal.forget_before(10**6)
-    assert eventually(lambda: folder.numbers(tmp_path / folder.NAME) == numbers[-1:])
-    assert (
-        payloads.read_table(records(tmp_path, Kind.TABLE)[0]).inbox.state()["lives"][0]["kept"] == 4
+def write(path, number, *payloads, reserved=0):
+    """Write a segment of refusals with these payloads."""
+    records = b"".join(
+        b"".join(map(bytes, record.encode(SALT, Kind.REFUSAL, payload))) for payload in payloads
+    )
+    path.mkdir(exist_ok=True)
+    segments.path_of(path, number).write_bytes(
+        (record.header(number, SALT) + records).ljust(reserved, b"\0")
     )
 
 
-def test_a_segment_that_cannot_be_removed_ends_nothing(desk, tmp_path):
-    """It costs room, and is named."""
-    one = desk(segment_bytes=1500)
-    one.take(1)
-    one.take(2)
-    one.settled(2)
-    one.disk.broken = "remove"
-    one.journal.forget_before(2)
-    assert eventually(lambda: "remove" in one.disk.calls)
-    one.take(3)
-    assert one.settled(1) == [3]
+def payloads(path):
+    """Return the payloads in all segments, each with its segment."""
+    return [
+        (number, bytes(found.payload))
+        for number, found in segments.read(path)
+        if isinstance(found, Record)
+    ]
 
 
-def test_segments_go_oldest_first_and_each_for_good_before_the_next(desk, tmp_path):
-    """A power cut or a segment that stays must not leave a gap: the numbers in it would be taken again."""
-    one = desk(segment_bytes=1500)
-    for number in range(1, 7):
-        one.take(number)
-        one.settled(1)
-    before = folder.numbers(tmp_path / folder.NAME)
-    one.disk.calls.clear()
-    one.journal.forget_before(3)
-    assert eventually(lambda: one.disk.calls == ["remove", "sync_folder"] * 2)
-    one.disk.broken = "remove"
-    one.journal.forget_before(5)
-    assert eventually(lambda: one.disk.calls == ["remove", "sync_folder"] * 2 + ["remove"])
-    assert folder.numbers(tmp_path / folder.NAME) == before[2:]
+def repairs(path):
+    """Mend the segments; return a sentence for each repair."""
+    return [sentence for _, sentence in segments.mend(path) if isinstance(sentence, str)]
+
+
+def test_segments_are_read_in_order_of_their_numbers(tmp_path):
+    """Other files are passed over; a missing folder has no segments."""
+    write(tmp_path, 10, b"ten")
+    write(tmp_path, 9, b"nine")
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert segments.numbers(tmp_path) == [9, 10]
+    assert payloads(tmp_path) == [(9, b"nine"), (10, b"ten")]
+    assert segments.numbers(tmp_path / "elsewhere") == []
+
+
+def test_mend_of_a_whole_journal_only_returns_reserved_space(tmp_path):
+    """Reserved zeros at the end are no damage."""
+    write(tmp_path, 1, b"one")
+    write(tmp_path, 2, b"two", reserved=1024)
+    assert repairs(tmp_path) == []
+    expected = record.HEADER_BYTES + record.size(3)
+    assert segments.path_of(tmp_path, 2).stat().st_size == expected
+    assert payloads(tmp_path) == [(1, b"one"), (2, b"two")]
+
+
+def test_mend_cuts_a_torn_tail(tmp_path):
+    """Records before it stay, and a second repair finds nothing to do."""
+    write(tmp_path, 1, b"one", b"two", b"three")
+    path = segments.path_of(tmp_path, 1)
+    path.write_bytes(path.read_bytes()[:-12])
+    (sentence,) = repairs(tmp_path)
+    assert "torn tail" in sentence
+    assert str(path) in sentence
+    assert payloads(tmp_path) == [(1, b"one"), (1, b"two")]
+    assert repairs(tmp_path) == []
+
+
+def test_mend_quarantines_and_names_damage_before_good_records(tmp_path):
+    """Nothing is cut: the bytes are copied aside, and the records around them count."""
+    write(tmp_path, 1, b"one", b"two", b"three")
+    path = segments.path_of(tmp_path, 1)
+    data = bytearray(path.read_bytes())
+    data[record.HEADER_BYTES + record.size(3) + record.HEAD_BYTES] ^= 1
+    path.write_bytes(data)
+    (sentence,) = repairs(tmp_path)
+    assert "damaged" in sentence
+    assert path.read_bytes() == data
+    assert payloads(tmp_path) == [(1, b"one"), (1, b"three")]
+    (copy,) = (tmp_path / segments.QUARANTINE).iterdir()
+    assert str(copy) in sentence
+    assert copy.read_bytes() in bytes(data)
+
+
+def test_mend_takes_a_torn_end_before_the_last_segment_for_damage(tmp_path):
+    """A later segment starts only when the one before is whole on disk: something was lost."""
+    write(tmp_path, 1, b"one", b"two")
+    path = segments.path_of(tmp_path, 1)
+    path.write_bytes(path.read_bytes()[:-7])
+    write(tmp_path, 2, b"three")
+    (sentence,) = repairs(tmp_path)
+    assert "damaged" in sentence
+    assert len(list((tmp_path / segments.QUARANTINE).iterdir())) == 1
+
+
+def test_unreadable_segment_is_named(tmp_path):
+    """The sentence has its path and the reason."""
+    segments.path_of(tmp_path, 1).mkdir()
+    with pytest.raises(ConfigurationError, match=r"00000001\.log cannot be read"):
+        list(segments.read(tmp_path))

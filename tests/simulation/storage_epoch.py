@@ -1,4 +1,4 @@
-"""What lives on the simulated disk: one life of a learner with its real journal, checkpoints and recovery, and real outboxes."""
+"""Users of the simulated disk: one epoch of a learner with real storage, and real outboxes."""
 
 import os
 from collections import Counter
@@ -14,13 +14,14 @@ from farflung.common.protocol.outbox import Outbox
 from farflung.learner.endpoint.receiver import Accepted
 from farflung.learner.storage import checkpoint, manifest, recover
 from farflung.learner.storage.checkpoint import Checkpoint
-from farflung.learner.storage.journal import folder, writer
-from farflung.learner.storage.journal import format as form
-from farflung.learner.storage.journal.folder import Position
-from farflung.learner.storage.journal.payloads import JournalTotals
+from farflung.learner.storage.journal import record as record_module
+from farflung.learner.storage.journal import segments
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.record import Position
+from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
 from farflung.learner.storage.replay_extent import ReplayExtent
-from farflung.learner.storage.retention import Retention
+from farflung.learner.storage.retention import journal_facts, needed_from
 
 if TYPE_CHECKING:
     from simulation.storage import Storage
@@ -31,12 +32,12 @@ Number = tuple[str, int, int]  # actor, incarnation, sequence
 
 
 def number_of(envelope: wire.Envelope) -> Number:
-    """What no two parcels share."""
+    """Return what identifies a parcel."""
     return envelope.actor, envelope.incarnation, envelope.sequence
 
 
-class Idle:
-    """A thread that does nothing by itself: the simulation takes its turns."""
+class IdleThread:
+    """A thread that does nothing: the simulation takes its turns."""
 
     def __init__(self, **_: Any) -> None: ...
 
@@ -49,7 +50,7 @@ class Idle:
 
 
 class Sender:
-    """One life of an actor: a real outbox."""
+    """One incarnation of an actor: a real outbox."""
 
     def __init__(self, world: "Storage", name: str) -> None:
         self.name = name
@@ -79,39 +80,39 @@ class Sender:
         self._world.promised[self.name, self.outbox.incarnation, sequence] = wire.checksum(frame)
 
 
-class Incarnation:
-    """One life of the learner."""
+class LearnerEpoch:
+    """One start of the learner."""
 
     def __init__(self, world: "Storage") -> None:
         self.world = world
         run = world.run
-        past = (
+        recovered = (
             recover.recover(run, durable=world.durable)
-            if folder.numbers(run.folder / folder.NAME)
+            if segments.numbers(run.folder / segments.FOLDER)
             else None
         )
-        self.inbox = Inbox() if past is None else past.inbox
-        self.coverage = ReplayExtent()
+        self.inbox = Inbox() if recovered is None else recovered.inbox
+        self.extent = ReplayExtent()
         self._numbers: dict[int, Number] = {}  # of the parcels that the journal has
-        table = JournalTotals(run.identity) if past is None else past.table
-        if past is not None:
+        totals = JournalTotals(run.identity) if recovered is None else recovered.totals
+        if recovered is not None:
             world.check(self.inbox)
             self._rebuild()
-        self.journal = writer.Journal(
+        self.journal = Journal(
             run.folder,
-            table,
+            totals,
             self.inbox.epoch,
             self._deliver,
             durable=world.durable,
+            keep=world.keep,
             disk=world.disk,
             segment_bytes=SEGMENT_BYTES,
         )
-        world.require(self.inbox.epoch > world.epoch, "an epoch is told once")
+        world.require(self.inbox.epoch > world.epoch, "an epoch is used once")
         world.epoch = self.inbox.epoch
-        self.archive = Retention(run.folder, self.journal, self.coverage, keep=world.keep)
 
     def receive(self, frame: Any) -> None:
-        """A parcel, as the gate takes it."""
+        """Receive a parcel as the receiver does."""
         opened = wire.open_frame(frame)
         envelope = wire.read_envelope(opened)
         number = number_of(envelope)
@@ -123,10 +124,10 @@ class Incarnation:
         else:
             parcel = self.world.format.decode(opened, envelope)
             self._numbers[id(parcel)] = number
-            self.journal.take(Accepted(envelope, parcel, frame))
+            self.journal.append(Accepted(envelope, parcel, frame))
 
     def turn(self) -> None:
-        """What the journal's thread does in one turn, and what the network thread learns of it."""
+        """Do one turn of the journal's thread, and settle as the network thread does."""
         try:
             self.journal._turn()
         finally:
@@ -134,33 +135,33 @@ class Incarnation:
                 self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
 
     def save(self) -> None:
-        """A checkpoint, and what no kept one needs goes."""
+        """Write a checkpoint, and let go of unneeded segments."""
         size = min(REPLAY, sum(rows for _, rows in self.world.inserted))
-        facts = {"steps": 1, **self.archive.place(size)}
-        self.archive.secure(facts[POSITION][0])
+        facts = {"steps": 1, **journal_facts(self.journal, self.extent, size)}
+        self.journal.sync_to(facts[POSITION][0])
         name = checkpoint.save(
             self.world.run.folder, Checkpoint({"weight": torch.zeros(2)}, facts)
         ).name
         self.world.saved[name] = [number for number, _ in self.world.newest()]
-        self.archive.prune()
+        self.journal.forget_before(needed_from(self.world.run.folder))
 
     def end(self) -> None:
-        """Its pipe is closed; the files are the disk's."""
+        """Close the journal's pipe; the files are the disk's."""
         for descriptor in (self.journal._readable, self.journal._writable):
             os.close(descriptor)
 
     def _deliver(self, parcels: list[tuple[Parcel, Position]]) -> None:
         for parcel, end in parcels:
-            self.coverage.inserted(parcel.rows, end)
+            self.extent.inserted(parcel.rows, end)
             self.world.inserted.append((self._numbers.pop(id(parcel)), parcel.rows))
 
     def _rebuild(self) -> None:
-        """The replay, from what the newest checkpoint says on."""
+        """Make the replay again, as the newest checkpoint says."""
         self.world.inserted = []
         kept = manifest.kept(self.world.run.folder)
         first = manifest.facts(self.world.run.folder, kept[-1])[REPLAY_FROM] if kept else 0
         digest: Counter[int] = Counter()
         for number, envelope, rows, record in self.world.messages(first):
-            digest[number] = form.chained(digest[number], record.payload)
-            self.coverage.inserted(rows, Position(number, record.end, digest[number]))
+            digest[number] = record_module.chained(digest[number], record.payload)
+            self.extent.inserted(rows, Position(number, record.end, digest[number]))
             self.world.inserted.append((number_of(envelope), rows))

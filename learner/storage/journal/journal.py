@@ -1,0 +1,259 @@
+"""The journal thread: parcels are delivered and acknowledged once they are on disk."""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.weights import Weights
+from farflung.common.process import atomic_file
+from farflung.common.protocol.wire import Envelope
+from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.storage.journal import payloads, segments
+from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
+from farflung.learner.storage.journal.log import Log
+from farflung.learner.storage.journal.payloads import Marker, Refusal
+from farflung.learner.storage.journal.record import Kind, Payload, Position
+from farflung.learner.storage.journal.totals import JournalTotals
+
+log = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 64 << 20
+FULL_S = 1.0  # between two attempts on a full disk
+IDLE_S = 0.5
+
+
+class Entry(NamedTuple):
+    """A record that waits to be written."""
+
+    kind: Kind
+    payload: Payload
+    content: Parcel | Refusal | Marker
+    envelope: Envelope | None = None  # its number is settled once the record is durable
+
+    @property
+    def rows(self) -> int:
+        """Rows that are delivered with it."""
+        return self.content.rows if isinstance(self.content, Parcel) else 0
+
+
+class Journal:
+    """The write-ahead log of a run. Any thread may call any method.
+
+    The queue in front of the disk has no bound of its own. Its parcels are unacknowledged, and
+    credit bounds those.
+    """
+
+    def __init__(
+        self,
+        run_folder: Path,
+        totals: JournalTotals,
+        epoch: int,
+        deliver: Callable[[list[tuple[Parcel, Position]]], None],
+        *,
+        durable: bool,  # survives a power cut, by fsync; else a kill of this process only
+        keep: bool = False,  # every segment, for ever
+        disk: Disk | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.problem = ""  # a sentence, while the disk is full
+        self.waiting_rows = 0  # rows that are not delivered yet
+        self._log = Log(run_folder, totals, epoch, disk or Disk(), segment_bytes, durable=durable)
+        self._deliver, self._keep = deliver, keep
+        self._entries: deque[Entry] = deque()
+        self._settled: deque[Envelope] = deque()
+        self._needed_from = 0  # segments below this number are not needed
+        self._synced_to = 0  # segments below this number survive a power cut
+        self._changed = threading.Condition()
+        self._closing = self._busy = False
+        self._failure: Exception | None = None
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    # ---- for the network thread
+
+    def append(self, *parcels: Accepted) -> None:
+        """Write these parcels; each is delivered and settled when it is durable."""
+        self._put(
+            *(
+                Entry(Kind.MESSAGE, accepted.frame, accepted.parcel, accepted.envelope)
+                for accepted in parcels
+            )
+        )
+
+    def refuse(self, envelope: Envelope, reason: str) -> None:
+        """Write that a number was refused; it is settled when that is durable."""
+        number = envelope.actor, envelope.incarnation, envelope.sequence
+        refusal = Refusal(*number, envelope.base, reason)
+        self._put(Entry(Kind.REFUSAL, payloads.pack(refusal), refusal, envelope))
+
+    def mark(self, weights: Weights) -> None:
+        """Write that a version was published."""
+        marker = Marker(weights.version, weights.steps, weights.updates)
+        self._put(Entry(Kind.MARKER, payloads.pack(marker), marker))
+
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when a number is settled."""
+        return self._readable
+
+    def settled(self) -> list[Envelope]:
+        """Return the numbers that became durable since the last call, to be acknowledged."""
+        with suppress(BlockingIOError):
+            os.read(self._readable, 4096)
+        return [self._settled.popleft() for _ in range(len(self._settled))]
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until all is written or the time is over; return whether all is written."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not (self._entries or self._busy) or self._failure is not None, timeout_s
+            )
+
+    # ---- for the training thread and the thread that writes checkpoints
+
+    def check(self) -> None:
+        """Raise the error that ended the thread, if one did."""
+        if self._failure is not None:
+            raise DiskFailure(
+                f"the journal in {self._log.folder} cannot be written: {self._failure}. The "
+                "actors still hold all that is not acknowledged; check the disk, then start again"
+            ) from self._failure
+
+    @property
+    def beginning(self) -> tuple[int, bytes]:
+        """The newest segment's number, and the totals that it begins with."""
+        return self._log.beginning
+
+    def sync_to(self, last: int) -> None:
+        """Make the segments up to this one survive a power cut, whatever the durability.
+
+        A checkpoint refers to them. Segments that were synced before are passed over, except for
+        the newest one of that time, which has grown.
+        """
+        for number in segments.numbers(self._log.folder):
+            if self._synced_to <= number <= last:
+                atomic_file.sync(segments.path_of(self._log.folder, number))
+        atomic_file.sync(self._log.folder)
+        self._synced_to = last
+
+    def forget_before(self, segment: int) -> None:
+        """Remove the segments below this number, unless all are kept: nothing needs them."""
+        if self._keep:
+            return
+        with self._changed:
+            self._needed_from = max(self._needed_from, segment)
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Write what waits, and end the thread. If the disk is full, the actors keep the rest."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            os.close(self._readable)
+            os.close(self._writable)
+
+    # ---- the thread
+
+    def _put(self, *entries: Entry) -> None:
+        with self._changed:
+            self._entries.extend(entries)
+            self.waiting_rows += sum(entry.rows for entry in entries)
+            if not self._busy:  # a busy thread looks again by itself; waking it costs time here
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._turn()
+            self._log.remove(self._needed_from)
+            self._log.seal()
+        except Exception as error:  # the top of a thread; a failed sync is never tried again
+            log.critical("the journal ended: %s", error)
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _wait(self) -> bool:
+        """Wait for something to do; return False when it is time to end."""
+        with self._changed:
+            self._busy = False
+            self._changed.notify_all()
+            while not (self._entries or self._closing or self._log.can_remove(self._needed_from)):
+                self._changed.wait(IDLE_S)
+            self._busy = True
+            return not self._closing or (bool(self._entries) and not self.problem)
+
+    def _turn(self) -> None:
+        """Write and sync one group, as much as waits and fits; then remove old segments.
+
+        What arrives meanwhile is the next group. An entry leaves the queue when it is durable.
+        """
+        with self._changed:
+            waiting = list(self._entries)
+        try:
+            ends = self._log.append([(entry.kind, entry.payload) for entry in waiting])
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._wait_for_room(error)
+            ends = []
+        if ends:
+            self._log.sync()
+            self._report_room()
+            self._settle(waiting[: len(ends)], ends)
+        self._log.remove(self._needed_from)
+
+    def _settle(self, group: list[Entry], ends: list[Position]) -> None:
+        """Count, deliver and settle a group, which is durable now."""
+        for entry in group:
+            self._count(entry)
+        parcels = [
+            (entry.content, end)
+            for entry, end in zip(group, ends, strict=True)
+            if isinstance(entry.content, Parcel)
+        ]
+        if parcels:
+            self._deliver(parcels)
+        with self._changed:
+            for _ in group:
+                self._entries.popleft()
+            self.waiting_rows -= sum(entry.rows for entry in group)
+        self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)
+        with suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self._writable, b"!")
+
+    def _count(self, entry: Entry) -> None:
+        totals, content = self._log.totals, entry.content
+        if not isinstance(content, Parcel):
+            totals.add(content)
+        elif entry.envelope is not None:
+            episodes = 0 if content.evaluation else len(content.results.returns)
+            totals.add_message(entry.envelope, content.rows, episodes)
+
+    def _wait_for_room(self, error: OSError) -> None:
+        """Report a full disk, and wait a moment.
+
+        Nothing is acknowledged meanwhile, so the actors pause.
+        """
+        if not self.problem:
+            self.problem = self._log.no_room(error)
+            log.error(self.problem)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing, FULL_S)
+
+    def _report_room(self) -> None:
+        if self.problem:
+            self.problem = ""
+            log.warning("there is room for the journal in %s again", self._log.folder)

@@ -1,0 +1,86 @@
+"""The totals of a journal: the numbers that it holds, and the counts of its records."""
+
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from farflung.common.data.version import Version
+from farflung.common.protocol.inbox import Admission, Inbox, InboxState
+from farflung.common.protocol.plain import from_plain, to_plain
+from farflung.common.protocol.wire import Envelope
+from farflung.learner.storage.journal import payloads
+from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
+from farflung.learner.storage.journal.record import Record
+
+UNPUBLISHED = Marker(Version(0, 0), 0, 0)
+
+
+class TotalsState(TypedDict):
+    """Totals as the first record of a segment."""
+
+    run: str
+    rows: int
+    episodes: int
+    marker: Marker
+    inbox: InboxState
+
+
+@dataclass(slots=True)
+class JournalTotals:
+    """The totals of all records so far.
+
+    This inbox counts what is on disk. The receiver has another one, which is ahead of it by what
+    is still being written: a segment must begin with the numbers before it and no others.
+    """
+
+    run: str
+    inbox: Inbox = field(default_factory=Inbox)
+    rows: int = 0
+    episodes: int = 0
+    marker: Marker = UNPUBLISHED  # the newest
+
+    def add_message(self, envelope: Envelope, rows: int, episodes: int) -> Admission:
+        """Count a parcel."""
+        number = envelope.actor, envelope.incarnation, envelope.sequence
+        admission = self.inbox.admit(*number, envelope.base, now=0.0)
+        if admission is Admission.NEW:
+            self.rows += rows
+            self.episodes += episodes
+            self.inbox.commit(*number)
+        return admission
+
+    def add(self, content: Short) -> Admission:
+        """Count a short record."""
+        if isinstance(content, Refusal):
+            return self._add_refusal(content)
+        if isinstance(content, Start):
+            self.inbox.epoch = content.epoch
+        else:
+            self.marker = content
+        return Admission.NEW
+
+    def _add_refusal(self, refusal: Refusal) -> Admission:
+        number = refusal.actor, refusal.incarnation, refusal.sequence
+        admission = self.inbox.admit(*number, refusal.base, now=0.0)
+        if admission is Admission.NEW:
+            self.inbox.refuse(*number, refusal.reason)
+            self.inbox.commit(*number)
+        return admission
+
+    def pack(self) -> bytes:
+        """Return the payload that begins the next segment."""
+        state = {
+            "run": self.run,
+            "rows": self.rows,
+            "episodes": self.episodes,
+            "marker": to_plain(self.marker),
+            "inbox": self.inbox.state(),
+        }
+        return payloads.pack_plain(state)
+
+    @classmethod
+    def unpack(cls, record: Record) -> "JournalTotals":
+        """Return the totals that begin a segment; raise `Refused` if they cannot be read."""
+        state = from_plain(TotalsState, payloads.unpack_plain(record))
+        inbox = Inbox.restore(state["inbox"])
+        inbox.epoch = state["inbox"]["epoch"]  # a record follows where a new epoch starts
+        return cls(state["run"], inbox, state["rows"], state["episodes"], state["marker"])

@@ -1,0 +1,144 @@
+"""Restoring training: the newest checkpoint, and the replay from the journal."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from farflung.common.data.parcel import Parcel
+from farflung.common.process.errors import ConfigurationError, Refused
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.learner.core.core import Core
+from farflung.learner.storage import checkpoint, manifest
+from farflung.learner.storage.checkpoint import Checkpoint
+from farflung.learner.storage.journal import payloads, record, segments
+from farflung.learner.storage.journal.record import BEGINNING, Position
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH
+from farflung.learner.storage.recover import Recovered, SlowProgress
+from farflung.learner.storage.replay_extent import ReplayExtent
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32_768  # rows inserted in one go: the calls cost more than the rows of small parcels
+
+
+def restore(run_folder: Path, core: Core, extent: ReplayExtent, recovered: Recovered) -> str:
+    """Restore the newest checkpoint, and the replay from the journal.
+
+    Updates that were published and lost count as done, and their batches as sampled. Return a
+    sentence about what was restored.
+    """
+    saved = _restore_checkpoint(run_folder, core)
+    _restore_replay(run_folder / segments.FOLDER, saved.facts, core, extent, recovered)
+    updates = int(saved.facts.get("updates", 0))
+    samples = int(saved.facts.get("samples", updates * core.pacing.batch))
+    reached = max(recovered.marker.updates, updates)
+    core.resume(
+        steps=recovered.rows,
+        episodes=recovered.episodes,
+        updates=reached,
+        samples=samples + (reached - updates) * core.pacing.batch,
+        version=recovered.marker.version.number,
+    )
+    return (
+        f"epoch {core.state.version.epoch}, {core.state.steps} steps, {core.state.updates} updates, "
+        f"{core.replay.steps} transitions in the replay, "
+        f"parameters {core.fingerprint} as of update {updates}"
+    )
+
+
+def _restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
+    """Restore the newest checkpoint that can be read; return it, or an empty one."""
+    if not manifest.kept(run_folder):
+        log.warning(
+            "%s has no checkpoint yet: the weights start from scratch, the replay does not",
+            run_folder,
+        )
+        return Checkpoint({})
+    saved = checkpoint.load(run_folder)
+    try:
+        core.algorithm.restore(saved.tensors)
+    except (RuntimeError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"the weights in {run_folder} do not fit this algorithm and network ({reason})"
+        ) from error
+    if random := saved.facts.get("random"):
+        torch.set_rng_state(torch.from_numpy(np.frombuffer(random, np.uint8).copy()))
+    return saved
+
+
+def _restore_replay(
+    journal: Path,
+    saved: Mapping[str, Any],
+    core: Core,
+    extent: ReplayExtent,
+    recovered: Recovered,
+) -> None:
+    """Insert each parcel that the checkpoint's replay needs, and all after it, in their order.
+
+    Pacing admitted them before. At the checkpoint's position the replay must be what it was.
+    """
+    expected = Position(*saved.get(POSITION, (0, 0)))
+    end, waiting, rows = BEGINNING, list[Parcel](), 0
+    for parcel, end in _parcels(journal, int(saved.get(REPLAY_FROM, 0)), core, recovered):
+        waiting.append(parcel)
+        rows += parcel.rows
+        extent.inserted(parcel.rows, end)
+        if rows >= AT_ONCE or end == expected:
+            core.insert(waiting)
+            waiting, rows = [], 0
+        if end == expected:
+            _compare(saved, core, extent)
+    core.insert(waiting)
+    if end < expected:
+        log.error(
+            "the journal ends at %s, before the position of the checkpoint, %s: "
+            "acknowledged parcels between them are lost",
+            end,
+            expected,
+        )
+
+
+def _parcels(
+    journal: Path, first: int, core: Core, recovered: Recovered
+) -> Iterator[tuple[Parcel, Position]]:
+    """Yield the parcels from a segment on, each with its end. Accepted ones are finite."""
+    codec = ParcelCodec(core.spec)
+    needed = {number: places for number, places in recovered.parcels.items() if number >= first}
+    total = sum(len(places) // 2 for places in needed.values())
+    progress, count = SlowProgress("restored %d of %d parcels"), 0
+    for number, places in needed.items():
+        data, digest = memoryview(segments.content(journal, number)), 0
+        for start, end in zip(places[::2], places[1::2], strict=True):
+            payload = record.payload_at(data, start)
+            envelope, opened = payloads.open_message(payload)
+            try:
+                parcel = codec.decode(opened, envelope, known_finite=True)
+            except Refused as refusal:
+                raise ConfigurationError(
+                    f"the journal does not fit these settings: {refusal}"
+                ) from refusal
+            digest = record.chained(digest, payload)
+            yield parcel, Position(number, end, digest)
+            count += 1
+            progress.report(count, total)
+
+
+def _compare(saved: Mapping[str, Any], core: Core, extent: ReplayExtent) -> None:
+    """Compare the replay with that of the checkpoint; restore its sampling state if equal."""
+    found, expected = extent.digest(core.replay.steps), saved.get(REPLAY_HASH)
+    place = f"journal {extent.position}"
+    if found == expected:
+        log.info("the replay is %s as of %s, as in the checkpoint", found, place)
+        core.replay.restore(saved.get("replay", b""))
+    else:
+        log.error(
+            "the replay is %s as of %s, and %s in the checkpoint: it has other rows",
+            found,
+            place,
+            expected,
+        )
