@@ -344,8 +344,8 @@ class TestRuns:
         served.link.close()
         again = serve(LearnerDouble(served.double.spec, epoch=2, life=9), served.address)
         with caplog.at_level(logging.INFO):
+            until(lambda: "the learner was started again" in caplog.text, world.turn)
             until(lambda: session.version.epoch == 2, world.turn)
-        assert "the learner was started again" in caplog.text
         assert again.take(1)[0].rows == 4
 
 
