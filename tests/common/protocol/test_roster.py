@@ -1,0 +1,124 @@
+"""The roster of actors."""
+
+from itertools import count
+
+import pytest
+
+from farflung.common.protocol.roster import Member, Presence, Roster
+
+
+def places(roster: Roster) -> list[tuple[str, int, int]]:
+    """Return the places of all members."""
+    return [(member.actor, member.index, member.start) for member in roster]
+
+
+def test_roster_numbers_actors_in_the_order_of_joining() -> None:
+    """The same life has the same place however often it asks."""
+    roster = Roster()
+    for actor in ("b", "a", "b"):
+        roster.join(actor, 7, 0.0)
+    assert places(roster) == [("b", 0, 0), ("a", 1, 0)]
+
+
+def test_roster_keeps_the_index_of_a_restarted_actor() -> None:
+    """So that it does not repeat its random streams."""
+    roster = Roster()
+    roster.join("a", 7, 0.0)
+    assert roster.join("a", 8, 1.0).start == 1
+    assert places(roster) == [("a", 0, 1)]
+
+
+def test_roster_reuses_the_index_of_an_actor_that_left() -> None:
+    """It has another start, so no two incarnations share a place; a late return gets a free one."""
+    roster = Roster()
+    roster.join("a", 7, 0.0)
+    roster.join("b", 7, 0.0)
+    roster.leave("a", 7)
+    assert (roster.join("c", 7, 1.0).index, roster.join("c", 7, 1.0).start) == (0, 1)
+    roster.join("a", 7, 2.0)
+    assert places(roster) == [("c", 0, 1), ("b", 1, 0), ("a", 2, 0)]
+
+
+def test_roster_names_the_presence_of_an_actor() -> None:
+    """Joining until it speaks; silent after 8 s or three longest steps; left if it says so."""
+    roster = Roster()
+    member = roster.join("a", 7, 0.0)
+    assert member.presence(1.0) is Presence.JOINING
+    roster.hear("a", 7, 2.0, longest_step_s=5.0)
+    assert [member.presence(now) for now in (3.0, 16.9, 17.0)] == [
+        Presence.ACTIVE,
+        Presence.ACTIVE,
+        Presence.SILENT,
+    ]
+    assert (roster.present(16.9), roster.present(17.0)) == (1, 0)
+    roster.leave("a", 7)
+    assert member.presence(3.0) is Presence.LEFT
+    roster.hear("a", 7, 18.0)
+    assert member.presence(18.0) is Presence.ACTIVE
+    assert Member("b", 7, 1, 0, 0.0).presence(8.0) is Presence.SILENT
+
+
+def test_roster_ignores_a_late_message_of_a_former_incarnation() -> None:
+    """Neither its place nor its presence changes."""
+    roster = Roster()
+    roster.join("a", 7, 0.0)
+    roster.join("a", 8, 1.0)
+    roster.hear("a", 7, 5.0)
+    roster.leave("a", 7)
+    assert [(member.incarnation, member.heard_at, member.left) for member in roster] == [
+        (8, 1.0, False)
+    ]
+
+
+def test_roster_takes_in_an_actor_that_speaks_without_having_joined() -> None:
+    """The learner was started again and knows it no more."""
+    roster = Roster()
+    roster.hear("a", 7, 0.0)
+    assert places(roster) == [("a", 0, 0)]
+
+
+def test_restored_roster_keeps_places_and_starts() -> None:
+    """Places stand, starts go on, and each actor has the usual time to be heard."""
+    roster = Roster()
+    roster.join("a", 7, 0.0)
+    roster.join("b", 7, 0.0)
+    again = Roster.restore(roster.state(), 100.0)
+    assert again.join("c", 7, 105.0).index == 2
+    assert (again.join("a", 7, 105.0).start, again.join("b", 8, 105.0).start) == (0, 1)
+    assert again.present(105.0) == 3
+
+
+def test_roster_reuses_silent_places_while_a_crowd_joins() -> None:
+    """A hundred join each second; after eight the first are silent and their indexes are free."""
+    roster = Roster()
+    indexes = [roster.join(f"actor{number}", 7, number // 100).index for number in range(1100)]
+    assert indexes == [*range(800), *range(300)]
+
+
+def test_roster_looks_about_once_at_each_name_of_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of names must not hold up the thread that reads them."""
+    looks = count()
+    presence = Member.presence
+    monkeypatch.setattr(
+        Member, "presence", lambda member, now: (next(looks), presence(member, now))[1]
+    )
+    roster = Roster()
+    for number in range(2000):
+        roster.join(f"actor{number}", 7, 0.0)
+    assert [member.index for member in roster] == list(range(2000))
+    assert next(looks) <= 4000
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_roster_never_assigns_a_place_twice(order: tuple[int, ...]) -> None:
+    """Over many joins, departures and restarts."""
+    roster, seen = Roster(), set()
+    for number in range(60):
+        actor = f"actor{order[number % 3]}"
+        member = roster.join(actor, number, float(number))
+        seen.add((member.index, member.start))
+        if number % 4 == 0:
+            roster.leave(actor, number)
+        if number % 7 == 0:
+            roster = Roster.restore(roster.state(), float(number))
+    assert len(seen) == 60
