@@ -3,6 +3,7 @@
 import logging
 import secrets
 from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 
@@ -235,24 +236,16 @@ class PolicyClient:
         if self.joined is not None:
             self._hello()
 
-    def next(self, now: float) -> bytes | bytearray | memoryview | None:
-        """The next frame to push."""
+    def drain(self, now: float, send: Callable[[Frame], bool]) -> None:
+        """Send all that should leave now, until `send` does not take a frame."""
         if not self.listens(now):
-            return None
-        return (
-            self._words[0]
-            if self._words
-            else self.outbox.next(now)
-            if self.joined is not None
-            else None
-        )
-
-    def sent(self, now: float) -> None:
-        """The frame that `next` gave has left."""
-        if self._words:
+            return
+        while self._words:
+            if not send(self._words[0]):
+                return
             self._words.popleft()
-        else:
-            self.outbox.sent(now)
+        if self.joined is not None:
+            self.outbox.drain(now, send)
 
     def offer(self, parcel: Parcel) -> bool:
         """Take a parcel to send. False: there is no room; the caller keeps it and offers it again."""

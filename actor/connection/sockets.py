@@ -15,6 +15,7 @@ from farflung.common.net.sockets import Context
 from farflung.common.process.log import once_every
 from farflung.common.protocol.learner_tracker import Action
 from farflung.common.protocol.messages import State
+from farflung.common.protocol.outbox import Frame
 
 log = logging.getLogger(__name__)
 
@@ -125,12 +126,15 @@ class Connection:
         self._private = wanted
 
     def _send(self, now: float) -> None:
-        while (frame := self.client.next(now)) is not None:
-            try:
-                self._push.send(frame, zmq.NOBLOCK, copy=len(frame) < sockets.COPY_BYTES)
-            except zmq.Again:
-                return
-            self.client.sent(now)
+        self.client.drain(now, self._push_frame)
+
+    def _push_frame(self, frame: Frame) -> bool:
+        """Push a frame; return whether there was room for it."""
+        try:
+            self._push.send(frame, zmq.NOBLOCK, copy=len(frame) < sockets.COPY_BYTES)
+        except zmq.Again:
+            return False
+        return True
 
     def _say_how_it_is(self, now: float) -> None:
         connected = self.client.tracker.sends(now)

@@ -73,7 +73,6 @@ class Outbox(Generic[Item]):
         self._again: dict[int, None] = {}  # numbers to send again, in order
         self._newest = 0
         self._formed: Frame | None = None  # the bytes of the first waiting item
-        self._chosen = 0  # the number of what next() gave
         self._line_at = float("-inf")
         self._progress_at = 0.0
         self._usual_s = 0.0  # smoothed time until an acknowledgement
@@ -105,37 +104,27 @@ class Outbox(Generic[Item]):
         self.ledger.waiting.add(rows)
         return True
 
-    def next(self, now: float) -> Frame | None:
-        """The frame that should leave now: a number to be sent again, else a new one if the credit allows; None if nothing should."""
-        again = next(iter(self._again), 0) or self._overdue(now)
-        if again:
-            self._chosen = again
-            return self._sent[again].frame
-        frame = self._form()
-        self._chosen = 0 if frame is None else self._newest + 1
-        return frame
+    def drain(self, now: float, send: Callable[[Frame], bool]) -> bool:
+        """Send all that should leave now: what is due again, then new numbers as credit allows.
 
-    def sent(self, now: float) -> None:
-        """The frame that next() gave has left. To be called directly after it, or not at all."""
-        number, self._chosen = self._chosen, 0
-        if not number:
-            raise ValueError("sent() must follow a next() that gave a frame")
-        if number > self._newest:
+        `send` returns whether it took a frame. Stop at the first that it does not take, and
+        return whether it took them all.
+        """
+        while number := next(iter(self._again), 0) or self._overdue(now):
+            if not send(self._sent[number].frame):
+                return False
+            self._resent(number, now)
+        while (frame := self._form()) is not None:
+            if not send(frame):
+                return False
             self._first_sent(now)
-            return
-        entry = self._sent[number]
-        entry.resent = True
-        entry.unanswered += (
-            entry.last_at <= self._line_at
-        )  # a learner that says nothing at all is not counted against the number
-        entry.last_at = now
-        self._again.pop(number, None)
+        return True
 
     def acknowledge(self, line: Ack, now: float) -> None:
         """Take what the learner knows of this life: what it refused, what it keeps, what it misses, and the credit."""
         if line.incarnation != self.incarnation:
             return
-        self._line_at, self._chosen = now, 0
+        self._line_at = now
         for number, reason in line.refused:
             if number in self._sent:
                 self.ledger.refuse(reason, self._release(number, now).rows)
@@ -155,7 +144,6 @@ class Outbox(Generic[Item]):
     def resend_all(self) -> None:
         """Send again everything that is unacknowledged: the epoch changed, or the connection was made anew."""
         self._again = dict.fromkeys(self._sent)
-        self._chosen = 0
 
     def end_run(self, incarnation: int) -> None:
         """Drop and count everything: it was collected for a run that is over. Numbers begin at 1 again, in a new incarnation."""
@@ -165,7 +153,7 @@ class Outbox(Generic[Item]):
         while self._waiting:
             self._drop_waiting(RUN_ENDED)
         self._sent, self._again = {}, {}
-        self._newest, self._chosen, self.base = 0, 0, 1
+        self._newest, self.base = 0, 1
         self.unacknowledged_bytes = 0
         self.credit = Credit(1, 1)
         self.incarnation = incarnation
@@ -173,7 +161,7 @@ class Outbox(Generic[Item]):
     def _drop_waiting(self, reason: str) -> None:
         _, rows, size = self._waiting.popleft()
         self._waiting_bytes -= size
-        self._formed, self._chosen = None, 0  # its number was not used: the next item takes it
+        self._formed = None  # its number was not used: the next item takes it
         self.ledger.waiting.take(rows)
         self.ledger.drop(reason, rows)
 
@@ -203,6 +191,14 @@ class Outbox(Generic[Item]):
         self._formed = None
         self.ledger.waiting.take(rows)
         self.ledger.sent.add(rows)
+
+    def _resent(self, number: int, now: float) -> None:
+        entry = self._sent[number]
+        entry.resent = True
+        # A learner that says nothing at all is not counted against the number.
+        entry.unanswered += entry.last_at <= self._line_at
+        entry.last_at = now
+        self._again.pop(number, None)
 
     def _acknowledged(self, number: int, now: float) -> None:
         self.before_release(number, self._sent[number].frame)

@@ -8,6 +8,7 @@ from typing import Protocol
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
+from farflung.common.protocol.outbox import Frame
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.endpoint.publisher import Outlook, Publisher
 from farflung.learner.endpoint.receiver import Receiver
@@ -86,9 +87,12 @@ class InProcess:
         if parcel is not None:
             client.offer(parcel)
         client.due(self._now)
-        while (frame := client.next(self._now)) is not None:
-            client.sent(self._now)
-            accepted = self._receiver.receive(frame, self._now)
-            if accepted is not None:
-                self._queue.put([(accepted.parcel, BEGINNING)])
-                self._receiver.settle(accepted.envelope)
+        client.drain(self._now, self._take)
+
+    def _take(self, frame: Frame) -> bool:
+        """Receive one frame, and settle it at once."""
+        accepted = self._receiver.receive(frame, self._now)
+        if accepted is not None:
+            self._queue.put([(accepted.parcel, BEGINNING)])
+            self._receiver.settle(accepted.envelope)
+        return True

@@ -1,6 +1,7 @@
 """A simulated actor: the real outbox and membership, and the thin link around them."""
 
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from simulation.oracle import Item, Message
@@ -200,14 +201,18 @@ class SimulatedActor:
             self._bag = None
 
     def _flush(self) -> None:
-        now = self.world.now
-        for _ in range(8):
-            frame = self.outbox.next(now) if self.tracker.sends(now) else None
-            if frame is None or self.world.chance.random() < 0.05:  # the socket may have no room
-                return
-            self.world.oracle.leaves(self._formed[frame], self.tracker.run, now)
-            self.outbox.sent(now)
-            self._send(self._formed[frame])
+        if self.tracker.sends(self.world.now):
+            room = count(8, -1)
+            self.outbox.drain(self.world.now, lambda frame: self._leave(frame, next(room)))
+
+    def _leave(self, frame: bytes, room: int) -> bool:
+        """Send one frame, unless the socket has no room for it."""
+        if room <= 0 or self.world.chance.random() < 0.05:
+            return False
+        message = self._formed[frame]
+        self.world.oracle.leaves(message, self.tracker.run, self.world.now)
+        self._send(message)
+        return True
 
     def say_goodbye(self) -> None:
         """Leave on purpose."""

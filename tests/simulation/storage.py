@@ -24,6 +24,7 @@ from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Credit
+from farflung.common.protocol.outbox import Frame
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.audit import Audit
@@ -207,13 +208,11 @@ class Storage:
             if self._faulty and self.chance.random() < 0.5 and outbox.ledger.waiting.parcels < 5:
                 parcel = self._parcel((self.chance.randint(1, 8),))
                 outbox.offer(parcel, parcel.rows, 100)
-            for _ in range(3):
-                frame = outbox.next(self.now)
-                if frame is None:
-                    break
-                outbox.sent(self.now)
+            frames: list[bytes] = []
+            outbox.drain(self.now, lambda frame, frames=frames: _taken(frame, frames))
+            for frame in frames:
                 if self.chance.random() < 0.9:
-                    epoch.receive(bytes(frame))
+                    epoch.receive(frame)
         if self.chance.random() < 0.6:
             self._commit(epoch)
         for line in epoch.inbox.lines(
@@ -248,6 +247,14 @@ class Storage:
         else:
             self.seen["kills"] += 1
             self.disk.kill()
+
+
+def _taken(frame: Frame, frames: list[bytes]) -> bool:
+    """Take a frame, at most three in a turn."""
+    if len(frames) < 3:
+        frames.append(bytes(frame))
+        return True
+    return False
 
 
 def simulate_storage(seed: int) -> Counter[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from farflung.common.protocol.inbox import Admission, Inbox
 from farflung.common.protocol.messages import Ack, Credit
-from farflung.common.protocol.outbox import Outbox, WhenFull
+from farflung.common.protocol.outbox import Frame, Outbox, WhenFull
 
 PLENTY = Credit(100, 10_000)
 LIFE = 7
@@ -45,11 +45,16 @@ def filled(box: Outbox[str], items: str) -> Outbox[str]:
 
 def send(box: Outbox[str], now: float) -> list[str]:
     """Send everything that is due; return the frames."""
-    frames = []
-    while (frame := box.next(now)) is not None:
-        box.sent(now)
-        frames.append(bytes(frame).decode())
-    return frames
+    frames: list[Frame] = []
+    assert box.drain(now, lambda frame: frames.append(frame) is None)
+    return [bytes(frame).decode() for frame in frames]
+
+
+def first_due(box: Outbox[str], now: float) -> Frame | None:
+    """Return the frame that is due first, without sending it."""
+    frames: list[Frame] = []
+    box.drain(now, lambda frame: frames.append(frame) is not None)
+    return frames[0] if frames else None
 
 
 def inbox(*numbers: int, committed: bool = True) -> Inbox:

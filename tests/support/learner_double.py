@@ -10,6 +10,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.outbox import Frame
 from farflung.common.protocol.roster import Roster
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
@@ -69,14 +70,17 @@ class LearnerDouble:
 
     def receive_from(self, client: PolicyClient, now: float) -> list[bytes]:
         """Receive and settle the client's messages; return their frames."""
-        frames = []
-        while (frame := client.next(now)) is not None:
-            client.sent(now)
+        frames: list[bytes] = []
+
+        def receive(frame: Frame) -> bool:
             frames.append(bytes(frame))
             accepted = self.receiver.receive(frame, now)
             if accepted is not None:
                 self.accepted.append(accepted)
                 self.receiver.settle(accepted.envelope)
+            return True
+
+        client.drain(now, receive)
         return frames
 
 

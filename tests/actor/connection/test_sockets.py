@@ -200,12 +200,12 @@ def test_goodbye_to_a_learner_that_has_ended_does_not_wait(served: Any, dial: Di
 def test_a_full_pipe_is_tried_again(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
     """What did not leave counts as not sent."""
     link = dial(Address("127.0.0.1", 9, 10))
-    frames = [b"one"]
-    monkeypatch.setattr(link.client, "next", lambda now: frames[0])
-    monkeypatch.setattr(link.client, "sent", lambda now: pytest.fail("it was not"))
+    taken: list[bool] = []
     link._push.close(linger=0)
     link._push = sockets.experience_sender(link._context, link.address)
     link._push.set(sockets.zmq.SNDHWM, 1)
     link._push.set(sockets.zmq.IMMEDIATE, 1)  # without a connection there is no pipe at all
     link._push.disconnect(link.address.experience)
+    monkeypatch.setattr(link.client, "drain", lambda now, send: taken.append(send(b"one")))
     link.pump()
+    assert taken == [False]

@@ -1,17 +1,25 @@
 """The outbox, one step at a time."""
 
 import pytest
-from support.delivery import PLENTY, filled, line, outbox, send
+from support.delivery import PLENTY, filled, first_due, line, outbox, send
 
 from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.messages import Credit
-from farflung.common.protocol.outbox import FULL, RUN_ENDED, SENDINGS, UNANSWERED, Outbox, WhenFull
+from farflung.common.protocol.outbox import (
+    FULL,
+    RUN_ENDED,
+    SENDINGS,
+    UNANSWERED,
+    Frame,
+    Outbox,
+    WhenFull,
+)
 
 
 def require_due(box: Outbox[str], at: float) -> None:
     """Require a frame at this time, and none before."""
-    assert box.next(at - 0.01) is None
-    assert box.next(at + 0.01) is not None
+    assert first_due(box, at - 0.01) is None
+    assert first_due(box, at + 0.01) is not None
 
 
 def test_outbox_numbers_items_from_1_in_the_order_of_offering() -> None:
@@ -32,22 +40,25 @@ def test_outbox_base_is_the_lowest_number_it_holds() -> None:
     assert send(filled(box, "e"), 0.4) == ["e 7 5 5"]
 
 
-def test_outbox_next_returns_the_same_frame_until_it_is_sent() -> None:
-    """An item that is not sent comes again as the same object: bytes are formed once."""
+def test_outbox_offers_the_same_frame_until_it_is_taken() -> None:
+    """A frame that the socket has no room for comes again: bytes are formed once."""
     box = filled(outbox(), "ab")
-    frame = box.next(0.0)
-    assert box.next(5.0) is frame
+    frame = first_due(box, 0.0)
+    assert first_due(box, 5.0) is frame
     assert (box.unacknowledged, box.ledger.waiting.parcels) == (0, 2)
 
 
-def test_outbox_refuses_sent_without_next() -> None:
-    """A frame cannot leave twice, nor without having been given."""
-    box = filled(outbox(), "a")
-    with pytest.raises(ValueError, match="follow"):
-        box.sent(0.0)
-    send(box, 0.0)
-    with pytest.raises(ValueError, match="follow"):
-        box.sent(0.0)
+def test_outbox_stops_draining_at_the_first_frame_that_is_not_taken() -> None:
+    """The frames before it count as sent, in order; it and those after it do not."""
+    box, taken = filled(outbox(), "abc"), list[bytes]()
+
+    def take(frame: Frame) -> bool:
+        taken.append(bytes(frame))
+        return len(taken) < 2
+
+    assert not box.drain(0.0, take)
+    assert (box.unacknowledged, box.ledger.waiting.parcels) == (1, 2)
+    assert send(box, 0.0) == ["b 7 2 1", "c 7 3 1"]
 
 
 def test_outbox_resends_the_same_bytes() -> None:
@@ -142,7 +153,7 @@ def test_full_outbox_drops_its_oldest_unsent_item_if_configured() -> None:
     box = filled(outbox(capacity=20, when_full=WhenFull.DROP_OLDEST, credit=Credit(1, 1000)), "a")
     send(box, 0.0)
     filled(box, "bc")
-    box.next(0.0)
+    first_due(box, 0.0)
     filled(box, "d")
     assert (box.ledger.dropped[FULL].parcels, box.ledger.dropped[FULL].rows) == (1, 2)
     box.acknowledge(line(1), 0.1)
@@ -153,7 +164,7 @@ def test_full_outbox_drops_its_oldest_unsent_item_if_configured() -> None:
 def test_outbox_does_not_send_the_frame_of_a_dropped_item() -> None:
     """The number of an item that was dropped before it left goes to the next one."""
     box = filled(outbox(capacity=10, when_full=WhenFull.DROP_OLDEST), "a")
-    assert box.next(0.0) == b"a 7 1 1"
+    assert first_due(box, 0.0) == b"a 7 1 1"
     filled(box, "b")
     assert send(box, 0.0) == ["b 7 1 1"]
 
@@ -266,9 +277,9 @@ def test_outbox_drops_everything_and_numbers_from_1_in_a_new_run() -> None:
     box = filled(outbox(credit=Credit(2, 1000)), "abc")
     send(box, 0.0)
     box.resend_all()
-    box.next(0.1)
+    first_due(box, 0.1)
     box.end_run(8)
-    assert (box.idle, box.base, box.unacknowledged_bytes, box.next(0.1)) == (True, 1, 0, None)
+    assert (box.idle, box.base, box.unacknowledged_bytes, send(box, 0.1)) == (True, 1, 0, [])
     assert (box.ledger.dropped[RUN_ENDED].parcels, box.ledger.dropped[RUN_ENDED].rows) == (3, 6)
     box.acknowledge(line(2), 0.2)
     assert send(filled(box, "de"), 0.3) == ["d 8 1 1"]
