@@ -192,7 +192,7 @@ class Broker:
             while self._front.pull.recv(copy=False).more:
                 pass
             raise Refused("parts", "it has more than one")
-        _, policy, actor = wire.peek(frame.buffer)
+        policy, actor = wire.peek(frame.buffer)
         self._front.require(frame, actor)
         upstream = self._routes.find(policy)
         if upstream is None:

@@ -141,7 +141,7 @@ def test_modules_are_imported_by_name_only_from_flags():
 def test_msgpack_is_read_without_extension_types():
     """`unpackb` sets max_ext_len=0 wherever it is called."""
     assert importers("msgpack") == {
-        "common/protocol/headers.py",
+        "common/protocol/packing.py",
         "learner/storage/checkpoint.py",
         "learner/storage/journal/payloads.py",
         "learner/storage/manifest.py",

@@ -128,7 +128,7 @@ def test_the_protocol_page_lists_every_kind_and_reason():
         ROOT / path
         for path in (
             "common/protocol/wire.py",
-            "common/protocol/headers.py",
+            "common/protocol/tensors.py",
             "common/protocol/parcels.py",
             "common/protocol/compression.py",
             "common/protocol/plain.py",

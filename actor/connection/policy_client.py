@@ -14,7 +14,7 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import NoLearner, Refused
 from farflung.common.process.log import once_every
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
 from farflung.common.protocol.messages import (
     Announcement,
@@ -162,7 +162,7 @@ class PolicyClient:
         )
         if spec is None:
             return  # of a policy whose graph is not known yet: the snapshot brings them again
-        weights = wire.read_weights(opened, spec.graph.weights)
+        weights = tensors.read_weights(opened, spec.graph.weights)
         if self.tracker.take(weights.run, weights.version):
             self.weights = weights
             self.steps = max(self.steps, weights.steps)

@@ -11,7 +11,7 @@ from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import ACTIONS, Column, Spec
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.compression import DECODE, ENCODE
-from farflung.common.protocol.headers import pack_table
+from farflung.common.protocol.packing import pack
 from farflung.common.protocol.wire import (
     MAX_MESSAGE_BYTES,
     Envelope,
@@ -90,7 +90,7 @@ class ParcelCodec:
         """
         if envelope.schema != self._schema:
             raise Refused("schema", f"{envelope.schema}, and this learner's is {self._schema}")
-        evaluation = opened.header.get("evaluation") is True
+        evaluation = opened.envelope.get("evaluation") is True
         plan = self._known.get((evaluation, opened.table))
         if plan is not None and len(opened.data) >= plan.end:
             arrays = plan.cut(opened.data)
@@ -152,7 +152,7 @@ class ParcelCodec:
         """What a header says of columns of such shapes, and so many bytes each."""
         columns = [*([] if evaluation else self._columns), *self._counts, *self._results]
         placed = zip(columns, shapes, layout(sizes)[0], sizes, strict=True)
-        return pack_table(
+        return pack(
             [
                 [column.name, column.column.dtype, shape, offset, size, column.encoding]
                 for column, shape, offset, size in placed

@@ -1,36 +1,34 @@
-"""The one message format: a preamble, a header with readable names, raw columns. Bytes are made and read here and in packing.py.
+"""The one frame of the wire: a preamble, an envelope with readable names, a table, raw columns.
 
-magic 2 · version 1 · kind 1 · header length 4 · total length 4 · CRC-32 of all the rest 4 · header · columns at 64-byte offsets
+magic 2 · version 1 · kind 1 · envelope length 4 · table length 4 · total length 4 · CRC-32 of all
+the rest 4 · envelope · table · columns at multiples of 64. docs/protocol.md is the specification.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from zlib_ng.zlib_ng import (
-    crc32,  # as zlib's, and ten times as fast: it is most of what a large message costs
-)
+from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
 
-from farflung.common.data.layout import ALIGNMENT, layout
-from farflung.common.data.spec import ACTOR, NAME, Tensor
+from farflung.common.data.layout import ALIGNMENT, aligned, layout
+from farflung.common.data.names import ACTOR, NAME
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
 from farflung.common.process.errors import Refused
-from farflung.common.protocol import headers
+from farflung.common.protocol import packing
 from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
 from farflung.common.protocol.plain import from_plain, to_plain
 
 MAGIC, VERSION = b"\xfa\x5f", 1
-PREAMBLE = struct.Struct("<2sBBII")  # then the checksum
+PREAMBLE = struct.Struct("<2sBBIII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
-PADDING = bytes(ALIGNMENT)  # at most, between two columns
+PADDING = bytes(ALIGNMENT)  # at most, before a column
 
 
 class Kind(IntEnum):
-    """What a message is; experience below 16, feed above."""
+    """What a message is: experience below 16, feed from 16 on."""
 
     PARCEL = 1
     GRADIENTS = 2
@@ -55,28 +53,44 @@ KINDS: dict[Kind, type[Message]] = {
 }
 KIND_OF: dict[type[Message], Kind] = {message: kind for kind, message in KINDS.items()}
 
+FEED = 16  # kinds from here on
 KNOWN = frozenset(Kind)
-EXPERIENCE = frozenset(
-    {Kind.PARCEL, Kind.GRADIENTS, Kind.HELLO, Kind.REPORT, Kind.COMMAND, Kind.BYE}
-)
+EXPERIENCE = frozenset(kind for kind in Kind if kind < FEED)
+RELAYED = range(1, FEED)  # a relay also passes on experience that only a later release knows
+
+
+class Limits(NamedTuple):
+    """How many bytes the parts of a frame may have."""
+
+    envelope: int
+    table: int  # 0: the kind has no columns
+    frame: int
+
+
 MAX_MESSAGE_BYTES = 64 << 20
-MAX_HEADER_BYTES = 64 << 10
 MAX_FEED_MESSAGE_BYTES = 1 << 30
-MAX_FEED_HEADER_BYTES = 4 << 20
+LIMITS = {
+    **dict.fromkeys(EXPERIENCE, Limits(64 << 10, 0, MAX_MESSAGE_BYTES)),
+    **dict.fromkeys(KNOWN - EXPERIENCE, Limits(4 << 20, 0, MAX_FEED_MESSAGE_BYTES)),
+    Kind.PARCEL: Limits(64 << 10, 64 << 10, MAX_MESSAGE_BYTES),
+    Kind.GRADIENTS: Limits(64 << 10, 4 << 20, MAX_MESSAGE_BYTES),
+    Kind.WEIGHTS: Limits(64 << 10, 4 << 20, MAX_FEED_MESSAGE_BYTES),
+}
+UNKNOWN = LIMITS[Kind.GRADIENTS]  # of a kind that a relay passes on without knowing it
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A message whose bytes are whole: its header is read, its columns are not."""
+    """A frame whose bytes are whole: its envelope is read, its table and columns are not."""
 
     kind: Kind
-    header: dict[str, Any]
-    data: memoryview
-    table: bytes = b""  # of a parcel: the last entry of its header, as packed; those of an actor are nearly always the same
+    envelope: dict[str, Any]
+    table: bytes  # as packed: those of an actor's parcels are nearly always the same
+    data: memoryview  # the columns
 
 
 class Envelope(NamedTuple):
-    """Who sent a parcel, and as which number: what delivery needs, and all that a relay reads."""
+    """The sender of a parcel and its number: what delivery needs, and all that a relay reads."""
 
     run: str
     policy: str
@@ -96,19 +110,23 @@ ENVELOPE_TYPES = (str, str, str, int, int, int, Version, str, int)  # True is no
 
 
 def assemble(
-    kind: Kind, header: dict[str, Any], columns: Sequence[bytes | memoryview], table: bytes = b""
+    kind: Kind,
+    envelope: Mapping[str, Any],
+    columns: Sequence[bytes | memoryview] = (),
+    table: bytes = b"",
 ) -> bytearray:
-    """One frame of a header and column bytes. The header's last entry may come packed: a parcel's table of columns."""
-    head = headers.pack(header, table)
-    start = _aligned(HEAD + len(head))
+    """Return the frame of an envelope, a packed table and the bytes of columns."""
+    head = packing.pack(envelope)
+    end = HEAD + len(head) + len(table)
+    start = aligned(end)
     offsets, length = layout(map(len, columns))
-    total = start + length if columns else HEAD + len(head)
+    total = start + length if columns else end
     parts: list[bytes | memoryview] = [
-        PREAMBLE.pack(MAGIC, VERSION, kind, len(head), total),
+        PREAMBLE.pack(MAGIC, VERSION, kind, len(head), len(table), total),
         bytes(CHECKSUM.size),
         head,
+        table,
     ]
-    end = HEAD + len(head)
     for offset, column in zip(offsets, columns, strict=True):
         parts += (PADDING[: start + offset - end], column)
         end = start + offset + len(column)
@@ -117,76 +135,86 @@ def assemble(
     return frame
 
 
-def open_frame(frame: bytes | bytearray | memoryview, kinds: frozenset[Kind] = KNOWN) -> Opened:
-    """The frame's kind, header and data, if every byte is as it was sent; else `Refused`. Of kinds not expected no header is read."""
+def open_frame(frame: bytes | bytearray | memoryview, kinds: Container[int] = KNOWN) -> Opened:
+    """Return the parts of a frame; raise `Refused` unless every byte is as it was sent.
+
+    The envelope of a kind that is not expected is not read.
+    """
     view = memoryview(frame)
-    kind, header_end = _preamble(view)
-    if kind not in kinds:
-        raise Refused("kind", f"{kind.name} is not expected here")
+    places = _preamble(view, kinds)
     if not intact(view):
         raise Refused("checksum", "the bytes were changed on the way")
-    return _opened(view, kind, header_end)
+    return _opened(view, *places)
 
 
 def open_intact(view: memoryview) -> Opened:
-    """The same of a frame that was found intact before, whose bytes need not be gone over again."""
-    return _opened(view, *_preamble(view))
+    """Return the parts of a frame that `intact` has checked before."""
+    return _opened(view, *_preamble(view, KNOWN))
 
 
-def peek(frame: bytes | bytearray | memoryview) -> tuple[Kind, str, str]:
-    """The kind of an experience message, the policy that it is for and the actor that it is from: all that a relay reads."""
+def peek(frame: bytes | bytearray | memoryview) -> tuple[str, str]:
+    """Return the policy and the sender of an experience message: all that a relay reads."""
     view = memoryview(frame)
-    kind, header_end = _preamble(view)
-    if kind not in EXPERIENCE:
-        raise Refused("kind", f"{kind.name} is not for a learner")
-    header = headers.unpack(view[HEAD:header_end])
-    (policy,), actor = headers.texts(header, "policy"), header.get("actor")
-    return (
-        kind,
-        policy,
-        actor if isinstance(actor, str) else "",
-    )  # nobody's name: where names count, it is refused
+    _, envelope_end, _ = _preamble(view, RELAYED)
+    envelope = packing.unpack_map(view[HEAD:envelope_end], "envelope")
+    (policy,), actor = packing.texts(envelope, "policy"), envelope.get("actor")
+    return policy, actor if isinstance(actor, str) else ""  # refused wherever names count
 
 
-def _preamble(view: memoryview) -> tuple[Kind, int]:
-    """The kind of a frame and where its header ends, if its lengths are right and within the limits."""
+def _preamble(view: memoryview, kinds: Container[int]) -> tuple[int, int, int]:
+    """Return the kind of a frame and where its envelope and its table end, all within limits."""
     if len(view) < HEAD:
         raise Refused("truncated", f"{len(view)} bytes")
-    magic, version, kind, header_length, total = PREAMBLE.unpack_from(view)
+    magic, version, kind, envelope, table, total = PREAMBLE.unpack_from(view)
     if magic != MAGIC:
-        raise Refused("magic", "this is no Farflung message")
+        raise Refused("magic", "this is not a Farflung message")
     if version != VERSION:
         raise Refused(
             "protocol",
-            f"version {version} of the protocol, and this side speaks {VERSION}: use the same release on both",
+            f"version {version} of the protocol, and this side speaks {VERSION}: use the same "
+            "release on both",
         )
-    if kind not in KNOWN:
-        raise Refused("kind", f"kind {kind} is unknown")
-    experience = kind in EXPERIENCE
-    if header_length > (MAX_HEADER_BYTES if experience else MAX_FEED_HEADER_BYTES):
-        raise Refused("header size", f"a header of {header_length} bytes")
-    if total > (MAX_MESSAGE_BYTES if experience else MAX_FEED_MESSAGE_BYTES):
-        raise Refused("oversized", f"{total} bytes")
-    if total != len(view) or HEAD + header_length > total:
+    if kind not in kinds:
+        raise Refused("kind", f"kind {_name(kind)} is not expected here")
+    _require_sizes(kind, envelope, table, total)
+    envelope_end, table_end = HEAD + envelope, HEAD + envelope + table
+    if total != len(view) or table_end > total:
         raise Refused("truncated", f"{len(view)} of {total} bytes")
-    return Kind(kind), HEAD + header_length
+    return kind, envelope_end, table_end
 
 
-def _opened(view: memoryview, kind: Kind, header_end: int) -> Opened:
-    header, data = view[HEAD:header_end], view[min(len(view), _aligned(header_end)) :]
-    fields, table = (
-        headers.split(bytes(header)) if kind is Kind.PARCEL else (headers.unpack(header), b"")
+def _require_sizes(kind: int, envelope: int, table: int, total: int) -> None:
+    limits = LIMITS.get(kind, UNKNOWN)  # type: ignore[call-overload]  # a Kind is its number
+    if envelope > limits.envelope:
+        raise Refused("envelope size", f"an envelope of {envelope} bytes")
+    if total > limits.frame:
+        raise Refused("oversized", f"{total} bytes")
+    if not limits.table and total > HEAD + envelope:
+        raise Refused("columns", f"{_name(kind)} has none")
+    if table > limits.table:
+        raise Refused("table size", f"a table of {table} bytes")
+
+
+def _name(kind: int) -> str:
+    return Kind(kind).name if kind in KNOWN else str(kind)
+
+
+def _opened(view: memoryview, kind: int, envelope_end: int, table_end: int) -> Opened:
+    return Opened(
+        Kind(kind),
+        packing.unpack_map(view[HEAD:envelope_end], "envelope"),
+        bytes(view[envelope_end:table_end]),
+        view[aligned(table_end) :],
     )
-    return Opened(kind, fields, data, table)
 
 
 def intact(frame: memoryview) -> bool:
-    """Whether the bytes of a frame are those under its checksum."""
+    """Return whether the bytes of a frame are those under its checksum."""
     return len(frame) >= HEAD and checksum(frame) == _checksum(frame)
 
 
 def checksum(frame: bytes | bytearray | memoryview) -> int:
-    """The checksum that a frame carries: it names these bytes."""
+    """Return the checksum that a frame carries. It names these bytes."""
     return int(CHECKSUM.unpack_from(frame, PREAMBLE.size)[0])
 
 
@@ -194,61 +222,57 @@ def _checksum(frame: memoryview) -> int:
     return crc32(frame[HEAD:], crc32(frame[: PREAMBLE.size]))
 
 
-def _aligned(offset: int) -> int:
-    return offset + -offset % ALIGNMENT
-
-
 def read_table(opened: Opened) -> Any:
-    """A parcel's table of columns, whatever its sender made of it."""
-    return headers.read(opened.table)
+    """Return the table of columns, as its sender made it."""
+    return packing.unpack(opened.table, "columns")
 
 
 # ---- messages without columns
 
 
 def encode(message: Message) -> bytearray:
-    """The frame of a message that is all header."""
-    return assemble(KIND_OF[type(message)], to_plain(message), ())
+    """Return the frame of a message that is all envelope."""
+    return assemble(KIND_OF[type(message)], to_plain(message))
 
 
 def read(opened: Opened) -> Message:
-    """The message that `encode` made."""
+    """Return the message that `encode` made."""
     if opened.kind not in KINDS:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    return from_plain(KINDS[opened.kind], opened.header)
+    return from_plain(KINDS[opened.kind], opened.envelope)
 
 
 # ---- envelopes
 
 
 def read_envelope(opened: Opened) -> Envelope:
-    """Who sent it, and as which number."""
+    """Return the sender of a parcel and its number."""
     if opened.kind is not Kind.PARCEL:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    fields = opened.header | {"version": read_version(opened.header)}
+    fields = opened.envelope | {"version": read_version(opened.envelope)}
     envelope = Envelope._make(map(fields.get, Envelope._fields))
     if (
         tuple(map(type, envelope)) != ENVELOPE_TYPES
         or min(envelope.incarnation, envelope.round) < 0
     ):
         raise Refused(
-            "header",
-            f"one of {', '.join(Envelope._fields)} is missing, of another type, or a negative number",
+            "envelope",
+            f"one of {', '.join(Envelope._fields)} is missing, of another type, or negative",
         )
     if not (
         NAME.fullmatch(envelope.run)
         and NAME.fullmatch(envelope.policy)
         and ACTOR.fullmatch(envelope.actor)
     ):
-        raise Refused("header", "a name has characters that names do not have")
+        raise Refused("envelope", "a name has characters that names do not have")
     if not 1 <= envelope.base <= envelope.sequence:
-        raise Refused("header", f"number {envelope.sequence} with base {envelope.base}")
+        raise Refused("envelope", f"number {envelope.sequence} with base {envelope.base}")
     return envelope
 
 
-def read_version(header: dict[str, Any]) -> Version:
-    """Return the version that a header names."""
-    value = header.get("version")
+def read_version(envelope: dict[str, Any]) -> Version:
+    """Return the version that an envelope names."""
+    value = envelope.get("version")
     if (
         not isinstance(value, list)
         or len(value) != 2
@@ -256,42 +280,5 @@ def read_version(header: dict[str, Any]) -> Version:
         or type(value[1]) is not int
         or min(value) < 0
     ):
-        raise Refused("header", "version is missing or not an epoch and a number")
+        raise Refused("envelope", "version is missing or not an epoch and a number")
     return Version(value[0], value[1])
-
-
-# ---- weights
-
-
-def encode_weights(weights: Weights) -> bytearray:
-    """The frame of a version: every tensor is a column under its own name."""
-    offsets, _ = layout(tensor.size for tensor in weights.tensors)
-    header = {
-        "run": weights.run,
-        "policy": weights.policy,
-        "version": weights.version,
-        "steps": weights.steps,
-        "updates": weights.updates,
-        "columns": [
-            [t.name, t.dtype, t.shape, offset, t.size, ""]
-            for t, offset in zip(weights.tensors, offsets, strict=True)
-        ],
-    }
-    return assemble(Kind.WEIGHTS, header, (memoryview(weights.block),))
-
-
-def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
-    """The version, if its columns are exactly the tensors of the acting graph. The block is the received bytes."""
-    if opened.kind is not Kind.WEIGHTS:
-        raise Refused("kind", f"{opened.kind.name} is not expected here")
-    run, policy = headers.texts(opened.header, "run", "policy")
-    version = read_version(opened.header)
-    steps, updates = headers.numbers(opened.header, "steps", "updates")
-    offsets, total = layout(tensor.size for tensor in tensors)
-    expected = [
-        [t.name, t.dtype, list(t.shape), offset, t.size, ""]
-        for t, offset in zip(tensors, offsets, strict=True)
-    ]
-    if opened.header.get("columns") != expected or len(opened.data) != total:
-        raise Refused("columns", "the weights are not those of the acting graph")
-    return Weights(run, policy, version, steps, updates, tensors, opened.data)

@@ -7,7 +7,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANYBODY, Client, require_own_name
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.credit import grant
 from farflung.common.protocol.messages import Announcement, Beacon, Credit, State, Telemetry
 from farflung.common.protocol.snapshots import Snapshots
@@ -51,7 +51,7 @@ class Publisher:
     def publish(self, weights: Weights) -> None:
         """The newest version, from now on."""
         self.newest = weights.version
-        self._frame = wire.encode_weights(weights)
+        self._frame = tensors.encode_weights(weights)
         self._snapshots.fit(len(self._frame))
         self._queue.append((topics.weights(self._spec.policy), self._frame))
 

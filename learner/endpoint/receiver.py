@@ -143,7 +143,7 @@ class Receiver:
             or not 0 <= message.incarnation < 1 << 64
             or message.base < 1
         ):
-            raise Refused("header", "a name, incarnation or base that no actor has")
+            raise Refused("envelope", "a name, incarnation or base that no actor has")
         require_own_name(message.actor, sender)
         if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
             raise Refused("nonfinite", "a counter is NaN or infinity")

@@ -23,7 +23,7 @@ Served = Callable[..., Any]
 
 
 def word(policy: str, size: int = 1) -> bytes:
-    """An experience message with so much data; a relay needs nothing else of its header."""
+    """An experience message with so much data; a relay needs nothing else of its envelope."""
     return bytes(wire.assemble(wire.Kind.PARCEL, {"run": "run-1", "policy": policy}, [b"x" * size]))
 
 

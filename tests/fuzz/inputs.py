@@ -106,38 +106,46 @@ class Structure:
 
 
 def _load_message(data: bytes) -> Any:
-    length = int.from_bytes(data[1:3], "little")
-    return [data[0], data[3 : 3 + length], msgpack.unpackb(data[3 + length :])]
+    kind, columns, table, envelope = _parts(data)
+    tables = [msgpack.unpackb(table)] if table else []  # one, or none
+    return [kind, columns, tables, msgpack.unpackb(envelope)]
 
 
 def _dump_message(value: Any) -> bytes:
-    kind, columns, header = value
-    return message(kind, header, columns)
+    kind, columns, tables, envelope = value
+    table = b"".join(map(msgpack.packb, tables))
+    return message(kind, bytes(msgpack.packb(envelope)), table, columns)
 
 
-def message(kind: int, header: Any, columns: bytes = b"") -> bytes:
-    """The input that `frame` makes this message of. The header is last, so that it may grow and shrink."""
-    return (
-        bytes([kind]) + len(columns).to_bytes(2, "little") + columns + bytes(msgpack.packb(header))
-    )
+def message(kind: int, envelope: bytes, table: bytes, columns: bytes) -> bytes:
+    """Return the input that `frame` makes this message of. The envelope is last, free to grow."""
+    return bytes([kind]) + join([columns, table]) + envelope
+
+
+def _parts(data: bytes) -> tuple[int, bytes, bytes, bytes]:
+    """Return kind, columns, table and envelope of an input."""
+    columns = 3 + int.from_bytes(data[1:3], "little")
+    table = columns + 2 + int.from_bytes(data[columns : columns + 2], "little")
+    return data[0], data[3:columns], data[columns + 2 : table], data[table:]
 
 
 def unframed(sealed: bytes | bytearray) -> bytes:
-    """The input that `frame` makes this frame of."""
+    """Return the input that `frame` makes this frame of."""
     opened = wire.open_frame(sealed)
-    header = opened.header | ({"columns": wire.read_table(opened)} if opened.table else {})
-    return message(opened.kind, header, bytes(opened.data))
+    envelope = bytes(msgpack.packb(opened.envelope))
+    return message(opened.kind, envelope, opened.table, bytes(opened.data))
 
 
 def frame(data: bytes) -> bytes:
-    """A frame with right lengths and checksum, whatever its header and columns are; or bytes as they come."""
+    """Return a frame of any parts with right lengths and checksum; or bytes as they come."""
     if not data or data[0] == RAW:
         return data[1:]
-    length = int.from_bytes(data[1:3], "little")
-    columns, header = data[3 : 3 + length], data[3 + length :]
-    start = wire.HEAD + len(header)
-    body = header + (bytes(-start % wire.ALIGNMENT) + columns if columns else b"")
-    head = wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, data[0], len(header), wire.HEAD + len(body))
+    kind, columns, table, envelope = _parts(data)
+    body = envelope + table
+    if columns:
+        body += bytes(-(wire.HEAD + len(body)) % wire.ALIGNMENT) + columns
+    lengths = len(envelope), len(table), wire.HEAD + len(body)
+    head = wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, kind, *lengths)
     return head + wire.CHECKSUM.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
 

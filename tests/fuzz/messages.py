@@ -17,7 +17,7 @@ from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import Column, Evaluation, Exploration, Graph, Space, Spec, World
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import (
     Ack,
@@ -213,7 +213,7 @@ def test_feed(data: bytes) -> None:
     """Everything a learner may say, read alone."""
     opened = wire.open_frame(frame(data))
     if opened.kind is Kind.WEIGHTS:
-        weights = wire.read_weights(opened, TENSORS)
+        weights = tensors.read_weights(opened, TENSORS)
         assert sum(array.nbytes for array in weights.arrays.values()) == len(weights.block)
     else:
         wire.read(opened)
@@ -226,7 +226,7 @@ def said() -> list[Any]:
     beacon = Beacon("run-1", "default", 5, Version(1, 2), 100, 10, State.RUN, (line,))
     frames = [
         wire.encode(Announcement(spec, 5, 1, 0, 0)),
-        wire.encode_weights(some_weights(spec, number=2)),
+        tensors.encode_weights(some_weights(spec, number=2)),
     ]
     return [*frames, wire.encode(beacon), wire.encode(Telemetry("run-1", "default", 5, "{}"))]
 

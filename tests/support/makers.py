@@ -17,7 +17,7 @@ from farflung.common.data.spec import (
 )
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
-from farflung.common.protocol import wire
+from farflung.common.protocol import packing, wire
 from farflung.common.protocol.parcels import ParcelCodec
 
 TENSORS = (Tensor("matrix", "float32", (2, 2)),)
@@ -95,9 +95,16 @@ def a_frame(spec, parcel=None, actor="box-1", incarnation=7, sequence=1, base=1,
     return bytes(ParcelCodec(spec).encode(envelope._replace(**changes), parcel))
 
 
-def header_of(opened):
-    """The whole header of a parcel's message, its table of columns read."""
-    return opened.header | {"columns": wire.read_table(opened)}
+def rewritten(frame, change):
+    """Return the frame after `change(fields)`, with right lengths and a right checksum.
+
+    The fields are those of the envelope, and under `columns` the table.
+    """
+    opened = wire.open_frame(frame)
+    fields = opened.envelope | ({"columns": wire.read_table(opened)} if opened.table else {})
+    change(fields)
+    table = packing.pack(fields.pop("columns")) if "columns" in fields else b""
+    return bytes(wire.assemble(opened.kind, fields, (opened.data,) if opened.data else (), table))
 
 
 def some_weights(spec, number=1, *, epoch=1, steps=0, value=0.0, best=None):

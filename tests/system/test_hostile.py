@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+from support.makers import rewritten
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.version import Version
@@ -64,20 +65,12 @@ def honest(spec, number, life=1, **changes):
     )
 
 
-def rewritten(frame, change):
-    """The frame with another header and a right checksum."""
-    opened = wire.open_frame(frame)
-    header = opened.header | {"columns": wire.read_table(opened)}
-    change(header)
-    return bytes(wire.assemble(Kind.PARCEL, header, [opened.data]))
-
-
 def described(column, place, value):
     """Changes one of the six words about a column."""
     names = ("observations", "actions", "rewards", "lengths")
 
-    def change(header):
-        header["columns"][names.index(column)][place] = value
+    def change(fields):
+        fields["columns"][names.index(column)][place] = value
 
     return change
 
@@ -88,11 +81,11 @@ def patched(frame, offset, data):
 
 
 def nested(depth):
-    """A header of so many lists in each other."""
-    header = b"\x81\xa3run" + b"\x91" * depth + b"\xc0"
-    frame = bytearray(wire.assemble(Kind.PARCEL, {}, ()))[: wire.HEAD] + header
+    """An envelope of so many lists in each other."""
+    envelope = b"\x81\xa3run" + b"\x91" * depth + b"\xc0"
+    frame = bytearray(wire.HEAD) + envelope
     wire.PREAMBLE.pack_into(
-        frame, 0, wire.MAGIC, wire.VERSION, Kind.PARCEL, len(header), len(frame)
+        frame, 0, wire.MAGIC, wire.VERSION, Kind.PARCEL, len(envelope), 0, len(frame)
     )
     wire.CHECKSUM.pack_into(frame, wire.PREAMBLE.size, wire._checksum(memoryview(frame)))
     return bytes(frame)
@@ -110,13 +103,14 @@ def attacks(spec, number):
     yield "kind", patched(good, 3, b"\x63")
     yield (
         "kind",
-        bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000}, ())),
-    )  # a header that only a feed may have
-    yield "header size", patched(good, 4, struct.pack("<I", 1 << 30))
-    yield "header depth", nested(60_000)
-    yield "header", bytes(wire.assemble(Kind.PARCEL, {}, ()))
-    yield "header", rewritten(good, lambda header: header.update(actor="../../etc"))
-    yield "oversized", patched(good, 8, struct.pack("<I", 1 << 31))
+        bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000})),
+    )  # an envelope that only a feed may have
+    yield "envelope size", patched(good, 4, struct.pack("<I", 1 << 30))
+    yield "table size", patched(good, 8, struct.pack("<I", 1 << 20))
+    yield "envelope", nested(60_000)
+    yield "envelope", bytes(wire.assemble(Kind.PARCEL, {}))
+    yield "envelope", rewritten(good, lambda fields: fields.update(actor="../../etc"))
+    yield "oversized", patched(good, 12, struct.pack("<I", 1 << 31))
     yield "checksum", patched(good, len(good) - 1, bytes([good[-1] ^ 1]))
     yield "run", honest(spec, number, run="another-run")
     yield "policy", honest(spec, number, policy="another")
@@ -139,7 +133,7 @@ def attacks(spec, number):
         honest(spec, number, life=11, columns={"rewards": np.full(STEPS, np.inf, np.float32)}),
     )
     yield "range", honest(spec, number, life=3, columns={"actions": np.full(STEPS, 2)})
-    yield "malformed", bytes(wire.assemble(Kind.HELLO, {"run": spec.run}, ()))
+    yield "malformed", bytes(wire.assemble(Kind.HELLO, {"run": spec.run}))
 
 
 def attack(pusher, spec, rounds):

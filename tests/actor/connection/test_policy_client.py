@@ -15,7 +15,7 @@ from farflung.actor.connection.policy_client import PROBLEM_BYTES, PROBLEMS, Pol
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action
 from farflung.common.protocol.messages import Announcement, Bye, Report, State
 from farflung.common.protocol.receipts import Receipt, Receipts
@@ -158,7 +158,7 @@ class TestWeights:
     def test_the_newest_counts(self, client: PolicyClient, desk: Any, spec: Spec) -> None:
         """An older one that comes late changes nothing; the step count comes along."""
         for number in (3, 2):
-            frame = wire.encode_weights(some_weights(spec, number, steps=100 * number))
+            frame = tensors.encode_weights(some_weights(spec, number, steps=100 * number))
             client.hear(b"w/p/", bytes(frame), 0.1)
         assert client.weights.version == Version(1, 3)
         assert client.steps == 300
@@ -170,7 +170,7 @@ class TestWeights:
     ) -> None:
         """The sentence is in the log, and the ones before stay."""
         other = some_weights(a_stamp_spec(stack=4), 2)
-        client.hear(b"w/p/", bytes(wire.encode_weights(other)), 0.1)
+        client.hear(b"w/p/", bytes(tensors.encode_weights(other)), 0.1)
         assert client.weights.version == Version(1, 1)
         assert "not those of the acting graph" in caplog.text
 
@@ -470,9 +470,9 @@ class TestOddities:
         client = dialled()
         for topic, frame in desk.due(0.0, client):
             if topic == client.private and wire.open_frame(frame).kind is wire.Kind.ANNOUNCEMENT:
-                header = wire.open_frame(frame).header
-                header["spec"] |= changes
-                client.hear(topic, bytes(wire.assemble(wire.Kind.ANNOUNCEMENT, header, ())), 0.0)
+                envelope = wire.open_frame(frame).envelope
+                envelope["spec"] |= changes
+                client.hear(topic, bytes(wire.assemble(wire.Kind.ANNOUNCEMENT, envelope)), 0.0)
             elif topic == client.private:
                 client.hear(topic, frame, 0.0)
         assert client.ready is None

@@ -7,7 +7,7 @@ from support.makers import a_frame, some_weights
 from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.messages import Beacon, Credit, Hello, State
 from farflung.learner.endpoint.publisher import EVALUATOR, Outlook
 
@@ -55,7 +55,7 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(side):
     assert announced[0] == weights[0] == private(9)
     announcement = wire.read(wire.open_frame(announced[1]))
     assert (announcement.spec, announcement.learner_id, announcement.epoch) == (side.spec, 5, 1)
-    read = wire.read_weights(wire.open_frame(weights[1]), side.spec.graph.weights)
+    read = tensors.read_weights(wire.open_frame(weights[1]), side.spec.graph.weights)
     assert read.version == Version(1, 3)
     assert read.arrays["matrix"].tolist() == [[3, 3], [3, 3]]
     assert beacons == []

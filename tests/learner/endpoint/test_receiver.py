@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from support.learner_double import LearnerDouble
-from support.makers import a_frame, a_parcel, an_evaluation
+from support.makers import a_frame, a_parcel, an_evaluation, rewritten
 
 from farflung.common.data.parcel import Ending
 from farflung.common.data.version import Version
@@ -130,15 +130,15 @@ def odd_frames(frame):
         "checksum": bytes(changed),
         "run": frame(run="other-run"),
         "policy": frame(policy="other"),
-        "header": frame(actor="a b"),
+        "envelope": frame(actor="a b"),
         "kind": bytes(
-            wire.assemble(wire.Kind.TELEMETRY, {"deep": [[]] * 100_000}, ())
-        ),  # a header that only a feed may have
+            wire.assemble(wire.Kind.TELEMETRY, {"deep": [[]] * 100_000})
+        ),  # an envelope that only a feed may have
     }
 
 
 @pytest.mark.parametrize(
-    "reason", ["truncated", "magic", "protocol", "checksum", "run", "policy", "header", "kind"]
+    "reason", ["truncated", "magic", "protocol", "checksum", "run", "policy", "envelope", "kind"]
 )
 def test_odd_bytes_are_counted_under_their_own_reason(side, frame, reason):
     """Each kind of damage or mistake has its own count, and the ledger balances."""
@@ -163,13 +163,12 @@ def test_random_bytes_never_raise(side, frame):
 
 @pytest.mark.parametrize("size", [3.0, True, None, "3", -1, 2**63])
 def test_a_shape_of_odd_numbers_never_raises(side, frame, size):
-    """3.0 equals 3, but numpy takes no such size: a hostile header must not get through to where arrays are made."""
-    opened = wire.open_frame(frame())
-    table = wire.read_table(opened)
-    table[1][2] = [size]
-    side.receiver.receive(
-        bytes(wire.assemble(opened.kind, opened.header | {"columns": table}, (opened.data,))), 0.0
-    )
+    """3.0 equals 3, but numpy takes no such size: a hostile table must not get through to where arrays are made."""
+
+    def change(fields):
+        fields["columns"][1][2] = [size]
+
+    side.receiver.receive(rewritten(frame(), change), 0.0)
     assert side.receiver.inbox.ledger.received == 1
     assert side.receiver.inbox.ledger.balanced
 
@@ -319,7 +318,7 @@ def test_a_bye_takes_an_actor_off_the_roster(side):
 def test_an_impossible_actor_is_refused(side, change):
     """A name, incarnation or base that no actor has is refused before it is remembered."""
     side.receiver.receive(hello(**change), 0.0)
-    assert side.receiver.inbox.ledger.refused == {"header": 1}
+    assert side.receiver.inbox.ledger.refused == {"envelope": 1}
     assert side.receiver.seen == {}
 
 

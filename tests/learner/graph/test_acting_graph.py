@@ -16,7 +16,7 @@ from farflung.common.data.spec import Graph, Space, Tensor
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import ConfigurationError
-from farflung.common.protocol import wire
+from farflung.common.protocol import tensors, wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.graph.acting_graph import export, observation_inputs, prove, state_arrays
@@ -448,9 +448,9 @@ def test_policy_made_from_messages_answers_like_the_network(tmp_path):
     core = a_learner(a_config(), tmp_path).core
     announced = wire.encode(Announcement(core.spec, 1, 1))
     graph = wire.read(wire.open_frame(bytes(announced))).spec.graph
-    published = wire.open_frame(bytes(wire.encode_weights(core.publish())))
+    published = wire.open_frame(bytes(tensors.encode_weights(core.publish())))
     policy = Policy(graph)
-    policy.load(wire.read_weights(published, graph.weights))
+    policy.load(tensors.read_weights(published, graph.weights))
     seen = np.random.default_rng(0).random((5, 4), dtype=np.float32)
     with torch.no_grad():
         expected = core.algorithm.policy()(torch.from_numpy(seen)).numpy()

@@ -16,7 +16,7 @@ from farflung.common.data.version import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.messages import Beacon, Bye, Hello, Report, State, Telemetry
 from farflung.common.protocol.roster import Presence
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
@@ -112,7 +112,7 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
     private = topics.private("default", "box-1", 7, 1)
     socket = feed(W, C, private)
     announcement = wire.read(wire.open_frame(heard(socket, private)))
-    weights = wire.read_weights(wire.open_frame(heard(socket, private)), side.spec.graph.weights)
+    weights = tensors.read_weights(wire.open_frame(heard(socket, private)), side.spec.graph.weights)
     assert (announcement.spec, announcement.index, announcement.start) == (side.spec, 0, 0)
     assert weights.version == Version(1, 2)
 
@@ -182,7 +182,7 @@ def test_weights_larger_than_a_copy_go_out_whole(context, queue):
         with sockets.feed_subscriber(context, link.address, [C, W]) as socket:
             heard(socket, C)
             link.publish(some_weights(side.spec, value=3.0))
-            weights = wire.read_weights(wire.open_frame(heard(socket, W)), graph.weights)
+            weights = tensors.read_weights(wire.open_frame(heard(socket, W)), graph.weights)
             assert (weights.arrays["matrix"] == 3.0).all()
     finally:
         link.close()
@@ -207,7 +207,9 @@ def test_weights_published_last_still_go_out(link, feed, side):
     link.publish(some_weights(side.spec, number=9))
     link.close()
     assert (
-        wire.read_weights(wire.open_frame(heard(socket, W)), side.spec.graph.weights).version.number
+        tensors.read_weights(
+            wire.open_frame(heard(socket, W)), side.spec.graph.weights
+        ).version.number
         == 9
     )
 
