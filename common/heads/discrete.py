@@ -1,6 +1,6 @@
 """The heads of discrete actions: values with epsilon-greedy choice, and logits with sampling."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from farflung.common.data.spec import Column, Exploration, Spec
 from farflung.common.heads.head import (
     LOG_PROBABILITY,
     NO_COLUMNS,
+    NO_METRICS,
     At,
     Choice,
     Chooser,
@@ -38,6 +39,10 @@ class QHead:
         """Return the chooser of the highest value, whose probability is 1."""
         return GreedyArgmax(_certain if LOG_PROBABILITY in spec.extras else None)
 
+    def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:
+        """Return epsilon as it is without the ladder."""
+        return {"epsilon": spec.exploration.epsilon(steps)}
+
 
 class LogitsHead:
     """The unnormalised log-probability of each discrete action."""
@@ -59,6 +64,10 @@ class LogitsHead:
     def greedy(self, spec: Spec) -> Chooser:
         """Return the chooser of the highest logit; its log-probability is the policy's."""
         return GreedyArgmax(log_probabilities if LOG_PROBABILITY in spec.extras else None)
+
+    def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:
+        """Return nothing: the policy itself explores."""
+        return NO_METRICS
 
 
 class EpsilonGreedy:

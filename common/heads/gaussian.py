@@ -1,7 +1,7 @@
 """The head of continuous actions: a Gaussian around a mean, clipped to the space."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from farflung.common.data.spec import Column, Space, Spec
 from farflung.common.heads.head import (
     LOG_PROBABILITY,
     NO_COLUMNS,
+    NO_METRICS,
     At,
     Choice,
     Chooser,
@@ -40,6 +41,10 @@ class GaussianHead:
     def greedy(self, spec: Spec) -> Chooser:
         """Return the chooser of the mean."""
         return GreedyMean(spec.action, self._recorded(spec))
+
+    def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:
+        """Return nothing: the policy itself explores."""
+        return NO_METRICS
 
     def _recorded(self, spec: Spec) -> bool:
         return any(extra in self.columns(spec) for extra in spec.extras)

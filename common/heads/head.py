@@ -9,6 +9,7 @@ import numpy as np
 from farflung.common.data.spec import Column, Spec
 from farflung.common.process.errors import Refused
 
+NO_METRICS: Mapping[str, float] = MappingProxyType({})
 NO_COLUMNS: Mapping[str, np.ndarray] = MappingProxyType({})
 LOG_PROBABILITY = Column("log_probability", "float32", (), "step")
 
@@ -56,6 +57,9 @@ class Head(Protocol):
 
     def greedy(self, spec: Spec) -> Chooser:
         """Return the chooser that always takes the best action."""
+
+    def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:
+        """Return the figures of exploration after so many environment steps, for the screen."""
 
 
 def require_outputs(spec: Spec, names: tuple[str, ...], kind: str, shape: tuple[int, ...]) -> None:

@@ -60,6 +60,7 @@ class DQN:
         self.network = network.to(device)
         self._parameters = FlatParameters(self.network)
         self._optimizer = FlatAdam(self._parameters, settings.learning_rate)
+        self._learning_rate = torch.tensor(settings.learning_rate)
         self._target = TargetNetwork(
             self.network, self._parameters, polyak=settings.polyak, every=settings.target_every
         )
@@ -96,7 +97,11 @@ class DQN:
         loss = losses.mean()
         return Gradients(
             tensors=self._parameters.gradients(loss),
-            metrics={"loss": loss.detach(), "value": values.detach().mean()},
+            metrics={
+                "loss": loss.detach(),
+                "value": values.detach().mean(),
+                "learning_rate": self._learning_rate,
+            },
             priorities=None if batch.weights is None else (targets - values.detach()).abs(),
         )
 

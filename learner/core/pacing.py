@@ -4,13 +4,13 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from farflung.common.process.errors import ConfigurationError
 
 
-class Cause(Enum):
+class Cause(StrEnum):
     """A reason for one side to wait for the other."""
 
     NONE = "none"  # both sides may go on

@@ -3,7 +3,16 @@
 import math
 from collections.abc import Sequence
 
+from farflung.learner.core.pacing import Cause
+from farflung.learner.observe.status import WaitingStatus
+
 UNKNOWN = "-"
+
+WAITS: dict[str, str] = {
+    Cause.WARMUP: "updates wait for rows",
+    Cause.ROWS: "updates wait for rows",
+    Cause.UPDATES: "collection waits for updates",
+}
 
 
 def count(number: int) -> str:
@@ -91,3 +100,16 @@ def printable(text: str) -> str:
         if text.isprintable()
         else "".join(letter if letter.isprintable() else " " for letter in text)
     )
+
+
+def waiting(wait: WaitingStatus) -> str:
+    """Return the side that waits and for how much as a sentence; empty if neither side does."""
+    if wait.cause == Cause.NONE:
+        return ""
+    sentence = WAITS.get(wait.cause, wait.cause)
+    if wait.share < 1:
+        return f"{sentence} ({100 * wait.share:.0f} % of the time)"
+    if wait.cause in (Cause.WARMUP, Cause.ROWS):
+        first = " to start with" if wait.cause == Cause.WARMUP else ""
+        return f"updates wait for {count(wait.number)} more rows{first}"
+    return sentence

@@ -1,4 +1,4 @@
-"""Curves for later: `metrics.jsonl` and TensorBoard events, under Stable-Baselines3's names where it has one."""
+"""Curves for later: `metrics.jsonl` and TensorBoard events, with the names of Stable-Baselines3."""
 
 import json
 import logging
@@ -13,16 +13,17 @@ from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import ActorState, Status
 
 INTERVAL_S = 2.0
+NAMES = {"epsilon": "rollout/exploration_rate"}  # Stable-Baselines3's, where it has another
 
 
 def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink:
-    """Writes a run's figures into its folder. An evaluation is written once, when it is new."""
+    """Return the sink that writes a run's figures into its folder, each evaluation once."""
     files = _Files(folder, clock)
     return StatusSink(f"metrics in {folder}", files.write, INTERVAL_S, files.close)
 
 
 def scalars(status: Status) -> dict[str, float]:
-    """The known figures of a status by their published names. Those of the algorithm stand under `train/`."""
+    """Return the known figures of a status by their published names."""
     evaluation = status.evaluation
     present = [
         actor for actor in status.actors if actor.state not in (ActorState.LEFT, ActorState.SILENT)
@@ -30,7 +31,6 @@ def scalars(status: Status) -> dict[str, float]:
     figures: dict[str, float | None] = {
         "rollout/ep_rew_mean": status.return_mean,
         "rollout/ep_len_mean": status.length_mean,
-        "rollout/exploration_rate": status.epsilon,
         "time/total_timesteps": status.steps,
         "time/episodes": status.episodes,
         "time/fps": status.steps_per_second,
@@ -39,8 +39,6 @@ def scalars(status: Status) -> dict[str, float]:
         "eval/mean_reward": evaluation.mean if evaluation else None,
         "eval/mean_ep_length": evaluation.length_mean if evaluation else None,
         "eval/best_mean_reward": evaluation.best if evaluation else None,
-        "train/loss": status.loss,
-        "train/learning_rate": status.learning_rate,
         "train/n_updates": status.updates,
         "train/skipped_updates": status.skipped,
         "train/updates_per_second": status.updates_per_second,
@@ -55,11 +53,13 @@ def scalars(status: Status) -> dict[str, float]:
         "parcels/refused": sum(status.refused.values()),
         "parcels/lost": status.lost,
     }
-    own = {
-        name if "/" in name else f"train/{name}": value for name, value in status.metrics.items()
-    }
-    known = {name: value for name, value in figures.items() if value is not None}
-    return {name: float(value) for name, value in (own | known).items() if value is not None}
+    own = {published(name): value for name, value in status.metrics.items()}
+    return {name: float(value) for name, value in (own | figures).items() if value is not None}
+
+
+def published(name: str) -> str:
+    """Return the name under which a metric of the algorithm or of exploration is written."""
+    return NAMES.get(name) or (name if "/" in name else f"train/{name}")
 
 
 class _Files:
@@ -71,7 +71,7 @@ class _Files:
         self._tensorboard = True
 
     def write(self, status: Status) -> None:
-        """One line, and one event."""
+        """Write one line and one event."""
         named = scalars(status)
         if status.evaluation == self._evaluation:
             named = {name: value for name, value in named.items() if not name.startswith("eval/")}
@@ -85,7 +85,7 @@ class _Files:
         self._event(named, status.steps, now)
 
     def close(self) -> None:
-        """Nothing is kept open after this; a later write opens a new events file."""
+        """Close the events file; a later write opens a new one."""
         if self._events is not None:
             events, self._events = self._events, None
             events.close()
@@ -99,15 +99,18 @@ class _Files:
         except ImportError:
             self._tensorboard = False
             logging.getLogger(__name__).warning(
-                "no TensorBoard events are written: the package tensorboard is not installed"
+                "the package tensorboard is not installed, so no TensorBoard events are written"
             )
         except OSError:
-            self.close()  # its last record may be torn: what follows goes to a new file
+            self.close()  # its last record may be torn: the next goes to a new file
             raise
 
 
 def _append(path: Path, line: str) -> None:
-    """One more line; after a torn one on a fresh line. The file is opened each time, so that it may be moved or cut meanwhile."""
+    """Append a line; start a fresh one after a torn line.
+
+    The file is opened each time, so that it may be moved or cut meanwhile.
+    """
     with path.open("ab+") as file:
         if file.tell() > 0:
             file.seek(-1, os.SEEK_END)
@@ -117,7 +120,10 @@ def _append(path: Path, line: str) -> None:
 
 
 class _Events:
-    """A TensorBoard events file, written in the caller's thread: `EventFileWriter` would add one, and load TensorFlow if there is any."""
+    """A TensorBoard events file, written in the caller's thread.
+
+    TensorBoard's own `EventFileWriter` would add a thread, and load TensorFlow if it is installed.
+    """
 
     def __init__(self, folder: Path, now: float) -> None:
         # Imported here: 0.2 s, and an installation may lack it.
@@ -135,7 +141,7 @@ class _Events:
         )
 
     def write(self, named: dict[str, float], steps: int, now: float) -> None:
-        """All figures of one moment as one record."""
+        """Write all figures of one moment as one record."""
         summary = self._summary(
             value=[
                 self._summary.Value(tag=name, simple_value=value) for name, value in named.items()
@@ -147,5 +153,5 @@ class _Events:
         self._file.flush()
 
     def close(self) -> None:
-        """Flush and close; a disk that is still full raises here."""
+        """Flush and close; a full disk raises here."""
         self._file.close()

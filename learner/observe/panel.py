@@ -1,5 +1,6 @@
 """The panel: a status as one frame of text that fits a terminal. Laid out by hand, since tables cost four times as much to draw."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from farflung.learner.observe.formatting import (
     printable,
     rate,
     sparkline,
+    waiting,
 )
 from farflung.learner.observe.status import ActorState, ActorStatus, Status
 
@@ -110,7 +112,7 @@ def _heads(status: Status, width: int) -> Iterator[Text]:
     """Progress, return and evaluation: what one looks at first."""
     yield _progress(status, width)
     row = _head("return", figure(status.return_mean))
-    history = status.return_history
+    history = [math.nan if value is None else value for value in status.return_history]
     if len(history) > 1:
         row.append("  ").append(sparkline(history, min(40, width - 45)), "cyan")
         row.append(f"  {figure(min(history))} to {figure(max(history))}", "dim")
@@ -189,8 +191,10 @@ def _learning(status: Status) -> Facts:
     return (
         ("updates", count(status.updates)),
         ("version", count(status.version)),
-        ("loss", figure(status.loss)),
-        ("epsilon", figure(status.epsilon)),
+        *(
+            (name, figure(value))
+            for name, value in [*status.metrics.items(), ("", None), ("", None)][:2]
+        ),
     )
 
 
@@ -208,7 +212,7 @@ def _waits(status: Status) -> Text:
     """Always one row, so that what stands below does not jump."""
     return Text.assemble(
         ("waiting".ljust(LABEL), "dim"),
-        (status.waiting, "yellow") if status.waiting else ("nobody", "dim"),
+        (sentence, "yellow") if (sentence := waiting(status.waiting)) else ("neither side", "dim"),
     )
 
 

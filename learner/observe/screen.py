@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Literal, TextIO
 
-from farflung.learner.observe.formatting import count, duration, figure, printable, rate
+from farflung.learner.observe.formatting import count, duration, figure, printable, rate, waiting
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status, to_document
 
@@ -51,7 +51,7 @@ def line(status: Status) -> str:
         f"ratio {figure(status.ratio_held)}{wanted}",
         f"version {count(status.version)}",
         f"actors {len(status.actors)}",
-        f"waiting: {status.waiting}" if status.waiting else "",
+        f"waiting: {wait}" if (wait := waiting(status.waiting)) else "",
         f"refused or lost {count(problems)}" if problems else "",
     ]
     return printable(", ".join(part for part in parts if part))

@@ -1,19 +1,21 @@
-"""What a learner shows of itself: one frozen document for the panel, plain lines, JSON, metrics and whoever watches the feed."""
+"""The status of a learner: one frozen document for screens, metrics and subscribers of the feed."""
 
-import json
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from farflung.common.process.errors import Refused
-from farflung.common.protocol.plain import from_plain, to_plain
+from farflung.learner.core.pacing import Cause
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class ActorState(StrEnum):
-    """What an actor is about, in a word."""
+    """The activity of an actor."""
 
-    JOINING = "joining"  # heard of, nothing collected yet
+    JOINING = "joining"  # it has its place and has not said anything yet
     RUNNING = "running"
     WAITING = "waiting"  # it has no credit: pacing or memory holds it back
     EVALUATING = "evaluating"
@@ -26,13 +28,13 @@ class ActorStatus:
     """One actor as the learner sees it."""
 
     name: str
-    state: str  # an ActorState; a newer learner may know more words
-    seats: int = 1
+    state: str  # an ActorState; a newer learner may know more of them
+    seats: Count = 1
     steps_per_second: float | None = None
-    episodes: int = 0
-    version: int = 0
-    acknowledged: int = 0  # parcels
-    waiting: int = 0  # parcels that it holds: unsent or not acknowledged
+    episodes: Count = 0
+    version: Count = 0
+    acknowledged: Count = 0  # parcels
+    waiting: Count = 0  # parcels that it holds: unsent or not acknowledged
     seen_ago: float = 0.0  # seconds
 
 
@@ -41,20 +43,33 @@ class EvaluationStatus:
     """The newest evaluation, and the best mean so far."""
 
     mean: float
-    episodes: int
-    version: int
+    episodes: Count
+    version: Count
     best: float
     length_mean: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingStatus:
+    """The side that waited most during the last seconds. People read `formatting.waiting`."""
+
+    cause: str = Cause.NONE  # of core.pacing.Cause; a newer learner may know more of them
+    number: Count = 0  # rows or updates that are missing now
+    share: float = 0.0  # of the last seconds, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """Everything that anybody is shown. `None` means that nothing is known yet; rates are per second, durations seconds."""
+    """Everything that a learner shows. None: not known yet. Rates are per second.
+
+    A reader of another release ignores fields that it does not know, and fills in defaults for
+    those that are missing: add fields with a default, never change the meaning of one.
+    """
 
     run: str
     policy: str = "default"
     mode: str = "async"
-    state: str = "run"  # a common.messages.State
+    state: str = "run"  # of common.protocol.messages.State
     environment: str = ""
     algorithm: str = ""
     device: str = ""
@@ -63,42 +78,39 @@ class Status:
 
     seconds: float = 0.0  # since this process began, by the monotonic clock
     idle_seconds: float = 0.0  # since steps or updates last grew
-    steps: int = 0
-    steps_target: int | None = None
+    steps: Count = 0
+    steps_target: Count | None = None
     until: str = ""  # the goal as it was written
-    updates: int = 0
-    skipped: int = 0  # of these, without a step: loss or gradients were not finite
-    epoch: int = 0
-    version: int = 0
+    updates: Count = 0
+    skipped: Count = 0  # of these, without a step: loss or gradients were not finite
+    epoch: Count = 0
+    version: Count = 0
 
-    episodes: int = 0
+    episodes: Count = 0
     return_mean: float | None = None  # over the last 100 episodes
-    return_history: tuple[float, ...] = ()  # at most 40, over the whole run: the sparkline
+    return_history: tuple[float | None, ...] = ()  # at most 40, over the whole run
     length_mean: float | None = None
     evaluation: EvaluationStatus | None = None
-    loss: float | None = None
-    epsilon: float | None = None
-    learning_rate: float | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)  # of algorithm and exploration
 
     steps_per_second: float | None = None
     updates_per_second: float | None = None
     ratio_wanted: float | None = None
     ratio_held: float | None = None
-    waiting: str = ""  # a short sentence: which side waited most lately, for what, and how often
-    lag_p50: float | None = None  # versions between what a row was collected with and the newest
+    waiting: WaitingStatus = WaitingStatus()
+    lag_p50: float | None = None  # versions between the one that collected a row and the newest
     lag_p95: float | None = None
-    replay_size: int = 0
-    replay_capacity: int = 0
-    checkpoint_pause_s: float | None = None  # how long training stopped for the last one
+    replay_size: Count = 0
+    replay_capacity: Count = 0
+    checkpoint_pause_s: float | None = None  # of training, for the last checkpoint
 
-    received: int = 0  # parcels: accepted + duplicates + refused
-    duplicates: int = 0
-    lost: int = 0  # a reported breach of the promise; stays 0
-    refused: dict[str, int] = field(default_factory=dict)  # by reason
+    received: Count = 0  # parcels: accepted + duplicates + refused
+    duplicates: Count = 0
+    lost: Count = 0  # a reported breach of the promise; stays 0
+    refused: dict[str, Count] = field(default_factory=dict)  # by reason
 
     actors: tuple[ActorStatus, ...] = ()
     problems: tuple[str, ...] = ()  # the latest, newest last
-    metrics: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own figures
 
     @property
     def progress(self) -> float | None:
@@ -107,28 +119,20 @@ class Status:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the remaining steps take at the present rate; None where that cannot be said."""
+        """Seconds that the remaining steps take at the present rate; None if that is unknown."""
         if not self.steps_target or not self.steps_per_second:
             return None
         return max(0, self.steps_target - self.steps) / self.steps_per_second
 
 
 def to_document(status: Status) -> str:
-    """The status as one line of strict JSON: a number that is not finite becomes null."""
-    return json.dumps(_finite(to_plain(status)), separators=(",", ":"), allow_nan=False)
+    """Return the status as one line of strict JSON: a number that is not finite becomes null."""
+    return msgspec.json.encode(status).decode()
 
 
 def from_document(text: str) -> Status:
-    """The status that `to_document` wrote, here or elsewhere; raises `Refused` for anything else."""
+    """Return the status in a document of this release or another; raise `Refused` for the rest."""
     try:
-        return from_plain(Status, json.loads(text))
-    except (ValueError, OverflowError, RecursionError) as error:
+        return msgspec.json.decode(text, type=Status)
+    except (ValueError, RecursionError) as error:
         raise Refused("malformed", f"this is not the status of a learner: {error}") from error
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value

@@ -1,9 +1,10 @@
-"""What a learner shows of itself, put together from training, the network thread and the clock."""
+"""The builder of a learner's status: from training, the network thread and the clock."""
 
 from collections import deque
 from dataclasses import replace
 
 from farflung.common.data.statistics import Rate
+from farflung.common.heads import registry as heads
 from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
@@ -17,12 +18,12 @@ PROBLEMS = 10
 
 
 class StatusBuilder:
-    """Makes the status, and remembers what only time can tell: rates, and since when nothing moved."""
+    """Makes the status. It remembers rates, the best evaluation and the last progress."""
 
     def __init__(self, config: LearnerConfig, run: Run, core: Core, device: str) -> None:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)  # of this process, the newest last
         self._core = core
-        self.join = ""  # the line to paste, once it is known where this learner listens
+        self.join = ""  # the line to paste, once the address is known
         self.checkpoint_pause_s: float | None = None
         self._steps, self._updates = Rate(), Rate()
         self._waits = Waits()
@@ -36,7 +37,6 @@ class StatusBuilder:
             folder=str(run.folder),
             steps_target=config.steps or None,
             until=config.until,
-            learning_rate=getattr(config.settings, "learning_rate", None),
             ratio_wanted=config.replay_ratio,
         )
         self._moved: tuple[int, int] = (-1, -1)
@@ -44,14 +44,11 @@ class StatusBuilder:
         self._best = float("-inf")
 
     def status(self, view: NetworkView, seconds: float, leaving: State = State.RUN) -> Status:
-        """Everything that is known, so many seconds after the start."""
+        """Return everything that is known, `seconds` after the start."""
         core, state = self._core, self._core.state
         progress, pacing = core.progress, core.pacing
-        self._look_at_the_clock(seconds)
+        self._tick(seconds)
         noticed = filter(None, (progress.constant_observations.verdict, core.guard.sentence))
-        metrics: dict[str, float | None] = {
-            name: float(value) for name, value in core.metrics.items()
-        }
         return replace(
             self._lasting,
             state=leaving,
@@ -68,8 +65,7 @@ class StatusBuilder:
             return_history=progress.history.points,
             length_mean=progress.length_mean,
             evaluation=self._evaluation(progress.evaluation),
-            loss=metrics.get("loss"),
-            epsilon=core.spec.exploration.epsilon(state.steps) if core.spec.head == "q" else None,
+            metrics=self._metrics(),
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
@@ -85,15 +81,21 @@ class StatusBuilder:
             refused=dict(view.refused),
             actors=view.actors,
             problems=(*noticed, *view.problems, *self.problems),
-            metrics=metrics,
         )
 
-    def _look_at_the_clock(self, seconds: float) -> None:
+    def _tick(self, seconds: float) -> None:
         state = self._core.state
         self._steps.update(state.steps, seconds)
         self._updates.update(state.updates, seconds)
         if self._moved != (state.steps, state.updates):
             self._moved, self._moved_at = (state.steps, state.updates), seconds
+
+    def _metrics(self) -> dict[str, float | None]:
+        """Return the figures of the algorithm, then those of exploration."""
+        core = self._core
+        exploration = heads.find(core.spec.head).metrics(core.spec, core.state.steps)
+        trained = {name: float(value) for name, value in core.metrics.items()}
+        return {**trained, **exploration}
 
     def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
         if result is None:

@@ -12,7 +12,7 @@ from farflung.common.process.exits import Exit
 from farflung.common.protocol.messages import State, Telemetry
 from farflung.common.protocol.topics import broker, telemetry
 from farflung.common.protocol.wire import open_frame, read
-from farflung.learner.observe.formatting import duration
+from farflung.learner.observe.formatting import duration, waiting
 from farflung.learner.observe.screen import can_draw, line
 from farflung.learner.observe.status import Status, from_document, to_document
 
@@ -40,7 +40,8 @@ def watch(
     stream.write((to_document(status) if as_json else describe(status, stream)) + "\n")
     if status.state == State.RUN and 0 < stalled_s < status.idle_seconds:
         raise Unhealthy(
-            f"no step and no update for {duration(status.idle_seconds)}: {status.waiting or 'nothing says why'}"
+            f"no step and no update for {duration(status.idle_seconds)}: "
+            f"{waiting(status.waiting) or 'neither side waits for the other'}"
         )
 
 

@@ -25,6 +25,7 @@ from farflung.learner.observe.status import (
     ActorStatus,
     EvaluationStatus,
     Status,
+    WaitingStatus,
     from_document,
     to_document,
 )
@@ -227,9 +228,8 @@ def a_status() -> Status:
     figures = {
         "steps_target": 100,
         "return_mean": 5.0,
-        "loss": 0.1,
-        "epsilon": 0.2,
-        "return_history": (1.0, 2.0),
+        "return_history": (1.0, None),
+        "waiting": WaitingStatus("rows", 3, 0.5),
         "lag_p50": 1.0,
     }
     return Status(
@@ -237,7 +237,7 @@ def a_status() -> Status:
         evaluation=evaluation,
         actors=actors,
         refused={"shape": 1},
-        metrics={"q": 1.5},
+        metrics={"loss": 0.1, "epsilon": None},
         **figures,
     )
 

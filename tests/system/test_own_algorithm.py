@@ -42,7 +42,7 @@ def test_an_algorithm_and_a_network_of_ones_own_train_with_ordinary_actors(shell
         )
     )
     assert told.algorithm == "own_algorithm:SoftDQN"
-    assert math.isfinite(told.loss)
+    assert math.isfinite(told.metrics["loss"])
     learner.send(signal.SIGTERM)
     assert learner.ended() == 0
     run = shell.folder / "runs" / "own"

@@ -315,6 +315,9 @@ def test_a_head_of_ones_own_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch
 
         def greedy(self, spec: Spec) -> Chooser: ...
 
+        def metrics(self, spec: Spec, steps: int) -> dict[str, float]:
+            return {}
+
     monkeypatch.setattr("farflung.common.heads.registry.HEADS", {})
     heads.register("first", First())
     assert heads.names() == ("first",)

@@ -13,7 +13,9 @@ from farflung.learner.observe.formatting import (
     printable,
     rate,
     sparkline,
+    waiting,
 )
+from farflung.learner.observe.status import WaitingStatus
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,21 @@ def test_a_traceback_becomes_one_line() -> None:
     assert one_line(text) == "cpu01: step … ValueError: too far"
     assert one_line("plain") == "plain"
     assert one_line("\n \n") == ""
+
+
+@pytest.mark.parametrize(
+    ("wait", "sentence"),
+    [
+        (WaitingStatus(), ""),
+        (WaitingStatus("warm-up", 1000, 1.0), "updates wait for 1,000 more rows to start with"),
+        (WaitingStatus("rows", 3, 1.0), "updates wait for 3 more rows"),
+        (WaitingStatus("rows", 3, 0.65), "updates wait for rows (65 % of the time)"),
+        (WaitingStatus("updates", 2, 1.0), "collection waits for updates"),
+        (WaitingStatus("moon phase", 2, 0.5), "moon phase (50 % of the time)"),
+    ],
+)
+def test_waiting_names_the_side_and_how_much_it_waits_for(
+    wait: WaitingStatus, sentence: str
+) -> None:
+    """A cause of a newer release is shown as its word."""
+    assert waiting(wait) == sentence

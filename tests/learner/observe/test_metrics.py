@@ -21,14 +21,18 @@ STATUS = Status(
     episodes=70,
     return_mean=120.5,
     length_mean=121.0,
-    epsilon=0.3,
-    loss=0.25,
-    learning_rate=0.001,
     steps_per_second=500.0,
     evaluation=EvaluationStatus(400.0, 20, 3, 410.0, 400.0),
     refused={"schema": 2, "crc": 1},
     actors=(ActorStatus("a", ActorState.RUNNING), ActorStatus("b", ActorState.SILENT)),
-    metrics={"q_mean": 7.5, "own/figure": 1.0, "unknown": None},
+    metrics={
+        "loss": 0.25,
+        "learning_rate": 0.001,
+        "epsilon": 0.3,
+        "q_mean": 7.5,
+        "own/figure": 1.0,
+        "unknown": None,
+    },
 )
 
 
@@ -102,7 +106,7 @@ def test_an_evaluation_is_written_once(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_not_finite_is_null(tmp_path: Path) -> None:
     """Strict JSON, line by line."""
-    metrics(tmp_path, clock).close(Status(run="r", loss=math.nan))
+    metrics(tmp_path, clock).close(Status(run="r", metrics={"loss": math.nan}))
     assert lines(tmp_path)[0]["train/loss"] is None
 
 
@@ -151,7 +155,7 @@ def test_without_tensorboard_it_is_said_once(
         outlet.close(STATUS)
     assert len(lines(tmp_path)) == 2
     assert [record.getMessage() for record in caplog.records] == [
-        "no TensorBoard events are written: the package tensorboard is not installed"
+        "the package tensorboard is not installed, so no TensorBoard events are written"
     ]
 
 

@@ -7,7 +7,13 @@ import pytest
 from rich.cells import cell_len
 
 from farflung.learner.observe.panel import draw
-from farflung.learner.observe.status import ActorState, ActorStatus, EvaluationStatus, Status
+from farflung.learner.observe.status import (
+    ActorState,
+    ActorStatus,
+    EvaluationStatus,
+    Status,
+    WaitingStatus,
+)
 
 ACTORS = tuple(
     ActorStatus(f"cpu{number:02}", ActorState.RUNNING, 16, 2300.0, 12204, 3417, 61204, 3, 0.2)
@@ -30,13 +36,12 @@ STATUS = Status(
     return_history=tuple(float(value) for value in range(40)),
     length_mean=471.0,
     evaluation=EvaluationStatus(496.0, 20, 3400, 500.0),
-    loss=0.1284,
-    epsilon=0.05,
+    metrics={"loss": 0.1284, "epsilon": 0.05},
     steps_per_second=18_402.0,
     updates_per_second=2_287.0,
     ratio_wanted=8.0,
     ratio_held=7.93,
-    waiting="actors wait for updates",
+    waiting=WaitingStatus("updates", 3, 1.0),
     lag_p50=1.0,
     lag_p95=2.0,
     replay_size=62_311,
@@ -73,7 +78,7 @@ WORDS = (
         "7.93 of 8",
         "1, p95 2",
         "62 % of 100k",
-        "actors wait for updates",
+        "collection waits for updates",
         "3 actors",
     ),
     *("cpu01", "running", "0.2 s", "actor 10.0.0.5:5555", "Ctrl-C finishes and saves", "▁", "█"),
@@ -112,13 +117,17 @@ def test_nothing_known_yet_is_drawn_too() -> None:
     frame = "\n".join(lines(Status(run="new", join="actor host:5555")))
     assert "no actor yet; start one with  actor host:5555" in frame
     assert "no episode has ended yet" in frame
-    assert "nobody" in frame
+    assert "neither side" in frame
 
 
 def test_numbers_that_are_not_finite_are_shown_as_such() -> None:
     """A diverged loss is the thing to see."""
     frame = "\n".join(
-        lines(changed(loss=math.nan, return_history=(1.0, math.nan, 2.0), ratio_held=math.inf))
+        lines(
+            changed(
+                metrics={"loss": math.nan}, return_history=(1.0, math.nan, 2.0), ratio_held=math.inf
+            )
+        )
     )
     assert "nan" in frame
     assert "inf of 8" in frame
@@ -178,7 +187,10 @@ def test_foreign_text_cannot_steer_the_terminal() -> None:
     evil = "\x1b[2J\x07\u202e"
     frame = draw(
         changed(
-            problems=(evil,), refused={evil: 1}, actors=(ActorStatus(evil, evil),), waiting=evil
+            problems=(evil,),
+            refused={evil: 1},
+            actors=(ActorStatus(evil, evil),),
+            waiting=WaitingStatus(evil, 1, 1.0),
         ),
         100,
         30,

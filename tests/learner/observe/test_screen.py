@@ -15,7 +15,13 @@ from typing import TextIO
 import pytest
 
 from farflung.learner.observe.screen import can_draw, line, screen
-from farflung.learner.observe.status import ActorStatus, EvaluationStatus, Status, from_document
+from farflung.learner.observe.status import (
+    ActorStatus,
+    EvaluationStatus,
+    Status,
+    WaitingStatus,
+    from_document,
+)
 
 STATUS = Status(
     run="r",
@@ -89,7 +95,9 @@ def test_a_line_says_the_same_in_plain_words() -> None:
 
 def test_a_line_names_what_waits_and_what_is_refused() -> None:
     """And leaves out what is not known."""
-    status = Status(run="r", waiting="updates\x1bwait", refused={"schema": 2}, lost=1)
+    status = Status(
+        run="r", waiting=WaitingStatus("updates\x1bwait", 1, 1.0), refused={"schema": 2}, lost=1
+    )
     assert line(status) == (
         "0 s, run, steps 0, return -, - steps/s, - updates/s, ratio -, version 0, actors 0, waiting: updates wait, refused or lost 3"
     )

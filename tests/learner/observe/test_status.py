@@ -1,5 +1,6 @@
 """The status document: what is written is what is read."""
 
+import dataclasses
 import json
 import math
 
@@ -11,6 +12,7 @@ from farflung.learner.observe.status import (
     ActorStatus,
     EvaluationStatus,
     Status,
+    WaitingStatus,
     from_document,
     to_document,
 )
@@ -37,11 +39,34 @@ def test_a_document_comes_back_equal() -> None:
 
 def test_a_document_is_one_line_of_strict_json() -> None:
     """What is not finite becomes null: machines that read JSON know no NaN."""
-    document = to_document(Status(run="r", loss=math.nan, metrics={"q_mean": math.inf}))
+    metrics = {"loss": math.nan, "q_mean": math.inf}
+    document = to_document(Status(run="r", metrics=metrics, return_history=(1.0, math.nan)))
     assert "\n" not in document
     plain = json.loads(document, parse_constant=pytest.fail)
-    assert plain["loss"] is None
-    assert from_document(document).metrics == {"q_mean": None}
+    assert plain["metrics"] == {"loss": None, "q_mean": None}
+    assert from_document(document).return_history == (1.0, None)
+
+
+def test_status_of_a_newer_learner_is_read_without_what_it_adds() -> None:
+    """Unknown fields are ignored at every level, unknown words of known fields are kept."""
+    newer = json.loads(to_document(FULL))
+    newer["teams"] = {"red": [1, 2]}
+    newer["actors"][0]["battery"] = 0.5
+    newer["actors"][0]["state"] = "charging"
+    newer["evaluation"]["spread"] = 3.0
+    newer["waiting"] = {"cause": "moon phase", "number": 3, "share": 1.0, "until": "full"}
+    status = from_document(json.dumps(newer))
+    assert status == dataclasses.replace(
+        FULL,
+        actors=(dataclasses.replace(FULL.actors[0], state="charging"),),
+        waiting=WaitingStatus("moon phase", 3, 1.0),
+    )
+
+
+def test_status_of_an_older_learner_is_filled_in_with_defaults() -> None:
+    """Only the run, and the name and state of an actor, have no default."""
+    older = from_document('{"run": "r", "actors": [{"name": "a", "state": "running"}]}')
+    assert older == Status(run="r", actors=(ActorStatus("a", "running"),))
 
 
 @pytest.mark.parametrize(
@@ -52,14 +77,26 @@ def test_a_document_is_one_line_of_strict_json() -> None:
         "{}",
         "null",
         '{"run": 5}',
+        '{"run": "r", "steps": true}',
+        '{"run": "r", "steps": 1.5}',
+        '{"run": "r", "steps": -1}',
+        '{"run": "r", "steps": 1%s}' % ("0" * 5000),
+        '{"run": "r", "seconds": 1e999}',
+        '{"run": "r", "seconds": NaN}',
+        '{"run": "r", "metrics": {"loss": "low"}}',
+        '{"run": "r", "refused": {"schema": null}}',
+        '{"run": "r", "problems": "one"}',
+        '{"run": "r", "actors": [{"name": "a"}]}',
+        '{"run": "r", "later": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"run": "\ud800"}',
         "[" * 100_000,
-        to_document(FULL).replace("500", '"many"'),
+        to_document(FULL).replace(":500,", ':"many",'),
         to_document(FULL).replace("0.0", "1" * 400),
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
-    """Telemetry comes over the network: odd text is a refusal, never another error."""
-    with pytest.raises(Refused):
+    """Telemetry comes over the network: odd text is a refusal in a sentence, no other error."""
+    with pytest.raises(Refused, match="this is not the status of a learner"):
         from_document(text)
 
 

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
+from farflung.learner.core.pacing import Cause
 from farflung.learner.core.progress import EvaluationResult
-from farflung.learner.observe.status import ActorStatus
+from farflung.learner.observe.status import ActorStatus, WaitingStatus
 from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
 from farflung.learner.transport.network_thread import NetworkView
 
@@ -45,50 +47,38 @@ def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
         "dqn",
     )
     assert (status.device, status.folder, status.join) == ("cpu", str(tmp_path), "actor box:5555")
-    assert (status.steps_target, status.until, status.ratio_wanted, status.learning_rate) == (
-        100,
-        "steps > 5",
-        1.0,
-        1e-3,
-    )
-    assert (status.return_mean, status.evaluation, status.loss, status.steps_per_second) == (
-        None,
-        None,
-        None,
-        None,
-    )
-    assert (status.epsilon, status.replay_capacity, status.waiting) == (
-        1.0,
-        500,
-        "updates wait for 24 more rows to start with",
-    )
+    assert (status.steps_target, status.until, status.ratio_wanted) == (100, "steps > 5", 1.0)
+    assert (status.return_mean, status.evaluation, status.steps_per_second) == (None, None, None)
+    assert (status.metrics, status.replay_capacity) == ({"epsilon": 1.0}, 500)
+    assert status.waiting == WaitingStatus(Cause.WARMUP, 24, 1.0)
 
 
-def test_who_waits_is_said_of_the_last_seconds(overview, core):
-    """Of twenty looks three saw nobody wait, four the updates, the rest collection: a single look at the end would tell of nobody."""
+def test_metrics_are_those_of_algorithm_and_exploration(overview, core):
+    """The builder knows none of them by name."""
+    core.metrics = {"anything": torch.tensor(2.0)}
+    core.state.steps = core.spec.exploration.steps
+    status = overview.status(NetworkView(), 0.0)
+    assert status.metrics == {"anything": 2.0, "epsilon": pytest.approx(0.05)}
+
+
+def test_the_wait_that_is_told_is_the_most_frequent_one_of_the_last_seconds(overview, core):
+    """A single look would show chance: the side that is held back changes many times a second."""
     pacing = core.pacing
-    rows = {
-        "updates": 16,
-        "nobody": 24,
-        "collection": 48,
-    }  # after a warm-up of 16 rows, in batches of 8, with a tolerance of 32
-    for side in ["updates"] * 5 + ["collection"] * 13 + ["nobody"] * 3:
-        pacing.rows = rows[side]
-        said = overview.status(NetworkView(), 0.0).waiting
-    assert said == "collection waits for updates (65 % of the time)"
-    pacing.rows = 17
-    assert (
-        overview.status(NetworkView(), 0.0).waiting
-        == "collection waits for updates (65 % of the time)"
-    )
-    for _ in range(16):
-        pacing.rows = 16
-        said = overview.status(NetworkView(), 0.0).waiting
-    assert said == "updates wait for rows (85 % of the time)"
-    for _ in range(20):
-        pacing.rows = 24
-        said = overview.status(NetworkView(), 0.0).waiting
-    assert said == ""
+    # After a warm-up of 16 rows, in batches of 8, with a tolerance of 32.
+    rows = {"updates": 16, "neither": 24, "collection": 48}
+
+    def look(times, side):
+        for _ in range(times):
+            pacing.rows = rows[side]
+            wait = overview.status(NetworkView(), 0.0).waiting
+        return wait
+
+    look(5, "updates")
+    look(13, "collection")
+    wait = look(3, "neither")  # the first of the 21 looks is forgotten
+    assert wait == WaitingStatus(Cause.UPDATES, 0, 0.65)
+    assert look(16, "updates") == WaitingStatus(Cause.WARMUP, 8, 0.8)
+    assert look(20, "neither") == WaitingStatus()
 
 
 def test_rates_come_from_the_clock(overview, core):

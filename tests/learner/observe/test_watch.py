@@ -15,7 +15,7 @@ from farflung.common.protocol.messages import Bye, Telemetry
 from farflung.common.protocol.topics import telemetry
 from farflung.common.protocol.wire import encode
 from farflung.learner.observe.screen import line
-from farflung.learner.observe.status import Status, from_document, to_document
+from farflung.learner.observe.status import Status, WaitingStatus, from_document, to_document
 from farflung.learner.observe.watch import Unhealthy, decode, describe, watch
 
 STATUS = Status(run="r", seconds=5.0, steps=7)
@@ -82,9 +82,9 @@ def test_a_learner_without_progress_is_unhealthy(
 ) -> None:
     """Its status is printed, and the sentence says what it waits for."""
     stream = io.StringIO()
-    stuck = Status(run="r", idle_seconds=75.0, waiting="updates wait for 1,000 rows")
+    stuck = Status(run="r", idle_seconds=75.0, waiting=WaitingStatus("rows", 1000, 1.0))
     with pytest.raises(
-        Unhealthy, match="no step and no update for 1 min 15 s: updates wait for 1,000 rows"
+        Unhealthy, match="no step and no update for 1 min 15 s: updates wait for 1,000 more rows"
     ):
         watch(context, publish(frame(stuck)), stream)
     assert stream.getvalue() == line(stuck) + "\n"
