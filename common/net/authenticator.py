@@ -1,4 +1,9 @@
-"""Who is let in: libzmq asks about each key that it has proved, and the folder of allowed clients has the answer (ZAP, RFC 27)."""
+"""The authenticator: admits the clients in the `allowed/` folder (ZAP, RFC 27).
+
+This is not pyzmq's `ThreadAuthenticator`. Its thread dies on the first exception in a callback,
+silently, and its `stop()` then waits for ever (tried with pyzmq 27.3). It has no timer to follow a
+folder, and its import costs 50 ms.
+"""
 
 import logging
 import threading
@@ -18,49 +23,50 @@ from farflung.common.process.log import once_every
 
 log = logging.getLogger(__name__)
 
-ENDPOINT = (
-    "inproc://zeromq.zap.01"  # where libzmq asks, in the context of the socket that was dialled
-)
+ENDPOINT = "inproc://zeromq.zap.01"  # libzmq's requests, in the context of the listening socket
 POLL_MS = 100
-LOOK_S = 0.5
+FOLLOW_S = 0.5  # between two looks at the folder
 PROVE_S = 5.0
 
-Seen = dict[str, tuple[int, int, int]]
+Stamps = dict[str, tuple[int, int, int]]
 
 
 class Authenticator:
-    """Answers in a thread of its own, and follows the folder of allowed clients. Where its thread has ended, nobody comes in any more."""
+    """Answers libzmq's requests in a thread of its own and follows the folder of allowed clients.
+
+    It fails closed: once its thread has ended, libzmq admits no client.
+    """
 
     def __init__(self, context: Context, keys: ServerKeys) -> None:
         self.clients: dict[str, Client] = {}  # by public key; replaced as a whole
-        self.revocations = 0  # rises whenever somebody who was allowed no longer is
+        self.revocations = 0  # rises when an allowed client is allowed no longer
         self._folder = keys.allowed
-        self._stranger = ""  # that we are ourselves, to see whether it is refused
-        self._seen: Seen = {}
-        self._looked_at = 0.0
+        self._stranger = ""  # the unknown key with which `prove` dials
+        self._stamps: Stamps = {}
+        self._followed_at = 0.0
         self._failure: BaseException | None = None
         self._closing = threading.Event()
-        self._look()
+        self._follow()
         self._socket = context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(ENDPOINT)
-        self._thread = threading.Thread(target=self._run, name="doorkeeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="authenticator", daemon=True)
         self._thread.start()
 
     def sender(self, frame: zmq.Frame) -> Client | None:
-        """Who sent what was received, by the key of the connection that it came over; None if that key is allowed no more."""
+        """Return the client that sent a frame, by its connection; None once its key is revoked."""
         try:
             return self.clients.get(str(frame.get("User-Id")))
         except zmq.ZMQError:
-            return None  # nobody sent it: libzmq itself says that a subscriber has gone
+            return None  # no client sent it: libzmq reports that a subscriber has gone
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the error that ended the thread, if one did."""
         if self._failure is not None:
-            raise RuntimeError("the doorkeeper ended") from self._failure
+            raise RuntimeError("the authenticator failed") from self._failure
 
     def prove(self, address: Address, keys: ServerKeys) -> None:
-        """Dial a server as a stranger would, and raise unless both of its ports refuse that."""
+        """Dial the server with an unknown key, and raise unless both of its ports refuse it."""
         public, secret = zmq.curve_keypair()
         self._stranger = public.decode()
         stranger = ClientKeys(Path("-"), ANYBODY, public, secret, keys.public)
@@ -71,11 +77,12 @@ class Authenticator:
                 )
                 if outcome is not Outcome.REFUSED:
                     raise ConfigurationError(
-                        f"a key that nobody knows was not refused on port {port} ({outcome.value}): not opening it"
+                        f"port {port} did not refuse an unknown key ({outcome.value}): "
+                        "not opening it. Please report this"
                     )
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop the thread; from now on libzmq admits no client."""
         self._closing.set()
         self._thread.join()
 
@@ -84,71 +91,73 @@ class Authenticator:
             while not self._closing.is_set():
                 if self._socket.poll(POLL_MS):
                     self._socket.send_multipart(self._answer(self._socket.recv_multipart()))
-                if time.monotonic() - self._looked_at >= LOOK_S:
-                    self._look()
-        except (
-            BaseException
-        ) as error:  # the top of a thread: the loop that listens hears of it and ends
-            log.exception("the doorkeeper ended")
+                if time.monotonic() - self._followed_at >= FOLLOW_S:
+                    self._follow()
+        except BaseException as error:  # the top of a thread: `check` raises it in the listener's
+            log.exception("the authenticator failed")
             self._failure = error
         finally:
-            self._socket.unbind(
-                ENDPOINT
-            )  # at once: closing alone lets go of the name a moment later, and the next one here needs it
+            # Closing alone frees the name a moment later, too late for the next authenticator.
+            self._socket.unbind(ENDPOINT)
             self._socket.close()
 
-    def _answer(self, question: list[bytes]) -> list[bytes]:
-        """The key itself becomes the user id of the connection, so that another key under the same label is another one."""
-        version, request, _domain, _address, _identity, mechanism, *proofs = question
-        key = z85.encode(proofs[0]).decode() if mechanism == b"CURVE" and proofs else ""
-        if key and key not in self.clients:
-            self._look()  # it may have been allowed a moment ago
-        if key in self.clients:
-            return [version, request, b"200", b"", key.encode(), b""]
-        if key != self._stranger:
-            log.warning("a key that is not allowed was turned away: %s", key, extra=once_every(10))
-        return [version, request, b"400", b"not allowed", b"", b""]
+    def _answer(self, request: list[bytes]) -> list[bytes]:
+        """Return the reply to a ZAP request.
 
-    def _look(self) -> None:
-        """Follow the folder, where anything in it has changed."""
-        self._looked_at = time.monotonic()
-        seen = _state(self._folder)
-        if seen == self._seen:
+        The user id is the key, not the label: another key under the same label is another client.
+        """
+        version, number, _domain, _address, _identity, mechanism, *credentials = request
+        is_curve = mechanism == b"CURVE" and bool(credentials)
+        key = z85.encode(credentials[0]).decode() if is_curve else ""
+        if key and key not in self.clients:
+            self._follow()  # the key may be a moment old
+        if key in self.clients:
+            return [version, number, b"200", b"", key.encode(), b""]
+        if key != self._stranger:
+            log.warning("refused a key that is not allowed: %s", key, extra=once_every(10))
+        return [version, number, b"400", b"not allowed", b"", b""]
+
+    def _follow(self) -> None:
+        """Read the folder again if a file in it has changed."""
+        self._followed_at = time.monotonic()
+        stamps = _stamps(self._folder)
+        if stamps == self._stamps:
             return
-        before, self.clients, self._seen = self.clients, _read(self._folder, seen), seen
-        gone = sorted(
-            {client.label for key, client in before.items() if self.clients.get(key) != client}
-        )
-        new = sorted(
-            {client.label for key, client in self.clients.items() if before.get(key) != client}
-        )
-        if new:
-            log.info("allowed: %s", ", ".join(new))
-        if gone:
-            log.warning("revoked: %s", ", ".join(gone))
+        before, self.clients = self.clients, _read(self._folder, stamps)
+        self._stamps = stamps
+        revoked, allowed = _missing(before, self.clients), _missing(self.clients, before)
+        if allowed:
+            log.info("allowed: %s", ", ".join(allowed))
+        if revoked:
+            log.warning("revoked: %s", ", ".join(revoked))
             self.revocations += 1
 
 
-def _state(folder: Path) -> Seen:
-    """What tells whether anything changed."""
-    found: Seen = {}
+def _missing(some: dict[str, Client], others: dict[str, Client]) -> list[str]:
+    """Return the labels of the clients that are not among the others under the same key."""
+    return sorted({client.label for key, client in some.items() if others.get(key) != client})
+
+
+def _stamps(folder: Path) -> Stamps:
+    """Return times, sizes and inodes by file name: a change in one shows a change in the folder."""
+    found: Stamps = {}
     for path in folder.glob("*.pub"):
         try:
             status = path.stat()
         except OSError:
-            continue  # it went meanwhile
+            continue  # removed since the listing
         found[path.name] = status.st_mtime_ns, status.st_size, status.st_ino
     return found
 
 
-def _read(folder: Path, names: Seen) -> dict[str, Client]:
-    """Everybody who is allowed; a file that makes no sense allows nobody, and is named."""
+def _read(folder: Path, names: Stamps) -> dict[str, Client]:
+    """Return the allowed clients by key; log and skip a malformed file."""
     clients: dict[str, Client] = {}
     for name in sorted(names):
         try:
             key, client = allowed_client(folder / name)
         except ConfigurationError as error:
-            log.warning("nobody is let in by it: %s", error)
+            log.warning("skipping a malformed key file: %s", error)
             continue
         clients[key] = client
     return clients

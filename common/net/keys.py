@@ -1,4 +1,4 @@
-"""Keys: by which a server and its clients know each other. A secret is in a file that only its owner reads, and nowhere else."""
+"""Key files: a server and its clients know each other by them; only the owner reads a secret."""
 
 import os
 import stat
@@ -24,22 +24,25 @@ DEFAULT_FILE = Path("~/.config/farflung") / CLIENT_FILE  # of an actor that dial
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whose key it is. An actor's own names begin with its label; a broker has checked the names that it passes on."""
+    """The owner of a key.
+
+    The names of an actor begin with its label. A broker checks the names that it relays.
+    """
 
     label: str
     role: str
 
     def may_speak_for(self, actor: str) -> bool:
-        """Whether messages and questions of this actor may come over its connection."""
+        """Return whether this client may send and subscribe in the name of an actor."""
         return self.role == BROKER or actor.startswith(f"{self.label}/")
 
 
-ANYBODY = Client("", BROKER)  # where there are no keys, nobody's name is checked
+ANYBODY = Client("", BROKER)  # every client where there are no keys: no name is checked
 
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What a server needs: its own pair, and the folder of those whom it lets in."""
+    """The key pair of a server, and the folder of the clients that it admits."""
 
     public: bytes
     secret: bytes = field(repr=False)
@@ -48,7 +51,7 @@ class ServerKeys:
 
 @dataclass(frozen=True, slots=True)
 class ClientKeys:
-    """What a client needs: its own pair, and the key by which it knows the server."""
+    """The key pair of a client, and the public key of its server."""
 
     path: Path
     client: Client
@@ -57,34 +60,34 @@ class ClientKeys:
     server: bytes
 
     def named(self, name: str) -> str:
-        """The name of an actor with this key, `<label>/<name>`; one that has another label is refused here already."""
+        """Return an actor's full name with this key, `<label>/<name>`; refuse another label."""
         full = name if "/" in name else f"{self.client.label}/{name}"
         if not self.client.may_speak_for(full):
             raise ConfigurationError(
-                f"--name {name}: with the key in {self.path} names begin with {self.client.label}/"
+                f"--name {name}: names with the key in {self.path} begin with {self.client.label}/"
             )
         return full
 
 
 def require_own_name(actor: str, sender: Client) -> None:
-    """Refuse an actor's name that is not one of the key it came under."""
+    """Refuse an actor's name that does not belong to the key of its sender."""
     if not sender.may_speak_for(actor):
         raise Refused(
             "label",
-            f"{actor}, from a key of {sender.label}, whose names begin with {sender.label}/",
+            f"{actor}, from a key of {sender.label}: its names begin with {sender.label}/",
         )
 
 
 def full_name(keys: ClientKeys | None, name: str) -> str:
-    """The name under which an actor goes, with keys or without."""
+    """Return the full name of an actor, with keys or without."""
     return keys.named(name) if keys is not None else name
 
 
 def server_keys(folder: Path) -> ServerKeys:
-    """The keys of a server, from the folder that `learner keys` made."""
+    """Read the keys of a server from the folder that `learner keys` made."""
     if not folder.is_dir():
         raise ConfigurationError(
-            f"--keys {folder}: there is no such folder. This makes it: learner keys {folder}"
+            f"--keys {folder}: there is no such folder. To make it: learner keys {folder}"
         )
     path = folder / SERVER_FILE
     content = _read(path, secret=True)
@@ -94,7 +97,7 @@ def server_keys(folder: Path) -> ServerKeys:
 
 
 def client_keys(path: Path) -> ClientKeys:
-    """The keys of a client, from a `.key` file or the folder that its first one is in."""
+    """Read the keys of a client from a `.key` file, or from a folder's `actor.key`."""
     path = path.expanduser()
     path = path / CLIENT_FILE if path.is_dir() else path
     content = _read(path, secret=True)
@@ -106,7 +109,7 @@ def client_keys(path: Path) -> ClientKeys:
 
 
 def client_keys_for(address: Address, path: str) -> ClientKeys | None:
-    """The keys to dial an address with: those that were named, else the usual ones if it is another machine; None: no keys."""
+    """Return the keys for an address: the named ones, or the default ones for another machine."""
     if path:
         return client_keys(Path(path))
     usual = DEFAULT_FILE.expanduser()
@@ -114,7 +117,7 @@ def client_keys_for(address: Address, path: str) -> ClientKeys | None:
 
 
 def allowed_client(path: Path) -> tuple[str, Client]:
-    """The public key in a `.pub` file, as text, and whose it is."""
+    """Return the public key in a `.pub` file, as text, and its client."""
     content = _read(path, secret=False)
     client = _client(path, content)
     if path.stem != client.label:
@@ -123,7 +126,10 @@ def allowed_client(path: Path) -> tuple[str, Client]:
 
 
 def make(folder: Path, label: str = "", role: str = ACTOR) -> list[str]:
-    """Make what is missing of a server's keys and its first actor's, then those of another client; says what became of each."""
+    """Make the missing keys of a server, of its first actor, and of another client.
+
+    Return a sentence about each.
+    """
     _require_client(label or CLIENT_FILE.removesuffix(".key"), role, f"--add {label}")
     try:
         (folder / ALLOWED).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -140,7 +146,7 @@ def make(folder: Path, label: str = "", role: str = ACTOR) -> list[str]:
 def _make_server(folder: Path) -> str:
     path = folder / SERVER_FILE
     if path.exists():
-        server_keys(folder)  # else it is named what is wrong with it
+        server_keys(folder)  # raises if the file is malformed
         return f"{path}: kept as it is"
     public, secret = zmq.curve_keypair()
     _write(
@@ -154,31 +160,34 @@ def _make_server(folder: Path) -> str:
 
 
 def _make_client(folder: Path, label: str, role: str, again: bool) -> str:
-    """The keys of a client. What is there is kept; `again`: a client whose key is here, but not allowed any more, is."""
+    """Make the keys of a client, but keep existing ones; `again`: allow a revoked client again."""
     path, listed = folder / f"{label}.key", folder / ALLOWED / f"{label}.pub"
     if path.exists():
         held = client_keys(path)
-        if listed.exists() or not again:
-            return f"{path}: kept as it is, {'allowed' if listed.exists() else f'but not allowed (learner keys {folder} --add {label})'}"
+        if listed.exists():
+            return f"{path}: kept as it is, allowed"
+        if not again:
+            return f"{path}: kept as it is, but not allowed (learner keys {folder} --add {label})"
         _allow(listed, held.client, held.public.decode())
         return f"{path}: kept as it is, and allowed again"
     if listed.exists():
         return f"{listed}: kept as it is; its {path.name} is elsewhere"
     public, secret = zmq.curve_keypair()
     texts = {"label": label, "role": role, "public": public.decode(), "secret": secret.decode()}
-    about = f"all that {'a broker' if role == BROKER else 'an actor'} needs: {'--upstream-keys' if role == BROKER else '--keys'}"
+    flag = "a broker needs: --upstream-keys" if role == BROKER else "an actor needs: --keys"
+    about = f"all that {flag}"
     _write(path, about, 0o600, **texts, server=server_keys(folder).public.decode())
     _allow(listed, Client(label, role), public.decode())
     return f"{path}: made, for {role}s; take it to their machines"
 
 
 def _allow(path: Path, client: Client, public: str) -> None:
-    about = "a client that is let in, until this file is removed"
+    about = "a client that is allowed until this file is removed"
     _write(path, about, 0o644, label=client.label, role=client.role, public=public)
 
 
 def _write(path: Path, about: str, mode: int, **texts: str) -> None:
-    """Write a key file, for as many readers as `mode` says."""
+    """Write a key file with these permissions."""
     content = "".join(f'{name} = "{text}"\n' for name, text in texts.items())
     atomic_file.write(path, f"# Farflung: {about}\n{content}".encode(), mode)
 
@@ -196,12 +205,14 @@ def _read(path: Path, secret: bool) -> dict[str, object]:
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:
-    """A secret that others can read is none."""
+    """Refuse a secret that other users can read."""
     wide = stat.S_IMODE(status.st_mode) & 0o077
     if status.st_uid == 0 and os.geteuid() != 0:
-        wide &= ~0o040  # root keeps it and lets our group read: how a cluster hands secrets to whoever is not root
+        wide &= ~0o040  # a cluster hands out secrets as root's files that our group may read
     if wide:
-        raise ConfigurationError(f"others can read the secret in {path}: chmod 600 {path}")
+        raise ConfigurationError(
+            f"other users can read the secret in {path}. To prevent it: chmod 600 {path}"
+        )
 
 
 def _client(path: Path, content: dict[str, object]) -> Client:
@@ -216,7 +227,7 @@ def _require_client(label: str, role: str, where: str) -> None:
     if label == SERVER_FILE.removesuffix(".key"):
         raise ConfigurationError(f"{where}: {label} is the server's own file")
     if role not in ROLES:
-        raise ConfigurationError(f"{where}: {role!r} is no role: there is {' and '.join(ROLES)}")
+        raise ConfigurationError(f"{where}: {role!r} is no role: write {' or '.join(ROLES)}")
 
 
 def _key(path: Path, content: dict[str, object], name: str) -> bytes:
@@ -226,5 +237,5 @@ def _key(path: Path, content: dict[str, object], name: str) -> bytes:
     except (ValueError, KeyError, struct.error):
         whole = False
     if not whole:
-        raise ConfigurationError(f"{path} has no {name} key that could be one")
+        raise ConfigurationError(f"{path} has no valid {name} key: copy the file again")
     return key

@@ -1,4 +1,4 @@
-"""The two ports that a learner or broker listens on, and whom they are open to."""
+"""The two sockets on which a learner or broker listens, with their authenticator."""
 
 import logging
 
@@ -17,7 +17,7 @@ WARN_S = 60.0
 
 
 class Listener:
-    """A PULL and an XPUB. With keys each message has a known sender, and whoever is allowed no more is cut off."""
+    """A PULL and an XPUB. With keys, each message has a known sender and a revoked one is cut."""
 
     def __init__(
         self,
@@ -27,12 +27,8 @@ class Listener:
         messages: int = 0,
         keys: ServerKeys | None = None,
     ) -> None:
-        self._context, self._messages, self._message_bytes, self._keys = (
-            context,
-            messages,
-            message_bytes,
-            keys,
-        )
+        self._context, self._keys = context, keys
+        self._message_bytes, self._messages = message_bytes, messages
         self._warned_at = float("-inf")
         self._revocations = 0
         self.authenticator = Authenticator(context, keys) if keys is not None else None
@@ -41,7 +37,7 @@ class Listener:
                 context, address, message_bytes, messages, keys
             )
         except BaseException:
-            self._dismiss()
+            self._close_authenticator()
             raise
         try:
             if keys is not None and self.authenticator is not None:
@@ -51,11 +47,14 @@ class Listener:
             raise
 
     def sender(self, frame: zmq.Frame) -> Client | None:
-        """Who sent what was received; None if that one is allowed no more."""
+        """Return the sender of a frame; None once its key is revoked."""
         return ANYBODY if self.authenticator is None else self.authenticator.sender(frame)
 
     def require(self, frame: zmq.Frame, actor: str | None) -> Client:
-        """Who sent what was received; raises `Refused` unless it may, in the name of this actor if it is in anybody's."""
+        """Return the sender of a frame, or refuse it.
+
+        Refuse a revoked sender, and one that may not speak for the named actor.
+        """
         sender = self.sender(frame)
         if sender is None:
             raise Refused("revoked", "its key is not allowed any more")
@@ -64,14 +63,16 @@ class Listener:
         return sender
 
     def resize(self, message_bytes: int) -> None:
-        """Let the feed queue as many messages as is right for such a size."""
+        """Set the feed's queue to the length for messages of this size."""
         self._message_bytes = message_bytes
         sockets.resize(self.feed, message_bytes)
 
     def look_after(self, now: float) -> bool:
-        """To be called now and then. True: somebody was revoked, and both sockets are new ones; whoever is allowed comes back by itself.
+        """Check authenticator and revocations; call this regularly.
 
-        There is no other way to take a subscription from somebody: what a feed takes back, it takes back from whom it heard last.
+        Return True when a client was revoked and both sockets are new. Allowed clients reconnect
+        by themselves. New sockets are the only way to end a subscription: an XPUB unsubscribes
+        the peer of the last message it received.
         """
         if self.authenticator is None:
             self._warn(now)
@@ -80,21 +81,21 @@ class Listener:
         if self.authenticator.revocations == self._revocations:
             return False
         self._revocations = self.authenticator.revocations
-        log.warning("a key was revoked: connecting anew with everybody who is still allowed")
+        log.warning("a key was revoked: opening new sockets, to which allowed clients reconnect")
         for socket in (self.pull, self.feed):
             socket.close(linger=0)
-        self.pull, self.feed = sockets.listen_anew(
+        self.pull, self.feed = sockets.listen_again(
             self._context, self.address, self._message_bytes, self._messages, self._keys
         )
         return True
 
     def close(self, linger_ms: int = sockets.GOODBYE_MS) -> None:
-        """Say what is still to be said, and give both sockets back; then nobody is asked at the door any more."""
+        """Send what is queued, close both sockets, then stop the authenticator."""
         self.pull.close(linger=linger_ms)
         self.feed.close(linger=sockets.GOODBYE_MS)
-        self._dismiss()
+        self._close_authenticator()
 
-    def _dismiss(self) -> None:
+    def _close_authenticator(self) -> None:
         if self.authenticator is not None:
             self.authenticator.close()
 
@@ -102,6 +103,7 @@ class Listener:
         if not self.address.is_loopback and now - self._warned_at >= WARN_S:
             self._warned_at = now
             log.warning(
-                "--insecure: everybody who reaches %s may send, listen, and read along; learner keys makes keys",
+                "--insecure: every machine that reaches %s may send data, subscribe and read "
+                "along. Run `learner keys FOLDER` to make keys, and listen with --keys FOLDER",
                 self.address,
             )

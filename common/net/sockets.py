@@ -1,4 +1,4 @@
-"""The sockets of every role, with each option and its reason. Options are set here, before bind or connect, and nowhere else."""
+"""The sockets of every role: each option with its reason, set before bind or connect."""
 
 import random
 import socket
@@ -18,25 +18,21 @@ Context: TypeAlias = zmq.Context[zmq.Socket[bytes]]
 Socket: TypeAlias = zmq.Socket[bytes]
 Held: TypeAlias = bytes | zmq.Frame
 
-FEED_BACKLOG_BYTES = 256 << 20  # towards each subscriber
-LEAST_FEED_MESSAGES = 16  # also of weights that are larger than a part of that
+FEED_BACKLOG_BYTES = 256 << 20  # queued for each subscriber
+LEAST_FEED_MESSAGES = 16  # however large the weights are
 FEED_MESSAGES = 64  # in a subscriber's own socket
-MAX_PUSH_MESSAGES = (
-    1024  # a queue in front of the network; what bounds memory and staleness is credit
-)
-RELAY_MESSAGES = 32  # in a broker's sockets: what bounds its memory is its own queue
-COPY_BYTES = (
-    256 << 10
-)  # from here on a send without a copy is cheaper; its buffer must never change again
-HELD_BYTES = 64 << 10  # from here on a received frame has a buffer of its own
-READABLE = int(zmq.POLLIN)  # the enum's own arithmetic takes longer than the question
-DOMAIN = b"farflung"  # of the questions about who may come in
-REBIND_S = 5.0  # for a port that was just closed to be free again
-GOODBYE_MS = 500  # how long closing waits for what was just said
+MAX_PUSH_MESSAGES = 1024  # credit, not this queue, bounds memory and staleness
+RELAY_MESSAGES = 32  # in a broker's sockets: its own queue bounds its memory
+COPY_BYTES = 256 << 10  # from this size sending without a copy is cheaper; never reuse the buffer
+HELD_BYTES = 64 << 10  # from this size a received frame has a buffer of its own
+READABLE = int(zmq.POLLIN)  # arithmetic on the enum costs more than the check itself
+DOMAIN = b"farflung"  # of authentication requests
+REBIND_S = 5.0  # limit for a port that was just closed to become free
+GOODBYE_MS = 500  # limit for sending the last messages at close
 
 
 def context() -> Context:
-    """The context of a process. Never fork after this."""
+    """Return a new context. Never fork after this."""
     malloc.keep_freed()
     made: Context = zmq.Context()
     made.set(zmq.MAX_SOCKETS, 4096)
@@ -44,14 +40,17 @@ def context() -> Context:
 
 
 def feed_backlog(message_bytes: int) -> int:
-    """How many feed messages may queue for one peer: few for large weights, many for small ones."""
+    """Return how many messages of a size may queue for one subscriber."""
     return max(LEAST_FEED_MESSAGES, min(1000, FEED_BACKLOG_BYTES // max(1, message_bytes)))
 
 
 def experience_receiver(
     context: Context, address: Address, messages: int = 0, keys: ServerKeys | None = None
 ) -> Socket:
-    """The PULL of a learner or broker: always drained, so that a full queue never blocks anybody's acknowledgements."""
+    """Return the PULL of a learner or broker.
+
+    Its owner always drains it, so that a full queue never delays acknowledgements.
+    """
     socket = _socket(context, zmq.PULL, address)
     socket.set(zmq.RCVHWM, messages)  # 0: credit bounds what can be on the way
     socket.set(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
@@ -62,21 +61,25 @@ def experience_receiver(
 def feed_publisher(
     context: Context, address: Address, message_bytes: int, keys: ServerKeys | None = None
 ) -> Socket:
-    """The XPUB of a learner or broker, in manual mode: a subscription takes effect only when its owner agrees to it."""
+    """Return the XPUB of a learner or broker.
+
+    It is in manual mode: its owner grants each subscription.
+    """
     socket = _socket(context, zmq.XPUB, address)
-    socket.set(
-        zmq.XPUB_VERBOSE, 1
-    )  # every subscription is a question, also when another actor asked the same before
+    socket.set(zmq.XPUB_VERBOSE, 1)  # report repeated subscriptions too: each is a request
     socket.set(zmq.XPUB_MANUAL, 1)
     socket.set(zmq.RCVHWM, 1000)
-    socket.set(zmq.MAXMSGSIZE, 4096)  # what arrives here are subscriptions
+    socket.set(zmq.MAXMSGSIZE, 4096)  # only subscriptions arrive here
     socket.set(zmq.SNDHWM, feed_backlog(message_bytes))
     socket.set(zmq.BACKLOG, 512)
     return _bind(socket, address.feed, keys)
 
 
 def resize(publisher: Socket, message_bytes: int) -> None:
-    """Let a feed queue as many messages as is right for such a size: a broker learns it from what passes. Standing connections follow."""
+    """Set a feed's queue to the length for messages of this size, on open connections too.
+
+    A broker learns the size from the messages that it relays.
+    """
     publisher.set(zmq.SNDHWM, feed_backlog(message_bytes))
 
 
@@ -86,7 +89,7 @@ def experience_sender(
     messages: int = MAX_PUSH_MESSAGES,
     keys: ClientKeys | None = None,
 ) -> Socket:
-    """The PUSH of an actor or broker, to exactly one learner: two would split the stream."""
+    """Return the PUSH of an actor or broker, to exactly one learner: two would split the stream."""
     socket = _socket(context, zmq.PUSH, address)
     socket.set(zmq.SNDHWM, messages)
     socket.set(zmq.LINGER, GOODBYE_MS)
@@ -102,9 +105,9 @@ def feed_subscriber(
     backlog: int = FEED_MESSAGES,
     keys: ClientKeys | None = None,
 ) -> Socket:
-    """An actor's or a watcher's SUB. Its topics are asked for in byte order, at connect and again at every reconnect."""
+    """Return the SUB of an actor or watcher; it subscribes in byte order at every connect."""
     socket = _socket(context, zmq.SUB, address)
-    socket.set(zmq.SNDHWM, 0)  # subscriptions beyond a bound would be dropped silently
+    socket.set(zmq.SNDHWM, 0)  # a bound would silently drop subscriptions
     socket.set(zmq.RCVHWM, backlog)
     socket.set(zmq.MAXMSGSIZE, MAX_FEED_MESSAGE_BYTES)
     for topic in topics:
@@ -121,7 +124,10 @@ def feed_relay(
     backlog: int = FEED_MESSAGES,
     keys: ClientKeys | None = None,
 ) -> Socket:
-    """A broker's XSUB: subscriptions are messages here, and those that stand are repeated, in byte order, at every reconnect."""
+    """Return the XSUB of a broker.
+
+    Subscriptions are messages to it. It repeats them in byte order at every reconnect.
+    """
     socket = _socket(context, zmq.XSUB, address)
     socket.set(zmq.SNDHWM, 0)
     socket.set(zmq.RCVHWM, backlog)
@@ -136,24 +142,31 @@ def feed_relay(
 def visitor(
     context: Context, kind: int, address: Address, keys: ClientKeys | None = None
 ) -> Socket:
-    """A socket that dials only to see whether it is let in. It is connected by whoever watches it."""
+    """Return an unconnected socket that tries a connection; the caller watches and connects it."""
     socket = _socket(context, kind, address)
     _identify(socket, keys)
     return socket
 
 
 def readable(socket: Socket) -> bool:
-    """Whether something is there to be received."""
+    """Return whether a message can be received."""
     return bool(int(socket.get(zmq.EVENTS)) & READABLE)
 
 
 def hold(frame: zmq.Frame) -> Held:
-    """What was received without a copy, as it may be kept: a small one pins the buffer that it arrived in with others, so it is copied."""
+    """Return a received frame in a form that may be kept.
+
+    A small frame is copied, because it pins the whole buffer in which it arrived with others.
+    """
     return frame if len(frame) >= HELD_BYTES else frame.bytes
 
 
 def _socket(context: Context, kind: int, address: Address) -> Socket:
-    """What all have in common. ZMTP heartbeats stay off: they cut healthy peers under back-pressure and can abort the process."""
+    """Return a socket with the options that all share.
+
+    ZMTP heartbeats stay off: under back-pressure they cut healthy peers, and they can abort the
+    process (libzmq #3937, #4767, #4841).
+    """
     socket: Any = context.socket(kind)
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.IPV6, int(":" in address.host))
@@ -161,9 +174,8 @@ def _socket(context: Context, kind: int, address: Address) -> Socket:
     socket.set(zmq.RECONNECT_IVL_MAX, 1000)
     socket.set(zmq.CONNECT_TIMEOUT, 2000)
     socket.set(zmq.HANDSHAKE_IVL, 10_000)
-    socket.set(
-        zmq.TCP_KEEPALIVE, 1
-    )  # notices a host that vanished; a peer that is merely busy keeps its connection
+    # Keepalive notices a host that vanished; a peer that is merely busy keeps its connection.
+    socket.set(zmq.TCP_KEEPALIVE, 1)
     socket.set(zmq.TCP_KEEPALIVE_IDLE, 60)
     socket.set(zmq.TCP_KEEPALIVE_INTVL, 15)
     socket.set(zmq.TCP_KEEPALIVE_CNT, 4)
@@ -178,11 +190,13 @@ def listen(
     messages: int = 0,
     keys: ServerKeys | None = None,
 ) -> tuple[Address, Socket, Socket]:
-    """Both sockets of a learner or broker, and where they really are: port 0 means any pair of free ones."""
+    """Return both sockets of a learner or broker with their address; port 0 means a free pair."""
     if address.port:
         return address, *_pair(context, address, message_bytes, messages, keys)
-    # Below the range that the kernel gives to those who dial out: there, a reconnecting socket can meet itself.
-    for port in random.Random().sample(range(10_000, 32_000, 2), 50):  # noqa: S311  # a guess, not a secret
+    # From 32768 up, in the kernel's range for outgoing connections, a reconnecting socket can
+    # connect to itself.
+    ports = range(10_000, 32_000, 2)
+    for port in random.Random().sample(ports, 50):  # noqa: S311  # a guess, not a secret
         found = Address(address.host, port, address.feed_port or port + 1)
         try:
             return found, *_pair(context, found, message_bytes, messages, keys)
@@ -192,7 +206,7 @@ def listen(
 
 
 def require_free(address: Address) -> None:
-    """Refuse an address where somebody listens already, long before it is needed. It stays free: what is tried here listens to nobody."""
+    """Refuse an address that is in use, long before it is needed; bind without listening."""
     for endpoint, port in ((address.experience, address.port), (address.feed, address.feed_port)):
         if port:
             try:
@@ -200,7 +214,7 @@ def require_free(address: Address) -> None:
                     address.host, port, type=socket.SOCK_STREAM
                 )[0]
             except OSError:
-                continue  # libzmq knows more names than the system, such as those of interfaces
+                continue  # libzmq also knows names of interfaces
             with socket.socket(family, kind, protocol) as attempt:
                 attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
@@ -211,18 +225,18 @@ def require_free(address: Address) -> None:
 
 def _taken(endpoint: str, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"cannot listen on {endpoint}: {reason}. Is another one there? --port takes another."
+        f"cannot listen on {endpoint}: {reason}. Is another learner there? --port takes another."
     )
 
 
-def listen_anew(
+def listen_again(
     context: Context,
     address: Address,
     message_bytes: int,
     messages: int = 0,
     keys: ServerKeys | None = None,
 ) -> tuple[Socket, Socket]:
-    """Both sockets where they were before: whoever was connected comes back within a second, if it is let in."""
+    """Return new sockets at the same address; allowed peers reconnect within a second."""
     pause, end = threading.Event(), time.monotonic() + REBIND_S
     while True:
         try:
@@ -230,13 +244,13 @@ def listen_anew(
         except ConfigurationError:
             if time.monotonic() > end:
                 raise
-            pause.wait(0.005)  # another thread does the closing
+            pause.wait(0.005)  # libzmq closes the old sockets in another thread
 
 
 def _pair(
     context: Context, address: Address, message_bytes: int, messages: int, keys: ServerKeys | None
 ) -> tuple[Socket, Socket]:
-    """Both sockets, or none."""
+    """Return both sockets, or open none."""
     receiver = experience_receiver(context, address, messages, keys)
     try:
         return receiver, feed_publisher(context, address, message_bytes, keys)
@@ -246,11 +260,11 @@ def _pair(
 
 
 def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None) -> Socket:
-    # With a domain, though without keys nobody is asked about it, whatever speaks an older protocol or none is turned away at the door.
-    # Else any bytes are messages of the oldest one, and these upset which peer's subscription it is that a feed agrees to.
+    # A ZAP domain makes libzmq reject peers older than ZMTP 3, even without keys. Otherwise raw
+    # bytes parse as ZMTP 1.0 and can be credited to the wrong peer in XPUB_MANUAL mode.
     socket.set(zmq.ZAP_DOMAIN, DOMAIN)
     if keys is not None:
-        socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # nobody comes in when there is nobody to ask
+        socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without an authenticator, admit no client
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, keys.secret)
     try:
@@ -262,7 +276,7 @@ def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None) -> Socket:
 
 
 def _identify(socket: Socket, keys: ClientKeys | None) -> None:
-    """Show our key to whoever has the key of the server, and to nobody else."""
+    """Set the client's keys; CURVE shows them only to the owner of the server's key."""
     if keys is not None:
         socket.set(zmq.CURVE_SERVERKEY, keys.server)
         socket.set(zmq.CURVE_PUBLICKEY, keys.public)

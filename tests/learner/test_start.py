@@ -31,7 +31,7 @@ def taken():
 def test_a_taken_port_is_said_before_there_is_a_folder(tmp_path, taken):
     """Nothing was loaded or written yet, and the name stays free."""
     config = a_config(mode="async", port=taken.port, run_dir=str(tmp_path), name="one")
-    with pytest.raises(ConfigurationError, match="Is another one there"):
+    with pytest.raises(ConfigurationError, match="Is another learner there"):
         start.start(Loaded(config, {}))
     assert not (tmp_path / "one").exists()
 

@@ -114,7 +114,7 @@ def test_a_stranger_gets_no_byte_of_the_feed_and_is_not_listened_to(learner, str
 def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, strangers, folder):
     """All at once; the sentence says what to do, and the exit code is not that of a crash."""
     wrong = {
-        "lets in only who has a key": (77, shell.actor(learner.address)),
+        "requires a key": (77, shell.actor(learner.address)),
         "is not the server": (
             77,
             shell.actor(learner.address, "--keys", strangers["another server"]),
@@ -123,8 +123,8 @@ def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, stran
             77,
             shell.actor(learner.address, "--keys", strangers["unknown"]),
         ),
-        "has no keys, and we have": (77, shell.actor(shared.address, "--keys", folder)),
-        "names begin with robot/": (
+        "uses no keys": (77, shell.actor(shared.address, "--keys", folder)),
+        "begin with robot/": (
             78,
             shell.actor(learner.address, "--keys", folder / "robot.key", "--name", "actor/box"),
         ),

@@ -81,14 +81,14 @@ def nowhere():
 def test_whoever_waits_says_for_what(shared, shell, free_address, context):
     """A learner may come yet, a name may be known later: these wait, and name the cause and the cure within seconds."""
     waiting = {
-        f"nobody listens at {free_address},.*: start a learner there": shell.actor(free_address),
+        f"nothing listens at {free_address},.*: start a learner there": shell.actor(free_address),
         r"the name nowhere\.invalid does not resolve: is it spelt right": shell.start(
             "actor", "nowhere.invalid"
         ),
-        f"nobody on port {shared.address.feed_port + 1}, .*--feed-port": shell.start(
+        f"port {shared.address.feed_port + 1}, .* is closed .*--feed-port": shell.start(
             "actor", f"127.0.0.1:{shared.address.feed_port}"
         ),
-        f"nobody listens at {free_address}, with its feed on port {free_address.feed_port}": shell.start(
+        f"nothing listens at {free_address}, with its feed on port {free_address.feed_port}": shell.start(
             "broker", free_address, "--port", 0
         ),
     }
@@ -103,7 +103,7 @@ def test_what_is_no_learner_ends_an_actor(shell, answering, foreigner):
     """Waiting would cure nothing. A port that hangs up may be a tunnel whose other end comes yet: that is waited for."""
     babbling, closing = answering(BANNER), answering(b"")
     ends = {
-        f"what listens on port {babbling} of 127.0.0.1 is no learner": shell.actor(
+        f"port {babbling} of 127.0.0.1 is not a learner's": shell.actor(
             Address("127.0.0.1", babbling, nowhere())
         ),
         "speaks 1: use the same release on both": shell.actor(foreigner),

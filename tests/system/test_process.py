@@ -162,7 +162,7 @@ def test_status_tells_how_a_learner_is(shared, shell):
     assert machine.ended() == 0
     assert "steps" in human.said
     assert json.loads(machine.said)["environment"] == "CartPole-v1"
-    assert "nobody listens" in refusal(nobody, 1)
+    assert "nothing listens" in refusal(nobody, 1)
 
 
 @pytest.mark.parametrize("program", ["learner", "actor"])

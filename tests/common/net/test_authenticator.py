@@ -143,12 +143,12 @@ def test_a_file_that_makes_no_sense_lets_nobody_in(front, keys_folder, caplog):
     assert {client.label for client in front.authenticator.clients.values()} == {"actor", "robot"}
 
 
-def test_when_the_doorkeeper_ends_nobody_comes_in(front, keys_folder, monkeypatch):
+def test_when_the_authenticator_fails_no_client_is_admitted(front, keys_folder, monkeypatch):
     """It fails closed, and whoever runs the loop hears of it."""
-    monkeypatch.setattr(front.authenticator, "_look", lambda: 1 / 0)
-    front.authenticator._looked_at = float("-inf")
+    monkeypatch.setattr(front.authenticator, "_follow", lambda: 1 / 0)
+    front.authenticator._followed_at = float("-inf")
     front.authenticator._thread.join(PATIENCE_S)
-    with pytest.raises(RuntimeError, match="doorkeeper ended"):
+    with pytest.raises(RuntimeError, match="authenticator failed"):
         front.look_after(0.0)
     assert (
         outcome(front.address, keys.client_keys(keys_folder), within_s=0.5) is not Outcome.ACCEPTED
@@ -162,7 +162,7 @@ def test_a_server_that_would_let_a_stranger_in_does_not_open(context, keys_folde
         "_answer",
         lambda self, question: [*question[:2], b"200", b"", b"anybody", b""],
     )
-    with pytest.raises(ConfigurationError, match="was not refused"):
+    with pytest.raises(ConfigurationError, match="did not refuse"):
         Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
     monkeypatch.undo()
     Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder)).close()

@@ -49,7 +49,7 @@ def test_nobody_listens():
         pass
     found = diagnose(address, None)
     assert str(address) in found.text
-    assert "nobody listens" in found.text
+    assert "nothing listens" in found.text
     assert (found.final, found.welcome) == (False, False)
 
 
@@ -132,8 +132,8 @@ class TestSilence:
         for tenth in range(int(since * 10), int(until * 10)):
             if silent.look(tenth / 10, known, tenth / 10):
                 anew.append(tenth / 10)
-            if silent._asking is not None:
-                silent._asking.join(PATIENCE_S)
+            if silent._thread is not None:
+                silent._thread.join(PATIENCE_S)
         return anew
 
     def test_who_was_heard_lately_is_not_asked(self, found, caplog):
@@ -142,7 +142,7 @@ class TestSilence:
         with caplog.at_level(logging.INFO):
             for second in range(100):
                 assert not silent.look(1.4, True, float(second))
-        assert silent._asking is None
+        assert silent._thread is None
         assert not caplog.records
 
     def test_it_says_why_and_seldom_again(self, found, caplog):
@@ -174,7 +174,7 @@ class TestSilence:
         monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: 1 / 0)
         with caplog.at_level(logging.INFO):
             self.look(Diagnosis(Address("desk", 1, 2)), 0, 3)
-        assert "cannot be found out" in caplog.text
+        assert "cannot tell why" in caplog.text
 
     def test_an_answer_that_takes_long_holds_up_nobody(self, monkeypatch):
         """Names and connections may take their time; only one question is under way."""
@@ -190,4 +190,4 @@ class TestSilence:
         assert time.monotonic() - began < PATIENCE_S / 2
         assert asked == [1]
         go.set()
-        silent._asking.join(PATIENCE_S)
+        silent._thread.join(PATIENCE_S)

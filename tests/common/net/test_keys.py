@@ -107,12 +107,12 @@ def test_no_secret_is_in_what_is_printed(keys_folder):
         ('label = "a/b"\nrole = "actor"\n', "is no label"),
         ('label = "server"\nrole = "actor"\n', "server's own"),
         ('label = "a"\nrole = "king"\n', "is no role"),
-        ('label = "a"\nrole = "actor"\npublic = "short"\n', "no public key"),
+        ('label = "a"\nrole = "actor"\npublic = "short"\n', "no valid public key"),
         (
             f'label = "a"\nrole = "actor"\npublic = "{"#" * 40}"\n',
-            "no public key",
+            "no valid public key",
         ),  # as a number it is too large
-        (f'label = "a"\nrole = "actor"\npublic = "{"é" * 40}"\n', "no public key"),
+        (f'label = "a"\nrole = "actor"\npublic = "{"é" * 40}"\n', "no valid public key"),
         ("label = ", "is no key file"),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_taken_port_is_said_without_taking_it(context, learner):
     for one in pair:
         one.close()
     require_free_soon(free)
-    for one in sockets.listen_anew(context, free, 1):
+    for one in sockets.listen_again(context, free, 1):
         one.close()
 
 

@@ -71,7 +71,7 @@ def test_three_hosts_and_a_key_for_each(hosts, shell, tmp_path):
     address = parse_address(at_broker.address)
 
     strangers = {
-        "lets in only who has a key": shell.actor(address, on=at_actors.words),
+        "requires a key": shell.actor(address, on=at_actors.words),
         "is not the server": shell.actor(
             address, "--keys", foreign / "actor.key", on=at_actors.words
         ),
