@@ -1,4 +1,4 @@
-"""What a broker can be told: which learners it stands for, and where it listens."""
+"""The configuration of a broker: its learners, and the address it listens on."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal
@@ -10,48 +10,49 @@ from farflung.common.net.address import Address, listening, parse_address
 from farflung.common.process.config import require
 
 LEARNERS = Parameter(group=Group("Learners", sort_key=1))
-FRONT = Parameter(group=Group("Front", sort_key=2))
+NETWORK = Parameter(group=Group("Network", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """Everything a broker can be told."""
+    """The options of a broker."""
 
     upstreams: Annotated[tuple[str, ...], LEARNERS, Parameter(show_default=False)] = ()
-    """Learners, or brokers in front of them: HOST, HOST:PORT or [IPV6]:PORT, one or several."""
+    """Learners, or brokers in front of them, as HOST, HOST:PORT or [IPV6]:PORT; one or several."""
     _: KW_ONLY
     upstream_feed_ports: Annotated[
         tuple[int, ...], LEARNERS, Parameter(name="--upstream-feed-port", show_default=False)
     ] = ()
-    """Port of their feed, where it is not the next one; repeated, one for each of them in the same order."""
+    """Port of a learner's feed (default: the next one); repeat it for each learner, in order."""
     upstream_keys: Annotated[str, LEARNERS, Parameter(show_default=False)] = ""
-    """This broker's own key file, of role broker, where the learners have keys."""
+    """This broker's own key file, made with --role broker; needed if the learners use keys."""
     queue: Annotated[int, LEARNERS] = 64 << 20
-    """Bytes that may wait for each of them; what does not fit is dropped, and sent again by the actors."""
-    bind: Annotated[str, FRONT] = "127.0.0.1"
+    """Bytes that may wait for each learner; the rest is dropped, and the actors send it again."""
+    bind: Annotated[str, NETWORK] = "127.0.0.1"
     """Address to listen on."""
-    keys: Annotated[str, FRONT, Parameter(show_default=False)] = ""
-    """Folder that `learner keys` made: only whoever has one of its keys is let in, and everything is encrypted."""
-    insecure: Annotated[bool, FRONT, Parameter(negative=())] = False
-    """Listen beyond this machine although nothing is encrypted and everybody may send."""
-    port: Annotated[int, FRONT] = 5555
-    """Port for experience; 0: any that is free."""
-    feed_port: Annotated[int | None, FRONT] = None
-    """Port of the feed; by default the next one."""
+    keys: Annotated[str, NETWORK, Parameter(show_default=False)] = ""
+    """Folder made by `learner keys`: admit only clients with one of its keys, and encrypt all."""
+    insecure: Annotated[bool, NETWORK, Parameter(negative=())] = False
+    """Listen beyond this machine without keys: no encryption, and any machine may send."""
+    port: Annotated[int, NETWORK] = 5555
+    """Port for experience; 0: any free one."""
+    feed_port: Annotated[int | None, NETWORK] = None
+    """Port of the feed (default: the next one)."""
     name: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
-    """This broker's name; by default host and a random number."""
+    """This broker's name (default: host and a random number)."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
-    """The least important lines to show."""
+    """Least important level of log lines to show."""
 
     def __post_init__(self) -> None:
         require(
             len(self.upstream_feed_ports) in (0, len(self.upstreams)),
-            f"--upstream-feed-port is given once for each learner or not at all: {len(self.upstream_feed_ports)} for {len(self.upstreams)}",
+            f"--upstream-feed-port is needed once for each learner or not at all: there are "
+            f"{len(self.upstream_feed_ports)} for {len(self.upstreams)} learners",
         )
         require(
             len(self.upstreams) == len({(learner.host, learner.port) for learner in self.learners}),
-            "an upstream is named twice",
+            "a learner is named twice: name each once",
         )
         require(self.queue >= 1 << 20, "--queue must be at least 1048576, a megabyte")
         require(
@@ -64,7 +65,7 @@ class BrokerConfig:
 
     @property
     def learners(self) -> tuple[Address, ...]:
-        """Whom it stands for."""
+        """Return the learners' addresses."""
         feed_ports = self.upstream_feed_ports or (None,) * len(self.upstreams)
         return tuple(
             parse_address(text, port) for text, port in zip(self.upstreams, feed_ports, strict=True)
@@ -72,7 +73,7 @@ class BrokerConfig:
 
     @property
     def address(self) -> Address:
-        """Where to listen."""
+        """Return the address to listen on."""
         return listening(
             self.bind, self.port, self.feed_port, self.insecure, self.keys, "broker HOST"
         )

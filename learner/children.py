@@ -1,4 +1,4 @@
-"""Local actors: ordinary `actor` processes that end with the learner and are replaced when they die."""
+"""Child processes: `actor` commands that end with the learner and are restarted when they die."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ from farflung.common.net.address import Address
 from farflung.common.process.config import variable
 
 FIRST_DELAY_S = 0.5
-LONGEST_DELAY_S = 30.0  # also: who lived this long begins again with the first delay
-# A learner's file has options that an actor refuses, its folder of keys is no key file; who evaluates and who ends with a run is the
-# learner's choice here.
+LONGEST_DELAY_S = 30.0  # a child that ran this long starts over with the first delay
+# A learner's file has options that an actor refuses, and its folder of keys is no key file. The
+# learner chooses which actors evaluate and which end with the run.
 NOT_INHERITED = frozenset(variable("actor", key) for key in ("config", "evaluate", "keys", "once"))
 
 
@@ -29,17 +29,17 @@ class Child:
     process: subprocess.Popen[bytes]
     started_at: float
     starts: int = 1
-    due_at: float | None = None  # when its replacement starts; None while it lives
+    due_at: float | None = None  # when its replacement starts; None while it runs
     delay_s: float = 0.0
 
     @property
     def pid(self) -> int | None:
-        """Its process, while it lives."""
+        """Return its process id while it runs."""
         return self.process.pid if self.due_at is None else None
 
 
 class Children:
-    """Starts children and looks after them whenever `tick` is called. What they write is in `<folder>/<name>.log`."""
+    """Starts children and replaces dead ones at each `tick`; logs to `<folder>/<name>.log`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,37 +47,40 @@ class Children:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, name: str, command: Sequence[str], now: float) -> Child:
-        """Start one."""
+        """Start a child."""
         child = Child(name, tuple(command), self._spawn(name, command), now)
         self.all.append(child)
         return child
 
     def tick(self, now: float) -> list[str]:
-        """Replace who has died, later each time; gives a sentence for each death."""
+        """Replace dead children, after longer and longer delays; return a sentence per death."""
         sentences = []
         for child in self.all:
             if child.due_at is None and child.process.poll() is not None:
-                sentences.append(self._bury(child, now))
+                sentences.append(self._note_death(child, now))
             elif child.due_at is not None and now >= child.due_at:
                 sentences += self._replace(child, now)
         return sentences
 
     def stop(self, timeout_s: float) -> list[str]:
-        """End all of them: by closing their standard input, then SIGTERM at half time, then SIGKILL; names those that had to be killed."""
-        living = [child for child in self.all if child.due_at is None]
-        for child in living:
+        """End all children and return the names of those that had to be killed.
+
+        Close their standard input first, send SIGTERM at half time and SIGKILL at the end.
+        """
+        running = [child for child in self.all if child.due_at is None]
+        for child in running:
             _close_input(child)
         deadline = time.monotonic() + timeout_s
         for moment, number in (
             (deadline - timeout_s / 2, signal.SIGTERM),
             (deadline, signal.SIGKILL),
         ):
-            stubborn = [child for child in living if not _ended(child, moment)]
+            stubborn = [child for child in running if not _ended(child, moment)]
             for child in stubborn:
                 _signal_group(child, number)
-        for child in living:
+        for child in running:
             _ended(child, time.monotonic() + timeout_s)
-            _signal_group(child, signal.SIGKILL)  # what it may have started itself
+            _signal_group(child, signal.SIGKILL)  # the processes that it may have started
         self.all.clear()
         return [child.name for child in stubborn]
 
@@ -100,24 +103,22 @@ class Children:
                 stdout=output,
                 stderr=output,
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C in the learner's terminal reaches the learner alone, and the group can be ended as one
+                # Ctrl-C in the terminal must reach the learner only. The group can be ended as one.
+                start_new_session=True,
             )
 
     def _replace(self, child: Child, now: float) -> list[str]:
         try:
             child.process = self._spawn(child.name, child.command)
-        except (
-            OSError
-        ) as error:  # no memory, no processes left: the learner goes on without it for a while
+        except OSError as error:  # no memory or no processes left: the learner goes on without it
             _wait_longer(child, now)
-            return [
-                f"{child.name} cannot be started: {error}; the next attempt is in {child.delay_s:g} s"
-            ]
+            retry = f"trying again in {child.delay_s:g} s"
+            return [f"{child.name} cannot be started: {error}; {retry}"]
         child.started_at, child.due_at = now, None
         child.starts += 1
         return []
 
-    def _bury(self, child: Child, now: float) -> str:
+    def _note_death(self, child: Child, now: float) -> str:
         """Note a death and when the replacement is due."""
         code = child.process.returncode
         _close_input(child)
@@ -130,7 +131,8 @@ class Children:
             if code < 0
             else f"ended with exit code {code}"
         )
-        return f"{child.name} {ending}; another starts in {child.delay_s:g} s (its last line: {last_line(self._log(child.name))})"
+        line = last_line(self._log(child.name))
+        return f"{child.name} {ending}; restarting in {child.delay_s:g} s (its last line: {line})"
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
@@ -146,27 +148,11 @@ def actor_command(
     evaluate: bool = False,
     keys: str = "",
 ) -> tuple[str, ...]:
-    """The command line of a local actor."""
-    # -P: no folder of the user's may hide our packages; --import looks in the current folder by itself.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "farflung",
-        "actor",
-        str(address),
-        "--feed-port",
-        str(address.feed_port),
-    ]
-    command += [
-        "--name",
-        name,
-        "--envs",
-        str(environments),
-        "--policy",
-        policy,
-        "--until-stdin-closes",
-    ]
+    """Return the command line of a local actor."""
+    # -P: no folder of the user may hide our packages; --import finds the current folder by itself.
+    command = [sys.executable, "-P", "-m", "farflung", "actor", str(address)]
+    command += ["--feed-port", str(address.feed_port), "--until-stdin-closes"]
+    command += ["--name", name, "--envs", str(environments), "--policy", policy]
     for package in imports:
         command += ["--import", package]
     command += ["--keys", keys] if keys else []
@@ -174,7 +160,7 @@ def actor_command(
 
 
 def last_line(path: Path, most_bytes: int = 4096) -> str:
-    """The last line of a log that says something."""
+    """Return the last line of a log that is not empty."""
     with path.open("rb") as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - most_bytes))
         lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
@@ -184,7 +170,7 @@ def last_line(path: Path, most_bytes: int = 4096) -> str:
 def _environment() -> dict[str, str]:
     """Return this process's variables without those that are wrong for local actors.
 
-    So FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors, too. Flags override the rest.
+    So FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors too. Flags override the rest.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     return {"OMP_NUM_THREADS": "1"} | inherited
@@ -201,7 +187,7 @@ def _close_input(child: Child) -> None:
 
 
 def _ended(child: Child, until: float) -> bool:
-    """Whether it has ended by then (in the time of `time.monotonic`)."""
+    """Wait until a moment of `time.monotonic`, and return whether the child has ended."""
     try:
         child.process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -210,8 +196,8 @@ def _ended(child: Child, until: float) -> bool:
 
 
 def _signal_group(child: Child, number: signal.Signals) -> None:
-    """Send it to the child and to whatever it started."""
+    """Send a signal to the child and to the processes that it started."""
     try:
         os.killpg(child.process.pid, number)
     except (ProcessLookupError, PermissionError):
-        return  # nobody is left
+        return  # all have ended

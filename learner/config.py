@@ -1,4 +1,4 @@
-"""What a learner can be told: one frozen dataclass, and the section of the algorithm that was chosen."""
+"""The configuration of a learner, with a section for the chosen algorithm."""
 
 import json
 import math
@@ -33,7 +33,7 @@ BUILT_IN = {"dqn": DQNSettings}
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
-    """Everything a learner can be told."""
+    """The options of a learner."""
 
     environment: Annotated[str, WORLD, Parameter(name="--env")] = "CartPole-v1"
     """Registered id of the environment."""
@@ -49,64 +49,64 @@ class LearnerConfig:
     """Package that registers your own environments and wrappers; repeatable."""
 
     actors: Annotated[int | Literal["auto"], RUN] = 0
-    """Actors to start on this machine; auto: as many as it has processors, less two."""
+    """Actors to start on this machine; auto: its processors less two."""
     environments: Annotated[int, RUN, Parameter(name="--envs")] = 1
     """Environments in each of these actors."""
     steps: Annotated[int, RUN] = 0
-    """Environment steps after which the run is over; 0: no such end."""
+    """Environment steps after which the run ends; 0: no limit."""
     until: Annotated[str, RUN, Parameter(show_default=False)] = ""
     """Condition that ends the run, such as "evaluation >= 475 and steps > 1e4"."""
     seed: Annotated[int, RUN] = 0
-    """The root of every random stream."""
+    """Root of every random stream."""
     mode: Annotated[Literal["async", "sequential"], RUN] = "async"
-    """async: actors and learner run side by side; sequential: in one process, the same bits every time."""
+    """async: actors and learner side by side; sequential: one process, reproducible to the bit."""
     run_dir: Annotated[str, RUN] = "runs"
     """Folder of all runs."""
     name: Annotated[str, RUN, Parameter(show_default=False)] = ""
-    """Name of this run and its folder; by default made of environment and time."""
+    """Name of this run and its folder (default: environment and time)."""
     init: Annotated[str, RUN, Parameter(show_default=False)] = ""
-    """Folder of another run, to start from its weights."""
+    """Folder of another run; start from its newest weights."""
     resume: Annotated[str, RUN, Parameter(show_default=False)] = ""
-    """Folder of a run to go on with, under its own settings; auto: the newest unfinished run of this environment, else a new one."""
+    """Run folder to continue with its settings; auto: the newest unfinished one, else a new run."""
     durability: Annotated[Literal["fsync", "process", "none"], RUN] = "fsync"
-    """The fault that what is acknowledged survives: fsync a power cut, process a killed learner, none neither; async mode only."""
+    """Acknowledged data survives: fsync a power cut, process a kill, none neither (async only)."""
     keep_journal: Annotated[bool, RUN, Parameter(negative=())] = False
-    """Keep all of the journal, also what neither replay nor checkpoints need any more."""
+    """Keep the whole journal, even what neither replay nor checkpoints need."""
     ui: Annotated[Literal["auto", "panel", "lines", "json"], RUN] = "auto"
-    """How progress is shown; auto: the panel on a terminal, else lines."""
+    """Display of progress; auto: the panel on a terminal, else lines."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], RUN] = "info"
-    """The least important lines to show."""
+    """Least important level of log lines to show."""
 
     horizon: Annotated[int, COLLECTION] = 32
-    """Steps of each environment between two looks at the newest weights."""
+    """Steps of each environment before an actor takes newer weights."""
     exploration_start: Annotated[float, COLLECTION] = 1.0
     """Share of random actions at the beginning."""
     exploration_end: Annotated[float, COLLECTION] = 0.05
-    """Share of random actions in the end."""
+    """Share of random actions at the end."""
     exploration_steps: Annotated[int, COLLECTION] = 10_000
-    """Environment steps from one to the other."""
+    """Environment steps from the first share to the last."""
     exploration_ladder: Annotated[int, COLLECTION] = 0
-    """Rungs of an Ape-X ladder over all environments, from curious to greedy; 0: all the same."""
+    """Rungs of an Ape-X exploration ladder over all environments; 0: all explore alike."""
     compress: Annotated[bool, COLLECTION] = True
-    """Compress images on their way (uint8 only; floats never pay)."""
+    """Compress images on the network (uint8 only; floats never pay)."""
 
     capacity: Annotated[int, REPLAY] = 100_000
     """Transitions kept."""
     warmup: Annotated[int, REPLAY] = 1_000
     """Transitions before the first update."""
     replay_ratio: Annotated[float, REPLAY] = 32.0
-    """How often each transition is sampled on average; inf: train as fast as it can."""
+    """Average number of times that each transition is sampled; inf: train without waiting."""
     tolerance: Annotated[float | None, REPLAY] = None
-    """Samples by which collection may run ahead; by default as many as the warm-up's rows are worth, or the fewest that work."""
+    """Samples to collect ahead of learning (default: ratio x warm-up, or the least that works)."""
 
     batch_size: Annotated[int, TRAINING] = 128
     """Transitions in an update."""
     publish_every: Annotated[int, TRAINING] = 10
     """Updates between two versions of the weights."""
     device: Annotated[str, TRAINING] = "auto"
-    """Where to train: auto, cpu, cuda, cuda:N or mps."""
+    """Device to train on: auto, cpu, cuda, cuda:N or mps."""
     threads: Annotated[int, TRAINING] = 1
-    """Threads of torch on the CPU; with one, training repeats to the bit."""
+    """CPU threads of torch; with one, training is reproducible to the bit."""
     checkpoint_every: Annotated[float, TRAINING] = 300.0
     """Seconds between two checkpoints; 0: only at the end."""
 
@@ -118,24 +118,24 @@ class LearnerConfig:
     bind: Annotated[str, NETWORK] = "127.0.0.1"
     """Address to listen on."""
     keys: Annotated[str, NETWORK, Parameter(show_default=False)] = ""
-    """Folder that `learner keys` made: only whoever has one of its keys is let in, and everything is encrypted."""
+    """Folder made by `learner keys`: admit only clients with one of its keys, and encrypt all."""
     insecure: Annotated[bool, NETWORK, Parameter(negative=())] = False
-    """Listen beyond this machine although nothing is encrypted and everybody may send."""
+    """Listen beyond this machine without keys: no encryption, and any machine may send."""
     port: Annotated[int, NETWORK] = 5555
-    """Port for experience; 0: any that is free."""
+    """Port for experience; 0: any free one."""
     feed_port: Annotated[int | None, NETWORK] = None
-    """Port of the feed; by default the next one."""
+    """Port of the feed (default: the next one)."""
     policy: Annotated[str, NETWORK] = "default"
     """Name of the policy that this learner trains."""
 
     algorithm: Annotated[str, Parameter(group=ALGORITHM)] = "dqn"
-    """Built in: dqn. Your own: package.module:Class."""
+    """Algorithm: dqn, or your own as package.module:Class."""
     model: Annotated[str, Parameter(group=ALGORITHM, show_default=False)] = ""
-    """A function package.module:function that makes the network, instead of the built-in one."""
+    """Function package.module:function that makes the network, instead of the built-in one."""
     settings: Annotated[Any, Parameter(name="dqn", group=ALGORITHM, consume_multiple=True)] = field(
         default_factory=DQNSettings
     )
-    """The section of the algorithm."""
+    """Settings of the algorithm."""
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -144,34 +144,38 @@ class LearnerConfig:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the environment."""
+        """Return the arguments of the environment."""
         return _arguments("--env-args", self.environment_arguments)
 
     @property
     def wrappers(self) -> tuple[tuple[str, dict[str, Any]], ...]:
-        """The wrappers with their arguments, innermost first."""
+        """Return the wrappers with their arguments, innermost first."""
         return tuple(_wrapper(text) for text in self.wrapper)
 
     @property
     def address(self) -> Address:
-        """Where to listen."""
+        """Return the address to listen on."""
         return listening(self.bind, self.port, self.feed_port, self.insecure, self.keys)
 
     @property
     def condition(self) -> Condition:
-        """What `--until` says."""
+        """Return the condition of `--until`."""
         return parse(self.until)
 
 
 def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
-    """The configuration with the section of the algorithm that is asked for. A user's own is imported, a built-in one is not."""
+    """Return the configuration class with the section of the chosen algorithm.
+
+    A user's own algorithm is imported, a built-in one is not.
+    """
     a_command_follows = bool(argv) and not argv[0].startswith("-")
     chosen = "dqn" if a_command_follows else peek("learner", "algorithm", argv) or "dqn"
     if chosen in BUILT_IN:
         return _with_section(chosen, BUILT_IN[chosen])
     if ":" not in chosen:
         raise UsageError(
-            f"unknown algorithm {chosen!r}: there is {', '.join(BUILT_IN)}, or package.module:Class.{suggestion(chosen, BUILT_IN)}"
+            f"unknown algorithm {chosen!r}: write {', '.join(BUILT_IN)}, or package.module:Class."
+            f"{suggestion(chosen, BUILT_IN)}"
         )
     found = plugins.find(chosen)
     if not hasattr(found, "Settings") or not hasattr(found, "name"):
@@ -182,7 +186,7 @@ def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
 
 
 def load(argv: Sequence[str]) -> Loaded[LearnerConfig]:
-    """The configuration that these flags, the environment and the file make."""
+    """Return the configuration from flags, environment variables and file."""
     return load_any("learner", config_class(argv), argv)
 
 
@@ -190,13 +194,13 @@ def _with_section(name: str, settings: type[Any]) -> type[LearnerConfig]:
     annotation: object = Annotated[
         settings, Parameter(name=name, group=ALGORITHM, consume_multiple=True)
     ]
+    # Without __module__ the class would belong to `types`, and cyclopts takes a class of the
+    # standard library for a single value.
     return make_dataclass(
         "LearnerConfig",
         [("settings", annotation, field(default_factory=settings))],
         bases=(LearnerConfig,),
-        namespace={
-            "__module__": __name__
-        },  # cyclopts takes a class of the standard library (`types`, otherwise) for one value
+        namespace={"__module__": __name__},
         frozen=True,
         kw_only=True,
     )
@@ -251,39 +255,44 @@ def _check_names(config: LearnerConfig) -> None:
 
 
 def _check_combinations(config: LearnerConfig) -> None:
-    """Refuse what is understood but cannot work together, as early as the command line."""
-    n_step = getattr(config.settings, "n_step", 1)  # a user's algorithm may know none
+    """Refuse options that cannot work together."""
+    n_step = getattr(config.settings, "n_step", 1)  # a user's algorithm may not have it
     require(
         config.horizon >= n_step,
-        f"--horizon {config.horizon} is shorter than the {n_step} steps of a return: raise it or lower n-step",
+        f"--horizon {config.horizon} is shorter than the {n_step} steps of a return: "
+        "raise it, or lower n-step",
     )
     require(
         config.batch_size <= config.capacity,
-        f"--batch-size {config.batch_size} is more than the --capacity of {config.capacity}",
+        f"--batch-size {config.batch_size} is more than the --capacity of "
+        f"{config.capacity}: lower it",
     )
     require(
         config.warmup <= config.capacity,
-        f"--warmup {config.warmup} is more than the --capacity of {config.capacity}: training would never begin",
+        f"--warmup {config.warmup} is more than the --capacity of {config.capacity}, so training "
+        "would never begin: lower it",
     )
     require(
         config.mode != "sequential" or config.replay_ratio < math.inf,
-        "--replay-ratio inf has no end where actors wait for their turn: give a number with --mode sequential",
+        "--mode sequential would train for ever with --replay-ratio inf: set a number",
     )
     require(
         not (config.resume and config.mode == "sequential"),
-        "--resume goes on from a journal, and --mode sequential writes none: begun anew with the same seed it repeats to the bit",
+        "--resume continues from a journal, and --mode sequential writes none: start it again "
+        "with the same seed to repeat the run to the bit",
     )
     require(
         not (config.resume and config.durability == "none"),
-        "--resume goes on from a journal, and --durability none writes none",
+        "--resume continues from a journal, and --durability none writes none: "
+        "set fsync or process",
     )
-    evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.figures
-    require(evaluates, "--until names the evaluation, but there is none: add --evaluate-every")
+    evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.metrics
+    require(evaluates, "--until waits for evaluations, but none will run: add --evaluate-every")
     _ = config.arguments, config.wrappers, config.address
 
 
 def _arguments(flag: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Arguments from KEY=VALUE (the value as JSON where it is JSON, else as text) and JSON objects."""
+    """Return the arguments in KEY=VALUE texts and JSON objects; a VALUE is JSON, or else text."""
     arguments: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""Where training runs, and why there."""
+"""The device that training runs on."""
 
 import torch
 
@@ -6,7 +6,7 @@ from farflung.common.process.errors import ConfigurationError
 
 
 def choose(wanted: str) -> tuple[torch.device, str]:
-    """The device, and the reason in a few words."""
+    """Return the device, and the reason for it in a few words."""
     if wanted == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda"), f"auto: {torch.cuda.get_device_name()}"
@@ -14,14 +14,16 @@ def choose(wanted: str) -> tuple[torch.device, str]:
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigurationError(
-            f"--device {wanted}: this torch ({torch.__version__}) sees no CUDA device; --device cpu works everywhere"
+            f"--device {wanted}: this torch ({torch.__version__}) sees no CUDA device; "
+            "--device cpu works everywhere"
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigurationError(
-            f"--device {wanted}: there are {torch.cuda.device_count()} CUDA devices, counted from 0"
+            f"--device {wanted}: there are {torch.cuda.device_count()} CUDA devices; "
+            "write a number from 0"
         )
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ConfigurationError(
-            "--device mps: this machine has none; --device cpu works everywhere"
+            "--device mps: this machine has no such device; --device cpu works everywhere"
         )
     return device, "as asked"

@@ -1,4 +1,4 @@
-"""Out of memory, in a sentence: where, how much was asked for, and which settings help."""
+"""Out-of-memory errors as a sentence: the device, the size, and the settings that help."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from farflung.common.protocol.inbox import LIVES
 from farflung.learner.config import LearnerConfig
 from farflung.learner.replay.replay import Replay
 
-SIGNS = ("DefaultCPUAllocator", "out of memory")  # torch has a type of its own for it on CUDA only
-LETTERS = 160  # of what was said; torch goes on about its allocator
+SIGNS = ("DefaultCPUAllocator", "out of memory")  # only on CUDA has torch an exception class for it
+LETTERS = 160  # kept of the original message; torch adds advice about its allocator
 
 
 @contextmanager
 def named(config: LearnerConfig) -> Iterator[None]:
-    """Say what helps where this ends for lack of memory, be it in somebody else's algorithm or in another thread."""
+    """Raise `OutOfMemory` for any exception that lack of memory caused, in any thread."""
     try:
         yield
     except Exception as error:
@@ -30,9 +30,15 @@ def named(config: LearnerConfig) -> Iterator[None]:
 def _sentence(cause: BaseException, config: LearnerConfig) -> str:
     words = " ".join(str(cause).split())[:LETTERS] or type(cause).__name__
     if isinstance(cause, MemoryError) or SIGNS[0] in words:
-        helps = f"lower --capacity ({config.capacity}) or --batch-size ({config.batch_size}), or start fewer --actors here"
+        helps = (
+            f"lower --capacity ({config.capacity}) or --batch-size ({config.batch_size}), "
+            "or start fewer --actors here"
+        )
         return f"this machine has not enough memory: {helps} ({words})"
-    helps = f"lower --batch-size ({config.batch_size}), make the network smaller, or train on another --device, such as cpu"
+    helps = (
+        f"lower --batch-size ({config.batch_size}), make the network smaller, "
+        "or train on another --device, such as cpu"
+    )
     return f"the device has not enough memory: {helps} ({words})"
 
 
@@ -43,13 +49,16 @@ def _is_lack_of_memory(error: BaseException) -> bool:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and what it came from."""
+    """Yield an error and its chain of causes."""
     while error is not None:
         yield error
         error = error.__cause__
 
 
 def formula(replay: Replay) -> str:
-    """What there is room for, beyond the programs themselves: each part has a bound."""
-    parcels = f"parcels on their way into it: {ACTOR_BYTES >> 20} MiB for each actor, {TOTAL_BYTES / 2**30:.2f} GiB at most"
+    """Return a sentence about the memory that replay, queue and inbox may take at most."""
+    parcels = (
+        f"parcels on their way into it: {ACTOR_BYTES >> 20} MiB for each actor, "
+        f"{TOTAL_BYTES / 2**30:.2f} GiB at most"
+    )
     return f"{replay.memory}; {parcels}; {LIVES:,} lives of actors, some 1 KB each"

@@ -1,4 +1,4 @@
-"""How many processors this process may really use."""
+"""The number of processors that this process may use."""
 
 import math
 import os
@@ -10,7 +10,7 @@ from farflung.learner.config import LearnerConfig
 def usable_processors(
     cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> int:
-    """What affinity and the quotas of containers leave; at least one."""
+    """Return how many processors affinity and container quotas leave; at least 1."""
     allowed = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -18,12 +18,15 @@ def usable_processors(
 
 
 def actors_for(processors: int) -> int:
-    """How many local actors `--actors auto` means: one processor is for training, one for network and disk."""
+    """Return the number of actors for `--actors auto`.
+
+    One processor is left for training, and one for network and disk.
+    """
     return max(1, processors - 2)
 
 
 def _quota(cgroup: Path, own: Path) -> float:
-    """The tightest quota on the way from the root to our own group, in processors."""
+    """Return the lowest quota from the root group down to our own, in processors."""
     group = next(
         (line.removeprefix("0::/") for line in _read(own).splitlines() if line.startswith("0::/")),
         "",
@@ -46,7 +49,7 @@ def _share(quota: str = "max", period: str = "") -> float:
 
 
 def _read(path: Path) -> str:
-    """The text of a kernel file; empty where this system has none."""
+    """Return the text of a kernel file; empty if this system has none."""
     try:
         return path.read_text()
     except OSError:
@@ -54,5 +57,5 @@ def _read(path: Path) -> str:
 
 
 def local_actors(config: LearnerConfig) -> int:
-    """How many actors this learner brings along."""
+    """Return how many actors this learner starts on its own machine."""
     return actors_for(usable_processors()) if config.actors == "auto" else config.actors

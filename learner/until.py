@@ -1,4 +1,4 @@
-"""When a run is over: `--until "evaluation >= 475 and steps > 1e4"`, read without running anything."""
+"""The condition that ends a run: `--until "evaluation >= 475 and steps > 1e4"`, never executed."""
 
 import operator
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from farflung.common.process.config import suggestion
 from farflung.common.process.errors import UsageError
 
-FIGURES = {
+METRICS = {
     "evaluation": "mean return of the newest evaluation",
     "return": "mean return of the last 100 episodes",
     "steps": "environment steps",
@@ -32,41 +32,41 @@ COMPARISON = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One figure against one number."""
+    """A metric compared with a number."""
 
-    figure: str
+    metric: str
     sign: str
     number: float
 
-    def met(self, figures: Mapping[str, float | None]) -> bool:
-        """Whether it holds; a figure that is not known yet meets nothing."""
-        value = figures.get(self.figure)
+    def met(self, metrics: Mapping[str, float | None]) -> bool:
+        """Return whether it holds; with an unknown value it does not."""
+        value = metrics.get(self.metric)
         return value is not None and OPERATORS[self.sign](value, self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Alternatives (`or`) of comparisons that must hold together (`and`); the empty one is never met."""
+    """Alternatives (`or`) of comparisons that must hold together (`and`); empty: never met."""
 
     alternatives: tuple[tuple[Comparison, ...], ...] = ()
 
-    def met(self, figures: Mapping[str, float | None]) -> bool:
-        """Whether these figures end the run."""
+    def met(self, metrics: Mapping[str, float | None]) -> bool:
+        """Return whether these values end the run."""
         return any(
-            all(comparison.met(figures) for comparison in together)
+            all(comparison.met(metrics) for comparison in together)
             for together in self.alternatives
         )
 
     @property
-    def figures(self) -> frozenset[str]:
-        """What it depends on."""
+    def metrics(self) -> frozenset[str]:
+        """Return the metrics that it depends on."""
         return frozenset(
-            comparison.figure for together in self.alternatives for comparison in together
+            comparison.metric for together in self.alternatives for comparison in together
         )
 
 
 def parse(text: str) -> Condition:
-    """The condition that a person wrote; nothing written is never met."""
+    """Return the condition in a text; an empty text is never met."""
     if not text.strip():
         return Condition()
     return Condition(
@@ -81,11 +81,13 @@ def _comparison(text: str) -> Comparison:
     found = COMPARISON.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"--until: {text.strip()!r} is not a comparison such as 'evaluation >= 475' (joined by 'and' or 'or')"
+            f"--until: {text.strip()!r} is not a comparison. "
+            "Write one such as 'evaluation >= 475', and join several by 'and' or 'or'"
         )
-    figure, sign, number = found.groups()
-    if figure not in FIGURES:
+    metric, sign, number = found.groups()
+    if metric not in METRICS:
         raise UsageError(
-            f"--until: unknown figure {figure!r} (there are {', '.join(FIGURES)}).{suggestion(figure, FIGURES)}"
+            f"--until: unknown metric {metric!r} (known: {', '.join(METRICS)})."
+            f"{suggestion(metric, METRICS)}"
         )
-    return Comparison(figure, sign, float(number))
+    return Comparison(metric, sign, float(number))

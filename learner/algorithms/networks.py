@@ -20,9 +20,10 @@ def q_network(
     dueling: bool,
     layer_norm: bool = False,
 ) -> nn.Module:
-    """A network from observations [N, (stack,) *shape] to values [N, actions] float32.
+    """Return a network from observations [N, (stack,) *shape] to values [N, actions] float32.
 
-    It takes one tensor, or for a dictionary space a dict of tensors by key, each in its space's own dtype.
+    It takes one tensor, or for a dictionary space a dict of tensors by key, each in the dtype of
+    its space.
     """
     return QNetwork(
         {key: encoder(space, stack) for key, space in observation.items()},
@@ -34,7 +35,7 @@ def q_network(
 
 
 def encoder(space: Space, stack: int) -> "OneHot | Image | Flat":
-    """What turns one leaf of an observation, of any dtype, into features [N, width] float32."""
+    """Return the encoder from one leaf of an observation to features [N, width] float32."""
     if space.kind != "box":
         return OneHot(space.sizes * stack)
     if is_image(space):
@@ -43,7 +44,7 @@ def encoder(space: Space, stack: int) -> "OneHot | Image | Flat":
 
 
 def is_image(space: Space) -> bool:
-    """Whether a leaf is worth convolutions: bytes, with two sides that are long enough."""
+    """Return whether a leaf suits convolutions: bytes with two sides that are long enough."""
     sides = sorted(space.shape)[-2:]
     return space.dtype == "uint8" and len(space.shape) in (2, 3) and min(sides) >= SMALLEST_IMAGE
 
@@ -61,9 +62,8 @@ class QNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.keys = tuple(encoders)
-        self.encoders = nn.ModuleList(
-            encoders.values()
-        )  # not a ModuleDict: a key may hold what a parameter's name may not
+        # Not a ModuleDict: an observation's key may have characters that parameter names may not.
+        self.encoders = nn.ModuleList(encoders.values())
         widths = (sum(leaf.width for leaf in encoders.values()), *hidden)
         self.body = nn.Sequential(
             *(
@@ -75,7 +75,7 @@ class QNetwork(nn.Module):
         self.head = Dueling(widths[-1], actions) if dueling else nn.Linear(widths[-1], actions)
 
     def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
-        """Values [N, actions] float32."""
+        """Return values [N, actions] float32."""
         leaves = (
             [observations]
             if isinstance(observations, Tensor)
@@ -87,12 +87,15 @@ class QNetwork(nn.Module):
 
 
 def hidden_layer(ins: int, outs: int, layer_norm: bool) -> list[nn.Module]:
-    """A linear map and its nonlinearity. A norm between them bounds the features, so that values cannot run away (Gallici et al., 2025)."""
+    """Return a linear map and its nonlinearity.
+
+    A norm between them bounds the features, so that values cannot diverge (Gallici et al., 2025).
+    """
     return [nn.Linear(ins, outs), *([nn.LayerNorm(outs)] if layer_norm else []), nn.ReLU()]
 
 
 class Dueling(nn.Module):
-    """The value of a state plus each action's advantage over the mean action (Wang et al., 2016)."""
+    """The value of a state plus each action's advantage over the mean (Wang et al., 2016)."""
 
     def __init__(self, width: int, actions: int) -> None:
         super().__init__()
@@ -100,14 +103,14 @@ class Dueling(nn.Module):
         self.advantage = nn.Linear(width, actions)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Values [N, actions] float32."""
+        """Return values [N, actions] float32."""
         advantages: Tensor = self.advantage(features)  # [N, actions] float32
         values: Tensor = self.value(features) + advantages - advantages.mean(dim=1, keepdim=True)
         return values
 
 
 class Flat(nn.Module):
-    """Numbers as they are, in a row; bytes are brought to 0..1."""
+    """Numbers as they are, flattened; bytes are scaled to 0..1."""
 
     def __init__(self, width: int, scale: int) -> None:
         super().__init__()
@@ -115,12 +118,12 @@ class Flat(nn.Module):
         self.scale = scale
 
     def forward(self, leaf: Tensor) -> Tensor:
-        """Features [N, width] float32."""
+        """Return features [N, width] float32."""
         return leaf.reshape(leaf.shape[0], self.width).float() / self.scale
 
 
 class OneHot(nn.Module):
-    """Each choice as a one among zeros."""
+    """Each choice as a one-hot vector."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__()
@@ -128,7 +131,7 @@ class OneHot(nn.Module):
         self.width = sum(sizes)
 
     def forward(self, leaf: Tensor) -> Tensor:
-        """Features [N, width] float32."""
+        """Return features [N, width] float32."""
         choices = leaf.reshape(leaf.shape[0], len(self.sizes)).long()
         ones = [
             F.one_hot(choice, size)
@@ -138,17 +141,17 @@ class OneHot(nn.Module):
 
 
 class Image(nn.Module):
-    """The convolutions of Mnih et al., 2015. Height, width and channels stand in either order; stacked frames become channels."""
+    """The convolutions of Mnih et al., 2015.
+
+    Channels may come first or last. Stacked frames become channels.
+    """
 
     def __init__(self, shape: tuple[int, ...], stack: int) -> None:
         super().__init__()
         self.channels_last = len(shape) == 3 and shape[2] < shape[0]
         height, width = shape[:2] if self.channels_last else shape[-2:]
-        self.frames = (
-            math.prod(shape) * stack // (height * width),
-            height,
-            width,
-        )  # [channels, height, width] of the whole stack
+        channels = math.prod(shape) * stack // (height * width)  # of the whole stack
+        self.frames = (channels, height, width)
         self.layers = nn.Sequential(
             nn.Conv2d(self.frames[0], 32, kernel_size=8, stride=4),
             nn.ReLU(),
@@ -161,7 +164,7 @@ class Image(nn.Module):
         self.width = 64 * positions(height) * positions(width)
 
     def forward(self, leaf: Tensor) -> Tensor:
-        """Features [N, width] float32."""
+        """Return features [N, width] float32."""
         if self.channels_last:
             leaf = leaf.movedim(-1, -3)
         features: Tensor = self.layers(leaf.reshape(leaf.shape[0], *self.frames).float() / 255)
@@ -169,7 +172,7 @@ class Image(nn.Module):
 
 
 def positions(side: int) -> int:
-    """How many positions the three convolutions leave of so many pixels."""
+    """Return how many positions the three convolutions leave of a side in pixels."""
     for kernel, stride in ((8, 4), (4, 2), (3, 1)):
         side = (side - kernel) // stride + 1
     return side

@@ -20,7 +20,7 @@ the algorithm's head."""
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The result of a loss over one batch: a direction for the weights, and figures to show."""
+    """The result of a loss over one batch: a direction for the weights, and metrics to show."""
 
     tensors: Mapping[str, torch.Tensor]  # by parameter name of the trained module
     metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: reading one waits for it
@@ -47,7 +47,7 @@ class Algorithm(Protocol):
         """
 
     def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> Replay:
-        """Return an empty replay whose rows mean what the loss expects."""
+        """Return an empty replay with the rows that the loss expects."""
 
     def gradients(self, batch: Batch) -> Gradients:
         """Return the gradients of the loss over a batch. Change nothing."""

@@ -1,4 +1,4 @@
-"""The way of a batch's arrays to the device."""
+"""Transfer of a batch's arrays to the device."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""States of several parts under one roof: `{"network.weight": ...}`."""
+"""States of several parts in one dict, by prefix: `{"network.weight": ...}`."""
 
 from collections.abc import Mapping
 

@@ -22,7 +22,7 @@ class TargetNetwork:
 
     @torch.no_grad()
     def follow(self, updates: int) -> None:
-        """Follow the network, which has made so many updates."""
+        """Follow the network after its update of this number."""
         if self._polyak:
             self._copies.vector.lerp_(self._parameters.vector, self._polyak)
         elif updates % self._every == 0:

@@ -1,4 +1,4 @@
-"""The acting graph of a policy module: written once at start, and proved against the module before anybody acts on it."""
+"""The acting graph of a policy module: exported once, and proved before an actor uses it."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -17,14 +17,13 @@ from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.learner.graph.tracing import Tensors, arguments, described, translated, write
 
-DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool")  # of what may go to actors
-TOLERANCE = (
-    1e-4  # of the largest answer, or of 1: float32 sums in another order differ by 1e-6 to 1e-5
-)
+DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool")  # that actors accept
+# Relative to the largest output, or to 1: float32 sums in another order differ by 1e-6 to 1e-5.
+TOLERANCE = 1e-4
 
 
 def observation_inputs(observation: Mapping[str, Space], stack: int) -> tuple[Tensor, ...]:
-    """The inputs of a graph that sees these observations: each leaf as in its space, and stacked where there is more than one frame."""
+    """Return the graph inputs for these observations: each leaf as in its space, or stacked."""
     frames = (stack,) if stack > 1 else ()
     return tuple(
         Tensor(column_name(key), space.dtype, frames + space.shape)
@@ -33,38 +32,42 @@ def observation_inputs(observation: Mapping[str, Space], stack: int) -> tuple[Te
 
 
 def state_arrays(module: nn.Module, graph: Graph) -> dict[str, np.ndarray]:
-    """The tensors that the graph takes, in its order. On the CPU they are the module's own memory: pack them before the next update."""
+    """Return the weights of the graph, in its order.
+
+    On the CPU they share the module's memory: pack them before the next update.
+    """
     return _arrays(_tensors(module), graph)
 
 
 def export(module: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]) -> Graph:
-    """The acting graph of a module, or a refusal that says in a sentence what the module does that no actor can do.
+    """Return the acting graph of a module, or refuse a module that actors cannot run.
 
-    The module is called with the observations, one tensor [N, *shape] or a dict of them by key, and with every further input by keyword.
-    It returns one tensor [N, *shape], or a tuple of them in the order of `outputs`. What it learns are its parameters and buffers.
+    The module is called with the observations, one tensor [N, *shape] or a dict of them by key,
+    and with every further input by keyword. It returns one tensor [N, *shape], or a tuple of them
+    in the order of `outputs`. Its weights are its parameters and buffers.
     """
     module = _acting(module)
     tensors = _tensors(module)
     if odd := [tensor for tensor in _described(tensors) if tensor.dtype not in DTYPES]:
         raise ConfigurationError(
-            f"The policy module's {odd[0].name} is {odd[0].dtype}; actors take {', '.join(DTYPES)}."
+            f"The policy module's {odd[0].name} is {odd[0].dtype}: "
+            f"convert it to one of {', '.join(DTYPES)}."
         )
-    questions = _questions(inputs, 3, torch.Generator().manual_seed(0))
-    answers = _require_function(module, questions, outputs)
-    answered = tuple(
-        described(name, answer[0]) for name, answer in zip(outputs, answers, strict=True)
-    )
-    model, used = write(module, tensors, questions, answered)
-    return Graph(model, inputs, answered, tuple(_described({name: tensors[name] for name in used})))
+    samples = _samples(inputs, 3, torch.Generator().manual_seed(0))
+    results = _require_function(module, samples, outputs)
+    outs = tuple(described(name, rows[0]) for name, rows in zip(outputs, results, strict=True))
+    model, used = write(module, tensors, samples, outs)
+    return Graph(model, inputs, outs, tuple(_described({name: tensors[name] for name in used})))
 
 
 def prove(module: nn.Module, graph: Graph) -> None:
-    """Show that the graph answers as the module does, whatever the weights, or refuse in a sentence that names the tensor."""
+    """Show that graph and module agree for any weights, or raise and name the tensor at fault."""
     module = _acting(module)
     tensors = _tensors(module)
     if other := [weight.name for weight in graph.weights if weight not in _described(tensors)]:
         raise ConfigurationError(
-            f"The acting graph takes a tensor that the policy module does not have in this form: {other[0]}."
+            "The acting graph takes a tensor that the policy module does not have in this form: "
+            f"{other[0]}."
         )
     generator = torch.Generator().manual_seed(1)
     with _accepted():
@@ -72,12 +75,12 @@ def prove(module: nn.Module, graph: Graph) -> None:
         for _ in range(2):
             changed = {name: _changed(tensor, generator) for name, tensor in tensors.items()}
             for batch in (1, 5):
-                proof.require_same(changed, _questions(graph.inputs, batch, generator))
+                proof.require_same(changed, _samples(graph.inputs, batch, generator))
 
 
 @contextmanager
 def _accepted() -> Iterator[None]:
-    """Turn what an actor would refuse into what the learner refuses."""
+    """Turn an actor's refusal into an error of the learner."""
     try:
         yield
     except Refused as error:
@@ -94,87 +97,96 @@ class _Proof:
     graph: Graph
     policy: Policy
 
-    def require_same(self, tensors: Tensors, questions: Tensors) -> None:
+    def require_same(self, tensors: Tensors, samples: Tensors) -> None:
         """Refuse if the two differ, or if the graph differs from itself."""
-        wanted, found = self.answers(tensors, questions)
-        repeated = self.policy.answer(_plain(questions))
-        for output, want, got, again in zip(
-            self.graph.outputs, wanted, found, repeated, strict=True
+        expected, found = self.run(tensors, samples)
+        repeated = self.policy.answer(_plain(samples))
+        for output, expect, got, again in zip(
+            self.graph.outputs, expected, found, repeated, strict=True
         ):
             if got.numpy().tobytes() != again.tobytes():
                 raise ConfigurationError(
-                    f"The acting graph answers the same question differently: {output.name}."
+                    f"The acting graph returns different {output.name} for the same input."
                 )
-            if not _near(want, got):
-                culprit = self.culprit(tensors, questions)
+            if not _near(expect, got):
+                culprit = self.culprit(tensors, samples)
                 raise ConfigurationError(
                     f"The acting graph and the policy module differ in {output.name}: {culprit}."
                 )
 
-    def answers(
-        self, tensors: Tensors, questions: Tensors
+    def run(
+        self, tensors: Tensors, samples: Tensors
     ) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-        """What the module says, and what the graph says in an actor's session."""
+        """Return the outputs of the module, and those of the graph in an actor's session."""
         block = pack(self.graph.weights, _arrays(tensors, self.graph))
         self.policy.load(Weights("proof", "proof", Version(0, 0), 0, 0, self.graph.weights, block))
-        return _ask(self.module, questions, tensors), tuple(
-            map(torch.from_numpy, self.policy.answer(_plain(questions)))
-        )
+        found = map(torch.from_numpy, self.policy.answer(_plain(samples)))
+        return _call(self.module, samples, tensors), tuple(found)
 
-    def culprit(self, tensors: Tensors, questions: Tensors) -> str:
-        """The tensor whose change the module feels and the graph does not."""
-        wanted, found = self.answers(tensors, questions)
+    def culprit(self, tensors: Tensors, samples: Tensors) -> str:
+        """Name the tensor that has an effect in the module and none in the graph."""
+        expected, found = self.run(tensors, samples)
         for name, tensor in tensors.items():
-            want, got = self.answers(
-                tensors | {name: _changed(tensor, torch.Generator().manual_seed(2))}, questions
-            )
-            if not all(map(_near, wanted, want)) and all(map(_near, found, got)):
+            other = _changed(tensor, torch.Generator().manual_seed(2))
+            expect, got = self.run(tensors | {name: other}, samples)
+            if not all(map(_near, expected, expect)) and all(map(_near, found, got)):
                 return f"new values of {name} have no effect"
         return "no single tensor explains it"
 
 
 def _require_function(
-    module: nn.Module, questions: Tensors, outputs: tuple[str, ...]
+    module: nn.Module, samples: Tensors, outputs: tuple[str, ...]
 ) -> tuple[torch.Tensor, ...]:
-    """The module's answers, which must depend on nothing but each seat's question, and leave nothing behind."""
+    """Return the module's outputs; refuse a module that is not a function of each row."""
     before = {name: tensor.clone() for name, tensor in _tensors(module).items()}
-    answers, again = _ask(module, questions), _ask(module, questions)
+    found, again = _call(module, samples), _call(module, samples)
     if changed := [
         name for name, tensor in _tensors(module).items() if not torch.equal(tensor, before[name])
     ]:
         raise ConfigurationError(
-            f"The policy module changes {changed[0]} while it acts: it may do so in training mode only."
+            f"The policy module changes {changed[0]} while it acts: "
+            "let it do so in training mode only."
         )
-    seats = len(next(iter(questions.values())))
-    if len(answers) != len(outputs) or any(answer.shape[:1] != (seats,) for answer in answers):
-        shapes = ", ".join(str(tuple(answer.shape)) for answer in answers)
+    seats = len(next(iter(samples.values())))
+    if len(found) != len(outputs) or any(rows.shape[:1] != (seats,) for rows in found):
+        shapes = ", ".join(str(tuple(rows.shape)) for rows in found)
         raise ConfigurationError(
-            f"The policy module should give {seats} seats a row each of {', '.join(outputs)}; it gave {shapes}."
+            f"The policy module must return {', '.join(outputs)} with one row for each of {seats} "
+            f"seats; it returned {shapes}."
         )
-    if not all(map(torch.equal, answers, again)):
+    if not all(map(torch.equal, found, again)):
         raise ConfigurationError(
-            "The policy module answers the same question differently: take random numbers as an input instead."
+            "The policy module returns different outputs for the same input: "
+            "take random numbers as an input instead."
         )
+    _require_separate(module, samples, outputs, found)
+    return found
+
+
+def _require_separate(
+    module: nn.Module, samples: Tensors, outputs: tuple[str, ...], found: tuple[torch.Tensor, ...]
+) -> None:
+    """Refuse a module that mixes seats in its output."""
     alone = [
-        _ask(module, {name: question[seat : seat + 1] for name, question in questions.items()})
-        for seat in range(seats)
+        _call(module, {name: sample[seat : seat + 1] for name, sample in samples.items()})
+        for seat in range(len(found[0]))
     ]
-    for name, answer, *rows in zip(outputs, answers, *alone, strict=True):
-        if not _near(answer, torch.cat(rows)):
+    for name, together, *rows in zip(outputs, found, *alone, strict=True):
+        if not _near(together, torch.cat(rows)):
             raise ConfigurationError(
-                f"The policy module's {name} for a seat depends on the other seats: batch statistics in eval mode?"
+                f"The policy module's {name} for a seat depends on the other seats: "
+                "does it use batch statistics in eval mode?"
             )
-    return answers
 
 
 def _acting(module: nn.Module) -> nn.Module:
-    """The module as it acts, and a copy: exporting leaves traces in tied weights."""
+    """Return a copy of the module in eval mode: the export leaves traces in tied weights."""
     with translated("cannot be copied"):
         return copy.deepcopy(module).cpu().eval().requires_grad_(False)
 
 
 def _tensors(module: nn.Module) -> Tensors:
-    """Its parameters and buffers, tied ones once."""
+    """Return the parameters and buffers of a module, tied ones once."""
     return {
         name: tensor.detach()
         for name, tensor in (*module.named_parameters(), *module.named_buffers())
@@ -191,12 +203,15 @@ def _arrays(tensors: Tensors, graph: Graph) -> dict[str, np.ndarray]:
     }
 
 
-def _plain(questions: Tensors) -> dict[str, np.ndarray]:
-    return {name: question.numpy() for name, question in questions.items()}
+def _plain(samples: Tensors) -> dict[str, np.ndarray]:
+    return {name: sample.numpy() for name, sample in samples.items()}
 
 
-def _questions(inputs: tuple[Tensor, ...], batch: int, generator: torch.Generator) -> Tensors:
-    """Random inputs: bytes of all values, of other integers 0 and 1 only, since a graph does not say how many there are."""
+def _samples(inputs: tuple[Tensor, ...], batch: int, generator: torch.Generator) -> Tensors:
+    """Return random inputs.
+
+    Bytes take all values. Other integers are 0 or 1, because a graph does not declare their range.
+    """
     return {each.name: _random(each.dtype, (batch, *each.shape), generator) for each in inputs}
 
 
@@ -208,7 +223,10 @@ def _random(dtype: str, shape: tuple[int, ...], generator: torch.Generator) -> t
 
 
 def _changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Other values that a module can bear: what was positive stays so, zeros become positive, integers change places."""
+    """Return other values that are valid for any module.
+
+    Positive values stay positive, zeros become positive, and integers change places.
+    """
     if not tensor.is_floating_point():
         return tensor.flatten()[torch.randperm(tensor.numel(), generator=generator)].reshape(
             tensor.shape
@@ -219,27 +237,28 @@ def _changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return tensor * (0.5 + factor) + 0.1 * term
 
 
-def _ask(
-    module: nn.Module, questions: Tensors, tensors: Tensors | None = None
+def _call(
+    module: nn.Module, samples: Tensors, tensors: Tensors | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """The module's answers, with other tensors than its own if there are some."""
-    observations, further = arguments(questions)
-    with torch.no_grad(), translated("cannot answer"):
-        answers = (
+    """Return the module's outputs, with its own tensors or with others."""
+    observations, further = arguments(samples)
+    with torch.no_grad(), translated("cannot be called"):
+        found = (
             functional_call(module, tensors, (observations,), further)
             if tensors
             else module(observations, **further)
         )
-    answers = answers if isinstance(answers, tuple) else (answers,)
-    if odd := [answer for answer in answers if not isinstance(answer, torch.Tensor)]:
+    found = found if isinstance(found, tuple) else (found,)
+    if odd := [output for output in found if not isinstance(output, torch.Tensor)]:
         raise ConfigurationError(
-            f"The policy module gave {type(odd[0]).__name__}, not tensors: one, or a tuple of them."
+            f"The policy module returned {type(odd[0]).__name__}: "
+            "return a tensor, or a tuple of tensors."
         )
-    return answers
+    return found
 
 
 def _near(expected: torch.Tensor, found: torch.Tensor) -> bool:
-    """Whether two answers are the same but for rounding, and are numbers."""
+    """Return whether two outputs are equal except for rounding, and not NaN."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return False
     if not expected.is_floating_point():

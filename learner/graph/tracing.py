@@ -1,4 +1,4 @@
-"""Writing a policy module as an ONNX model without weights. Nothing else in the project knows onnx or torch's exporter."""
+"""A policy module as an ONNX model without weights: the only user of onnx and torch's exporter."""
 
 import logging
 import warnings
@@ -17,52 +17,52 @@ from farflung.common.data.layout import layout
 from farflung.common.data.spec import OBSERVATIONS, Tensor
 from farflung.common.process.errors import ConfigurationError
 
-OPSET = 20  # every onnxruntime from 1.17 on runs it
-IR_VERSION = 10  # the newest that those read
+OPSET = 20  # onnxruntime 1.17 and later run it
+IR_VERSION = 10  # the newest that onnxruntime 1.17 reads
 
 Tensors = dict[str, torch.Tensor]
 
 
 def write(
-    module: nn.Module, tensors: Tensors, questions: Tensors, outputs: tuple[Tensor, ...]
+    module: nn.Module, tensors: Tensors, samples: Tensors, outputs: tuple[Tensor, ...]
 ) -> tuple[bytes, tuple[str, ...]]:
-    """The model, and which of the tensors it takes as weights, in the order of their block."""
-    traced = _traced(module, tensors, questions, [f"output.{output.name}" for output in outputs])
+    """Return the model, and the names of its weights in the order of their block."""
+    traced = _traced(module, tensors, samples, [f"output.{output.name}" for output in outputs])
     used = {name for node in traced.graph.node for name in node.input}
     weights = tuple(
         described(name, tensor) for name, tensor in tensors.items() if initializer(name) in used
     )
-    inputs = tuple(described(name, question[0]) for name, question in questions.items())
+    inputs = tuple(described(name, sample[0]) for name, sample in samples.items())
     return _bare(traced, inputs, outputs, weights).SerializeToString(), tuple(
         weight.name for weight in weights
     )
 
 
-def arguments(questions: Tensors) -> tuple[torch.Tensor | Tensors, Tensors]:
-    """How a policy module is called: the observations, alone or by key, and everything further by keyword."""
+def arguments(samples: Tensors) -> tuple[torch.Tensor | Tensors, Tensors]:
+    """Return the arguments of a policy module: observations, alone or by key, and keywords."""
     prefix = OBSERVATIONS + "."
     further = {
         name: value
-        for name, value in questions.items()
+        for name, value in samples.items()
         if name != OBSERVATIONS and not name.startswith(prefix)
     }
-    if OBSERVATIONS in questions:
-        return questions[OBSERVATIONS], further
+    if OBSERVATIONS in samples:
+        return samples[OBSERVATIONS], further
     return {
         name.removeprefix(prefix): value
-        for name, value in questions.items()
+        for name, value in samples.items()
         if name.startswith(prefix)
     }, further
 
 
 def described(name: str, tensor: torch.Tensor) -> Tensor:
-    """A tensor as plain data."""
+    """Return the name, dtype and shape of a tensor."""
     return Tensor(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
 
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn whatever a module or torch's exporter raises into one sentence: the policy module `what`, and why."""
+    """Turn an error of a module or of torch's exporter into one sentence: `what`, and why."""
     try:
         yield
     except (
@@ -81,7 +81,7 @@ def translated(what: str) -> Iterator[None]:
 
 
 class _Stateless(nn.Module):
-    """A module as a function of its tensors: the exporter cannot fold an input of the graph into a constant."""
+    """A module as a function of its tensors, so that the exporter folds none into a constant."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -94,14 +94,17 @@ class _Stateless(nn.Module):
 
 
 def _traced(
-    module: nn.Module, tensors: Tensors, questions: Tensors, outputs: list[str]
+    module: nn.Module, tensors: Tensors, samples: Tensors, outputs: list[str]
 ) -> onnx.ModelProto:
-    """What torch makes of it. Our names have a dot in them: torch's own names do not, and it would let the two collide."""
-    observations, further = arguments(questions)
+    """Return torch's export of a module.
+
+    Our names contain a dot. Torch's own names do not, and torch does not prevent a collision.
+    """
+    observations, further = arguments(samples)
     batch = {0: torch.export.Dim("batch", min=1)}
     seen = batch if isinstance(observations, torch.Tensor) else dict.fromkeys(observations, batch)
     shapes = (dict.fromkeys(tensors), seen, dict.fromkeys(further, batch))
-    inputs = [*map(initializer, tensors), *(f"input.{name}" for name in questions)]
+    inputs = [*map(initializer, tensors), *(f"input.{name}" for name in samples)]
     with _quiet(), translated("cannot be written as an acting graph"):
         program = torch.export.export(
             _Stateless(module), (tensors, observations, further), dynamic_shapes=shapes
@@ -115,15 +118,19 @@ def _traced(
             external_data=False,
             verbose=False,
         )
-        assert written is not None  # only an export into a file gives None
+        assert written is not None  # only an export to a file returns None
         return written.model_proto
 
 
 def _require_registered(constants: Mapping[str, object]) -> None:
-    """Refuse plain tensors that are attributes. Literals in the module's code have names of torch's own, and are harmless."""
+    """Refuse plain tensors that are attributes of the module.
+
+    Literals in the module's code have names of torch's own, and are harmless.
+    """
     if plain := [name.removeprefix("module.") for name in constants if "lifted_tensor" not in name]:
         raise ConfigurationError(
-            f"The policy module's {plain[0]} is a plain tensor, which no actor would get: use register_buffer."
+            f"The policy module's {plain[0]} is a plain tensor, which actors do not receive: "
+            "use register_buffer."
         )
 
 
@@ -133,7 +140,7 @@ def _bare(
     outputs: tuple[Tensor, ...],
     weights: tuple[Tensor, ...],
 ) -> onnx.ModelProto:
-    """The model with its weights elsewhere, and without the paths, texts and names that torch leaves in it."""
+    """Return the model with external weights and without torch's paths, texts and names."""
     names = {"": ""} | {initializer(weight.name): initializer(weight.name) for weight in weights}
     names |= {f"input.{tensor.name}": tensor.name for tensor in inputs} | {
         f"output.{tensor.name}": tensor.name for tensor in outputs
@@ -172,7 +179,7 @@ def _values(tensors: tuple[Tensor, ...]) -> list[onnx.ValueInfoProto]:
 
 
 def _external(weights: tuple[Tensor, ...]) -> list[onnx.TensorProto]:
-    """Each weight as a place in the block of a weights message."""
+    """Return each weight as an offset in the block of a weights message."""
     offsets, _ = layout(weight.size for weight in weights)
     protos = []
     for weight, offset in zip(weights, offsets, strict=True):
@@ -192,7 +199,7 @@ def _element(tensor: Tensor) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporter's warnings, which speak to its developers (and of torchvision)."""
+    """Silence the exporter's warnings: they address its developers, or miss torchvision."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -13,7 +13,9 @@ DISCOUNTS = "discounts"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sampled rows, column by column, each `[B, ...]`. `batch["mask"]` is a column of the row's step.
+    """Sampled rows, column by column, each `[B, ...]`.
+
+    `batch["mask"]` is a column of the row's step.
 
     Gamma, n and endings are already in `returns` and `discounts`. Extra columns keep their names.
     A column per observation is in both mappings: at the row's observation and at its bootstrap one.

@@ -79,7 +79,7 @@ class Store:
         return self._frames[name].take(numbers)
 
     def _forget(self) -> None:
-        """Drop the oldest rows that are overwritten, or whose first frame is."""
+        """Drop the oldest rows that are overwritten themselves, or in their first frame."""
         self._oldest = max(self._oldest, self._rows.oldest)
         oldest_frame = self._any_frames.count - self._slots
         # Frames rise by at least 1 from row to row: no more rows than this can be concerned.
@@ -100,7 +100,7 @@ class Store:
 
 
 def frames_for(steps: int, stack: int, horizon: int, size: int) -> int:
-    """Return the number of frames for so many steps, where a trajectory has `stack` more than steps.
+    """Return the number of frames for so many steps; a trajectory has `stack` more than steps.
 
     Small frames have room for trajectories of a single step each, so that no row ever leaves early.
     With larger ones that would be twice the memory, or five times it with a stack of 4. Their

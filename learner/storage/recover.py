@@ -33,7 +33,7 @@ Places = Mapping[int, "array[int]"]  # by segment: start and end of each parcel'
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What earlier epochs of a run received.
+    """The data that earlier epochs of a run received.
 
     The counts are copies, because the next journal goes on counting in `totals` while the replay
     is still being restored.

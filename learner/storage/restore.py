@@ -44,7 +44,8 @@ def restore(run_folder: Path, core: Core, extent: ReplayExtent, recovered: Recov
         version=recovered.marker.version.number,
     )
     return (
-        f"epoch {core.state.version.epoch}, {core.state.steps} steps, {core.state.updates} updates, "
+        f"epoch {core.state.version.epoch}, {core.state.steps} steps, "
+        f"{core.state.updates} updates, "
         f"{core.replay.steps} transitions in the replay, "
         f"parameters {core.fingerprint} as of update {updates}"
     )

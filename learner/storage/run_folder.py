@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked for, who wrote it, and where everything goes."""
+"""The folder of a run: its configuration, facts, lock and paths."""
 
 import fcntl
 import json
@@ -18,7 +18,7 @@ from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
 
 CONFIGURATION, FACTS, LOCK, FINISHED = "config.toml", "run.json", "LOCK", "FINISHED"
-ENDURING = 9  # characters of a run id that make it unlike every other run of that name
+SUFFIX = 9  # characters of a run id that tell it from other runs of that name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Run:
     resumed: bool = False
 
     def file(self, *parts: str) -> Path:
-        """A path in the folder, its parents made."""
+        """Return a path in the folder; make its parents."""
         path = self.folder.joinpath(*parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """What is refused, interrupted or fails before the run begins leaves no folder: the next attempt may have its name."""
+        """Remove the folder of a run that fails to start, so that its name stays free."""
         try:
             yield
         except BaseException:
@@ -48,38 +48,41 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """No other process works in the folder meanwhile; the lock goes with the process, however that ends."""
+        """Lock the folder against other processes; the lock ends with the process in any case."""
         with self.file(LOCK).open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise ConfigurationError(f"another learner is at work in {self.folder}") from error
+                raise ConfigurationError(
+                    f"another learner is at work in {self.folder}: stop it first"
+                ) from error
             (self.folder / FINISHED).unlink(missing_ok=True)
             yield
 
     def finish(self, verdict: str) -> None:
-        """The run reached its goal: `--resume auto` passes over it from now on."""
+        """Note that the run reached its goal: `--resume auto` skips it from now on."""
         atomic_file.write(self.file(FINISHED), f"{verdict}\n".encode())
 
 
 def new_run(
     run_dir: str, name: str, environment: str, configuration: str, *, again: bool = False
 ) -> Run:
-    """A fresh folder with the configuration in it. A folder that holds a run already is refused.
+    """Make the folder of a new run, with its configuration; refuse a folder that holds a run.
 
-    One whose start was cut short holds none: nothing in it was ever promised. With `again` it is begun anew.
+    With `again`, start over in a folder where a run was cut short before it acknowledged anything.
     """
     name = name or default_name(environment)
     folder = Path(run_dir) / name
-    run = Run(name, f"{name[: 64 - ENDURING]}-{secrets.token_hex(4)}", folder)
+    run = Run(name, f"{name[: 64 - SUFFIX]}-{secrets.token_hex(4)}", folder)
     try:
         if folder.exists() and any(folder.iterdir()):
             if again and not _began(folder):
                 with run.locked():
                     return _written(run, environment, configuration)
             raise ConfigurationError(
-                f"{folder} holds a run already: choose another --name, --resume {folder} to go on with it, "
-                f"or --init {folder} to start from its weights"
+                f"{folder} holds a run already: choose another --name, "
+                f"or continue it with --resume {folder}, "
+                f"or start from its weights with --init {folder}"
             )
         with run.attempt():
             return _written(run, environment, configuration)
@@ -90,7 +93,7 @@ def new_run(
 
 
 def _began(folder: Path) -> bool:
-    """Whether anything in a folder was promised to anybody, or is not ours: a life of a learner, a checkpoint, other files."""
+    """Return whether a folder holds a journal, a checkpoint, or files that are not ours."""
     ours = {CONFIGURATION, FACTS, LOCK, "logs", "policy", "journal"}
     return _has_journal(folder) or any(
         path.name not in ours and not atomic_file.is_draft(path) for path in folder.iterdir()
@@ -102,7 +105,7 @@ def _has_journal(folder: Path) -> bool:
 
 
 def _written(run: Run, environment: str, configuration: str) -> Run:
-    """Durable before a journal begins: whoever finds that after a power cut cannot go on with it without these files."""
+    """Write configuration and facts, durably: without them the journal cannot be resumed."""
     atomic_file.make_folder(run.folder)
     atomic_file.write(run.folder / CONFIGURATION, configuration.encode())
     atomic_file.write(
@@ -113,27 +116,25 @@ def _written(run: Run, environment: str, configuration: str) -> Run:
 
 
 def open_run(folder: Path) -> Run:
-    """The run in a folder, to go on with it."""
+    """Open the run in a folder, to resume it."""
     try:
         facts = json.loads((folder / FACTS).read_text())
         run = Run(folder.resolve().name, str(facts["run"]), folder, resumed=True)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ConfigurationError(f"{folder} is not the folder of a run: {error}") from error
     if not NAME.fullmatch(run.identity):
-        raise ConfigurationError(f"{folder / FACTS} names no run")
+        raise ConfigurationError(f"{folder / FACTS} is damaged: it holds no valid run id")
     return run
 
 
 def unfinished_run(run_dir: str, name: str, environment: str) -> Run | None:
-    """The newest run of this name, or by default of this environment, that has not reached its goal; None if there is none."""
+    """Return the newest unfinished run of this name, or else of this environment; None if none."""
     found = [
         path.parent
         for path in Path(run_dir).glob(f"{name or '*'}/{FACTS}")
         if not (path.parent / FINISHED).exists()
     ]
-    found = [
-        folder for folder in found if _has_journal(folder)
-    ]  # else nothing was ever acknowledged
+    found = [folder for folder in found if _has_journal(folder)]  # others acknowledged nothing
     ours = [folder for folder in found if name or _environment(folder) == environment]
     newest = max(ours, key=lambda folder: (folder / FACTS).stat().st_mtime, default=None)
     return None if newest is None else open_run(newest)
@@ -147,15 +148,13 @@ def _environment(folder: Path) -> object:
 
 
 def default_name(environment: str) -> str:
-    """`cartpole-v1-20260131-120000-1a2b`, made of what a name may contain."""
-    plain = "".join(letter if NAME.fullmatch(letter) else "-" for letter in environment.lower())[
-        :32
-    ]
-    return f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    """Return a name such as `cartpole-v1-20260131-120000-1a2b`."""
+    plain = "".join(letter if NAME.fullmatch(letter) else "-" for letter in environment.lower())
+    return f"{plain[:32]}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _facts(run: Run) -> dict[str, object]:
-    """What a person wants to know of a run a year later."""
+    """Return what a person needs to know about a run a year later."""
     return {
         "run": run.identity,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

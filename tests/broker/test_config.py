@@ -37,7 +37,10 @@ def test_a_feed_may_be_at_another_port() -> None:
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["a", "b", "--upstream-feed-port", "7"], "once for each learner or not at all: 1 for 2"),
+        (
+            ["a", "b", "--upstream-feed-port", "7"],
+            "once for each learner or not at all: there are 1 for 2",
+        ),
         (["a:7", "--upstream-feed-port", "7"], "the feed cannot have port 7"),
         (["a", "a", "--upstream-feed-port", "7", "--upstream-feed-port", "8"], "named twice"),
         (["a", "a"], "named twice"),

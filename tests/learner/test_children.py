@@ -70,17 +70,17 @@ def test_a_child_that_dies_is_replaced_later_each_time(children: Children) -> No
     [sentence] = children.tick(1.0)
     assert (
         sentence
-        == "local-0 ended with exit code 3; another starts in 0.5 s (its last line: no such environment)"
+        == "local-0 ended with exit code 3; restarting in 0.5 s (its last line: no such environment)"
     )
     assert children.tick(1.4) == []
     assert (child.pid, child.starts) == (None, 1)
     children.tick(1.5)
     assert (child.pid, child.starts) == (child.process.pid, 2)
     child.process.wait(5)
-    assert "another starts in 1 s" in children.tick(2.0)[0]
+    assert "restarting in 1 s" in children.tick(2.0)[0]
     children.tick(3.0)
     child.process.wait(5)
-    assert "another starts in 0.5 s" in children.tick(40.0)[0]
+    assert "restarting in 0.5 s" in children.tick(40.0)[0]
 
 
 def test_a_replacement_that_cannot_start_is_tried_again(children: Children, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_replacement_that_cannot_start_is_tried_again(children: Children, tmp_
     children.tick(1.0)
     [sentence] = children.tick(1.5)
     assert "local-0 cannot be started" in sentence
-    assert "the next attempt is in 1 s" in sentence
+    assert "trying again in 1 s" in sentence
     with pytest.raises(FileNotFoundError):
         children.add("local-1", [str(program)], now=0.0)
 

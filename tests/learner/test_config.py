@@ -248,5 +248,5 @@ def test_listening_beyond_this_machine_is_refused_unless_asked_for(bind):
 @pytest.mark.parametrize("words", [["--mode", "sequential"], ["--durability", "none"]])
 def test_without_a_journal_there_is_nothing_to_resume(words: list[str]) -> None:
     """Refused as early as the command line."""
-    with pytest.raises(UsageError, match="goes on from a journal"):
+    with pytest.raises(UsageError, match="continues from a journal"):
         load(["--resume", "auto", *words])

@@ -107,7 +107,7 @@ def test_verdict_says_that_the_warmup_was_never_over(make):
     one = make(steps=8, warmup=16)
     one.core.state.steps = 8
     assert one.over()
-    assert "the warm-up of 16 was never over" in one.supervisor.verdict
+    assert "did not complete the warm-up of 16" in one.supervisor.verdict
 
 
 def test_run_is_not_over_while_the_ratio_asks_for_updates(make):

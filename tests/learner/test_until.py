@@ -41,7 +41,7 @@ def test_a_condition_against_figures(
 
 def test_a_condition_names_its_figures() -> None:
     """So that an evaluation can be asked for where it is needed."""
-    assert parse("evaluation >= 475 and steps > 10 or steps > 100").figures == {
+    assert parse("evaluation >= 475 and steps > 10 or steps > 100").metrics == {
         "evaluation",
         "steps",
     }
@@ -50,8 +50,8 @@ def test_a_condition_names_its_figures() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("evalution >= 475", r"unknown figure 'evalution' .* Did you mean evaluation\?"),
-        ("zebra > 1", r"unknown figure 'zebra' \(there are evaluation, return"),
+        ("evalution >= 475", r"unknown metric 'evalution' .* Did you mean evaluation\?"),
+        ("zebra > 1", r"unknown metric 'zebra' \(known: evaluation, return"),
         ("evaluation", "'evaluation' is not a comparison"),
         ("steps > ten", "is not a comparison"),
         ("steps => 10", "is not a comparison"),

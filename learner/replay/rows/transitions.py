@@ -33,7 +33,7 @@ class Transitions:
             )
         if taken := [column.name for column in spec.extras if column.name in (RETURNS, DISCOUNTS)]:
             raise ConfigurationError(
-                f"an extra column cannot be called {taken[0]}: every batch has a column of that name"
+                f"an extra column cannot be named {taken[0]}: every batch has a column of that name"
             )
         self._n_step, self._gamma, self._stack = n_step, gamma, spec.stack
         stored = [column for column in spec.columns if column.name != REWARDS]
@@ -50,7 +50,7 @@ class Transitions:
         self.layout = np.dtype([(FRAME, "i8"), *fields, *own], align=True)
 
     def cut(self, parcels: Sequence[Parcel], first_frame: int) -> np.ndarray:
-        """Return the rows of parcels. Small columns are concatenated: a call of numpy costs most."""
+        """Return the rows of parcels. Concatenate small columns: a call of numpy costs most."""
         lengths = _joined(parcel.lengths for parcel in parcels)
         endings = _joined(parcel.endings for parcel in parcels)
         rewards = _joined(parcel.columns[REWARDS] for parcel in parcels)
@@ -88,7 +88,7 @@ class Transitions:
         first: np.ndarray,  # [B] int64: the oldest frame of each observation
         spans: np.ndarray,  # [B] int32
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return observations and bootstrap observations with their stacks, `[B, stack, *shape]`."""
+        """Return observations and bootstrap observations as stacks, `[B, stack, *shape]`."""
         frames = first[:, None] + np.arange(self._stack)
         if self._n_step > 1:
             return store.frames(name, frames), store.frames(name, frames + spans[:, None])

@@ -133,7 +133,7 @@ class Journal:
         return self._log.beginning
 
     def sync_to(self, last: int) -> None:
-        """Make the segments up to this one survive a power cut, whatever the durability.
+        """Make the segments up to this one survive a power cut, at any durability.
 
         A checkpoint refers to them. Segments that were synced before are passed over, except for
         the newest one of that time, which has grown.

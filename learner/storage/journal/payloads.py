@@ -79,7 +79,7 @@ def unpack_plain(record: Record) -> Any:
 
 
 def open_message(payload: memoryview) -> tuple[Envelope, wire.Opened]:
-    """Open a parcel message of a whole record, whose bytes are as they were received."""
+    """Open the parcel message in a whole record; its bytes are those that were received."""
     opened = wire.open_intact(payload)
     return wire.read_envelope(opened), opened
 

@@ -85,7 +85,7 @@ def header(number: int, salt: bytes) -> bytes:
 
 
 def size(length: int) -> int:
-    """Return the bytes that a record takes whose payload has this length."""
+    """Return the length in bytes of a record with a payload of this length."""
     return HEAD_BYTES + length + -(HEAD_BYTES + length) % ALIGNMENT
 
 

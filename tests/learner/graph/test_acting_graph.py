@@ -405,20 +405,23 @@ def test_an_operator_that_actors_do_not_know_is_named() -> None:
         (Counting, "changes count while it acts"),
         (
             lambda: Doing(lambda x: F.dropout(x, training=True)),
-            "answers the same question differently",
+            "different outputs for the same input",
         ),
         (
             lambda: Doing(lambda x: torch.distributions.Normal(x, 1).sample()),
-            "answers the same question differently",
+            "different outputs for the same input",
         ),
         (lambda: Doing(lambda x: x - x.mean(dim=0)), "q for a seat depends on the other seats"),
-        (lambda: Doing(always_statistics), "cannot answer: Expected more than 1 value"),
-        (lambda: Doing(lambda x: x.reshape(3, 4)), "cannot answer"),
-        (lambda: Doing(lambda x: (x, x)), r"a row each of q; it gave \(3, 4\), \(3, 4\)"),
-        (lambda: Doing(lambda x: x.sum(dim=0)), r"it gave \(4,\)"),
+        (lambda: Doing(always_statistics), "cannot be called: Expected more than 1 value"),
+        (lambda: Doing(lambda x: x.reshape(3, 4)), "cannot be called"),
+        (
+            lambda: Doing(lambda x: (x, x)),
+            r"return q with one row for each of 3 seats; it returned \(3, 4\), \(3, 4\)",
+        ),
+        (lambda: Doing(lambda x: x.sum(dim=0)), r"it returned \(4,\)"),
         (lambda: Doing(lambda x: x).half(), r"layer\.weight is float16"),
-        (lambda: Doing(lambda x: [x]), "gave list, not tensors"),
-        (lambda: nn.Linear(5, 2), "cannot answer: mat1 and mat2"),
+        (lambda: Doing(lambda x: [x]), "returned list: return a tensor"),
+        (lambda: nn.Linear(5, 2), "cannot be called: mat1 and mat2"),
     ],
 )
 def test_a_module_that_is_no_function_of_each_seats_question_is_refused(

@@ -34,7 +34,7 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
     with pytest.raises(
         ConfigurationError,
-        match=r"holds a run already: choose another --name, --resume .*, or --init",
+        match=r"holds a run already: choose another --name, or continue it with --resume .* --init",
     ):
         new_run(str(tmp_path), "one", "CartPole-v1", "seed = 4\n")
     assert (tmp_path / "one" / "config.toml").read_text() == "seed = 3\n"
@@ -113,7 +113,9 @@ def test_a_folder_that_is_no_run_s_is_not_opened(tmp_path, facts):
     """In a sentence."""
     if facts is not None:
         (tmp_path / "run.json").write_text(facts)
-    with pytest.raises(ConfigurationError, match=r"is not the folder of a run|names no run"):
+    with pytest.raises(
+        ConfigurationError, match=r"is not the folder of a run|holds no valid run id"
+    ):
         open_run(tmp_path)
 
 

@@ -90,5 +90,5 @@ def test_a_horizon_below_n_is_refused() -> None:
 def test_an_extra_column_with_the_name_of_a_batch_column_is_refused(name: str) -> None:
     """A batch has returns and discounts of its own."""
     spec = make_spec(extras=(Column(name, "float32", (), "step"),))
-    with pytest.raises(ConfigurationError, match=f"an extra column cannot be called {name}"):
+    with pytest.raises(ConfigurationError, match=f"an extra column cannot be named {name}"):
         Transitions(spec, n_step=1, gamma=0.5)
