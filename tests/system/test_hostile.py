@@ -16,7 +16,7 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.wire import Envelope, Kind
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 EACH = 40
 STEPS = 8

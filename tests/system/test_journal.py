@@ -1,16 +1,8 @@
-"""A learner that is killed loses nothing that it acknowledged, and goes on where it was; the audit would notice otherwise."""
+"""The journal of a killed learner: nothing acknowledged is lost, and the audit would notice."""
 
 import io
-import os
 import re
 import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,107 +10,47 @@ from farflung.learner.storage.audit import audit
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.record import Kind, Record
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
-
-PATIENCE_S = 60.0
-ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
-@pytest.fixture
-def program(tmp_path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts our programs in a folder of their own, and ends them by pid."""
-    started: list[subprocess.Popen[bytes]] = []
-    variables = {
-        name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
-    }
-
-    def start(module: str, *words: Any) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", module, *map(str, words)]
-        with (tmp_path / f"{len(started)}.log").open("wb") as log:
-            variables["PYTHONPATH"] = str(ROOT)
-            process = subprocess.Popen(
-                command,
-                cwd=tmp_path,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=variables | {"OMP_NUM_THREADS": "1"},
-            )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def port():
-    """Two neighbouring ports that are free, below those that the kernel gives to who dials out."""
-    for candidate in range(20_001 + os.getpid() % 5_000, 32_000, 2):
-        with socket.socket() as one, socket.socket() as two:
-            try:
-                one.bind(("127.0.0.1", candidate))
-                two.bind(("127.0.0.1", candidate + 1))
-            except OSError:
-                continue
-            return candidate
-    raise AssertionError("no free ports")
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
-def test_killed_nothing_is_lost_or_doubled_and_the_run_goes_on(program, port, tmp_path):
-    """Every receipt of the actor is in the journal once, byte for byte; steps and replay come back; a planted loss is found."""
-    receipts, run = tmp_path / "receipts", tmp_path / "runs" / "one"
+def test_killed_learner_loses_and_doubles_nothing_and_resumes(shell, free_address):
+    """Every receipt is in the journal once, byte for byte, and the audit finds a planted loss."""
+    receipts, run = shell.folder / "receipts", shell.folder / "runs" / "one"
     receipts.touch()
-    actor = program(
-        "farflung.actor.main", f"127.0.0.1:{port}", "--envs", 2, "--acknowledged", receipts
-    )
-    settings = (
-        "--port",
-        port,
-        "--name",
-        "one",
-        "--ui",
-        "lines",
-        "--keep-journal",
-        "--checkpoint-every",
-        0.5,
-        "--dqn.hidden",
-        8,
-    )
-    learner = program("farflung.learner.main", *settings)
-    wait_for(lambda: receipts.read_text().count("\n") >= 40, "acknowledgements")
-    learner.send_signal(signal.SIGKILL)
-    learner.wait()
-    learner = program("farflung.learner.main", "--resume", run)
-    lines = receipts.read_text().count("\n") + 40
-    wait_for(
-        lambda: receipts.read_text().count("\n") >= lines, "acknowledgements of the second life"
-    )
-    for process in (learner, actor):
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    said = io.StringIO()
-    assert audit(run, [receipts], "", said) == 0, said.getvalue()
-    assert "lost: 0; duplicated: 0; changed: 0" in said.getvalue()
-    assert "2 lives of the learner, newest epoch 2" in said.getvalue()
-    (resumed,) = re.findall(
-        r"resumed: epoch 2, (\d+) steps", (run / "logs" / "learner.log").read_text()
-    )
+    actor = shell.actor(free_address, "--envs", 2, "--acknowledged", receipts)
+    settings = ("--keep-journal", "--checkpoint-every", 0.5, "--dqn.hidden", 8)
+    learner = shell.learner("--name", "one", *settings, port=free_address.port)
+    learner.until(lambda: count(receipts) >= 40, "acknowledgements")
+    learner.send(signal.SIGKILL)
+    learner.ended()
+    learner = shell.learner("--resume", run, port=free_address.port)
+    more = count(receipts) + 40
+    learner.until(lambda: count(receipts) >= more, "acknowledgements of the second epoch")
+    for program in (learner, actor):
+        program.send(signal.SIGKILL)
+        program.ended()
+    code, said = audited(run, receipts)
+    assert code == 0, said
+    assert "lost: 0; duplicated: 0; changed: 0" in said
+    assert re.search(r"\b2 .* of the learner, newest epoch 2", said)
+    log = (run / "logs" / "learner.log").read_text()
+    (resumed,) = re.findall(r"resumed: epoch 2, (\d+) steps", log)
     assert int(resumed) >= 40 * 2 * 32
     plant_a_loss(run)
+    code, said = audited(run, receipts)
+    assert code == 1
+    assert "lost: 1;" in said
+
+
+def count(receipts):
+    """Return the number of acknowledged parcels."""
+    return receipts.read_text().count("\n")
+
+
+def audited(run, receipts):
+    """Audit a run; return the exit code and the output."""
     said = io.StringIO()
-    assert audit(run, [receipts], "", said) == 1
-    assert "lost: 1;" in said.getvalue()
+    return audit(run, [receipts], "", said), said.getvalue()
 
 
 def plant_a_loss(run):

@@ -13,7 +13,7 @@ from farflung.common.net import keys, sockets
 from farflung.common.net.address import parse_address
 from farflung.common.protocol import topics
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 def secret_file(path, text):

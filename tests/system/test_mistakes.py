@@ -13,7 +13,7 @@ from farflung.common.process.exits import Exit
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 BANNER = b"SSH-2.0-OpenSSH_9.2p1\r\n" + b"x" * 100
 

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 FOUND = {"PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])}
 OWN = ("--algorithm", "own_algorithm:SoftDQN", "--model", "own_algorithm:network")
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 
 def test_an_algorithm_and_a_network_of_ones_own_train_with_ordinary_actors(shell: Any) -> None:

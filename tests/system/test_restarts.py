@@ -6,7 +6,7 @@ import pytest
 
 from farflung.common.protocol.messages import Report
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 HORIZON = 32
 TAKES_PART = ("running", "waiting")
@@ -45,7 +45,7 @@ def first(house, free_address):
 
 
 def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(
-    first, shell, tap, free_address, eventually
+    first, shell, tap, free_address
 ):
     """Two before the learner and two after it join within ten seconds; one killed with -9 and started again goes on under its name;
 
@@ -63,10 +63,9 @@ def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(
 
     doomed.process.kill()
     again = shell.actor(tapped.address, "--name", "doomed")
-    eventually(
+    again.until(
         lambda: len({incarnation for incarnation, _ in tapped.frames}) == 2,
-        "parcels of another life",
-        program=again,
+        "parcels of another incarnation",
     )
     first.learns_on()
     assert counted("direct", "doomed")(first.shows(lambda status: True))
@@ -87,7 +86,7 @@ def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(
 
 
 def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join_by_themselves(
-    first, shell, tap, free_address, eventually
+    first, shell, tap, free_address
 ):
     """Killed with -9, then stopped by SIGTERM (exit code 0, checkpoint saved): both times the actors take part in the next run,
 
@@ -113,7 +112,7 @@ def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join
     status = third.learns_on()
     assert status.lost == 0
     assert set(status.refused) <= {"run"}
-    eventually(
+    third.until(
         lambda: "dropped.run ended.parcels" in tapped.newest(Report, "tapped").counters,
         "a report of what was dropped",
     )

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from support.waiting import took_at_most
 
 from farflung.common.net.address import parse_address
 from farflung.learner.config import LearnerConfig
@@ -13,10 +14,10 @@ from farflung.learner.start import early
 from farflung.learner.storage.recover import recover
 from farflung.learner.storage.run_folder import open_run
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 SMALL = ("--replay-ratio", 1, "--warmup", 200, "--dqn.hidden", 8)
-RECOVERY_S = 60.0  # on a machine with other things to do; the aim is 5 s, and the time is printed
+RECOVERY_S = 30.0  # the aim is 5 s, and the time is printed
 
 
 def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell, free_address):
@@ -40,7 +41,7 @@ def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell,
     )
     taken_s = time.monotonic() - started_at
     print(f"\ntraining goes on {taken_s:.1f} s after the start that follows a kill -9")
-    assert taken_s < RECOVERY_S
+    assert took_at_most(taken_s, RECOVERY_S)
     again = second.says(
         r"the replay is (\w{32}) as of journal (\d+:\d+), as it was when the checkpoint was taken"
     )
@@ -53,12 +54,12 @@ def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell,
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))]
 )
-def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, eventually, number, code):
+def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, number, code):
     """As soon as the folder is there: after SIGTERM it is gone, after kill -9 a supervisor's --resume auto begins it anew."""
     flags = (*SMALL, "--name", "one", "--resume", "auto")
     first = shell.learner(*flags)
     folder = shell.folder / "runs" / "one"
-    eventually((folder / "run.json").exists, "a folder", program=first)
+    first.until((folder / "run.json").exists, "a folder")
     first.send(number)
     assert first.ended() in code
     assert folder.exists() == (number is signal.SIGKILL)

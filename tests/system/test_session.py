@@ -1,15 +1,15 @@
 """The example of a simulator that owns its loop, against a real learner."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import run_to_end
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 
 def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
@@ -46,7 +46,5 @@ def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
 def test_the_library_needs_no_gymnasium_and_no_torch() -> None:
     """A robot installs neither."""
     code = "import farflung.actor.session, sys; print(sorted({'gymnasium', 'torch', 'onnx', 'rich'} & set(sys.modules)))"
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    found = run_to_end([sys.executable, "-c", code])
     assert found.stdout.strip() == "[]"

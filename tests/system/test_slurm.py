@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 SCRIPTS = Path(__file__).parents[2] / "deploy/slurm"
 STAND_INS = {"srun": 'exec "$@"', "squeue": 'test "$2" = --jobs=7 && echo 127.0.0.1'}

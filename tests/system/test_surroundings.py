@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 HANGS = ("--step-timeout", 2)
 

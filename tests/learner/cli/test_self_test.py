@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from support.machine import slowness
 
 from farflung.common.net import sockets
 from farflung.common.net.address import parse_address
@@ -215,10 +216,10 @@ def test_what_still_runs_is_ended() -> None:
 
 @pytest.mark.slow
 @pytest.mark.system
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_this_installation_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it, with real processes: every line is ok. A machine with other things to do is given more time for it."""
-    monkeypatch.setattr(self_test, "PATIENCE_S", 90.0)
+    """All checks pass with real processes; a slow machine has more time for them."""
+    monkeypatch.setattr(self_test, "PATIENCE_S", 90.0 * slowness().wall)
     stream = io.StringIO()
     assert self_test.self_test(stream) == 0, stream.getvalue()
     assert len(stream.getvalue().splitlines()) == len(CHECKS) + 1

@@ -35,7 +35,7 @@ from farflung.learner.storage.run_folder import Run
 SEGMENT_BYTES = 4096  # a handful of parcels
 REPLAY_ROWS = 12  # four parcels: older segments are soon needed by nothing but older checkpoints
 STEPS = 20  # of the part in which something happens
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0  # other work may keep the disk busy
 LOOK_S = 0.02
 GONE = "can they be compared"  # ends the audit's sentence on removed segments, which are fine here
 

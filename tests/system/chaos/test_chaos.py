@@ -1,29 +1,23 @@
 """The long forms in short: whatever is killed, nothing acknowledged is lost or doubled, and what is planted is noticed."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.waiting import run_to_end
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 from chaos.plan import KILLS, schedule
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 HERE = Path(__file__).parent
 
 
 def run(script, *words):
-    """A script of this folder; gives its exit code and what it said."""
-    done = subprocess.run(
-        [sys.executable, HERE / script, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    """Run a script of this folder; return its exit code and its output."""
+    done = run_to_end([sys.executable, HERE / script, *words], within_s=200)
     return done.returncode, done.stdout + done.stderr
 
 

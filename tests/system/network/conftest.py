@@ -133,7 +133,7 @@ def _ruled(host: Host, *words: object) -> Iterator[None]:
 
 
 def _run(*words: object) -> None:
-    subprocess.run([str(word) for word in words], check=True, capture_output=True, timeout=10)
+    subprocess.run([str(word) for word in words], check=True, capture_output=True, timeout=60)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from farflung.common.protocol import receipts
 from farflung.learner.observe.status import ActorState
 from farflung.learner.storage.audit import audit
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 CUTS = {"both ways": ("there", "back"), "to the learner": ("there",), "to the actors": ("back",)}
 UNHEARD = r"(\S+) actor \S+ \S+ WARNING no answer from"

@@ -10,7 +10,7 @@ import pytest
 from farflung.common.net import keys
 from farflung.common.net.address import parse_address
 
-pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 LISTEN = """
 import sys, zmq

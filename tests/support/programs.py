@@ -1,0 +1,254 @@
+"""Real learners and actors: started with captured output, watched over the feed, ended by pid.
+
+Limits are in seconds of a quiet machine; `support.waiting` stretches them on a slow one.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from farflung.common.net import sockets
+from farflung.common.net.address import Address, parse_address
+from farflung.common.net.keys import ClientKeys
+from farflung.common.process.errors import Refused
+from farflung.common.protocol.topics import telemetry
+from farflung.learner.observe.status import Status
+from farflung.learner.observe.watch import decode
+from support.waiting import Deadline, eventually, took_at_most
+
+PATIENCE_S = 60.0  # for anything that a healthy program does
+LOOK_S = 0.02
+NAMED_WITHIN_S = 5.0  # a user's mistake, from the start of the program
+TAIL = 6000  # characters of output in a failure
+
+Words = Callable[..., tuple[object, ...]]  # makes a command line out of a program and arguments
+
+
+class Program:
+    """One process of ours. Its output is in a file; its children are known and end with it."""
+
+    def __init__(
+        self, words: tuple[str, ...], folder: Path, number: int, variables: dict[str, str]
+    ) -> None:
+        self.log = folder / f"{number:02}-{Path(words[0]).name}.log"
+        program = Path(sys.executable).parent / words[0]  # beside our Python, or a whole path
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
+        }
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [str(program), *words[1:]],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=inherited | {"OMP_NUM_THREADS": "1"} | variables,
+                start_new_session=True,
+            )
+        self._children: dict[int, psutil.Process] = {}
+        self._started_at = time.time()
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self.process.pid
+
+    @property
+    def said(self) -> str:
+        """All output so far."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        """Return False once it has ended."""
+        return self.process.poll() is None
+
+    def children(self) -> list[psutil.Process]:
+        """Return the living processes that it has started."""
+        if self.running:
+            for child in psutil.Process(self.pid).children(recursive=True):
+                self._children.setdefault(child.pid, child)
+        return [child for child in self._children.values() if lives(child)]
+
+    def until(self, condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
+        """Wait until a condition is true; fail if this program ends first."""
+
+        def look() -> Any:
+            ended = not self.running  # before the look: its last output counts
+            found = condition()
+            assert found or not ended, f"{what}: exit code {self.process.returncode}"
+            return found
+
+        try:
+            return eventually(look, what, within_s, LOOK_S)
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}\n{self.said[-TAIL:]}") from None
+
+    def says(self, pattern: str, within_s: float = PATIENCE_S) -> re.Match[str]:
+        """Wait until its output matches."""
+        found: re.Match[str] = self.until(
+            lambda: re.search(pattern, self.said), f"{self.log.name} to say {pattern!r}", within_s
+        )
+        return found
+
+    def send(self, *signals: signal.Signals) -> None:
+        """Send signals, one right after the other."""
+        for number in signals:
+            self.process.send_signal(number)
+
+    def ended(self, within_s: float = PATIENCE_S) -> int:
+        """Wait for its end; return its exit code."""
+        deadline = Deadline(within_s)
+        while True:
+            try:
+                return self.process.wait(deadline.left_s)
+            except subprocess.TimeoutExpired:
+                assert not deadline.over or not self.running, (
+                    f"{self.log.name} has not ended within {within_s:g} s of a quiet machine; "
+                    f"it said:\n{self.said[-TAIL:]}"
+                )
+
+    def names(self, sentence: str, code: int | None = None) -> None:
+        """Wait until it names a mistake as soon as promised: in its last line, if it ends."""
+        if code is None:
+            self.says(sentence)
+            taken_s = time.time() - self._started_at
+            assert self.running
+        else:
+            assert self.ended() == code, self.said
+            assert sentence in self.said.splitlines()[-1], self.said
+            assert "Traceback" not in self.said
+            taken_s = self.log.stat().st_mtime - self._started_at
+        assert took_at_most(taken_s, NAMED_WITHIN_S), f"{sentence!r} came after {taken_s:.1f} s"
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def resident_mb(self) -> float:
+        """Return its resident memory."""
+        return float(psutil.Process(self.pid).memory_info().rss / 1e6)
+
+    def goes_on(self, for_s: float) -> None:
+        """Require that it runs for so long."""
+        with suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(for_s)
+            raise AssertionError(f"{self.log.name} ended with exit code {code}:\n{self.said}")
+
+    def kill(self) -> None:
+        """Kill it and its children."""
+        family = self.children()
+        if self.running:
+            self.process.kill()
+        self.process.wait()
+        for child in family:
+            if lives(child):
+                child.kill()
+
+
+class Learner(Program):
+    """A learner that listens, seen through its own feed."""
+
+    context: sockets.Context
+    address: Address
+    keys: ClientKeys | None = None  # to watch it with
+
+    def listens(self) -> "Learner":
+        """Wait until its ports are open."""
+        found = self.says(r"listening: actor (\S+).* \(feed on port (\d+)\)")
+        self.address = parse_address(found[1], int(found[2]))
+        return self
+
+    def shows(self, condition: Callable[[Status], Any], within_s: float = PATIENCE_S) -> Status:
+        """Wait for a status of which this is true, and return it."""
+        latest: Status | None = None
+        deadline = Deadline(within_s)
+        with sockets.feed_subscriber(
+            self.context, self.address, [telemetry()], keys=self.keys
+        ) as feed:
+            while self.running and not deadline.over:
+                if feed.poll(200):
+                    latest = _decoded(feed.recv_multipart()[-1])
+                    if condition(latest):
+                        return latest
+        raise AssertionError(
+            f"not within {within_s:g} s of a quiet machine; the last status was {latest}, "
+            f"and it said:\n{self.said[-TAIL:]}"
+        )
+
+    def learns_on(self, within_s: float = PATIENCE_S) -> Status:
+        """Wait until there are more steps and more updates than now."""
+        before = self.shows(lambda status: True)
+        return self.shows(
+            lambda status: status.steps > before.steps and status.updates > before.updates, within_s
+        )
+
+
+class Shell:
+    """Starts programs in a folder, and ends them all."""
+
+    def __init__(self, folder: Path, context: sockets.Context) -> None:
+        self.folder = folder
+        self.context = context
+        self._programs: list[Program] = []
+
+    def start(self, *words: object, kind: type[Program] = Program, **variables: str) -> Any:
+        """Start a process of these words."""
+        program = kind(tuple(map(str, words)), self.folder, len(self._programs), variables)
+        self._programs.append(program)
+        return program
+
+    def learner(
+        self, *flags: object, port: int = 0, on: Words | None = None, **variables: str
+    ) -> Learner:
+        """Start a learner; `listens()` waits until its ports are open."""
+        common = ("--port", port, "--run-dir", self.folder / "runs", "--ui", "lines")
+        made: Learner = self.start(
+            *(on or here)("learner", *common, *flags), kind=Learner, **variables
+        )
+        made.context = self.context
+        return made
+
+    def actor(
+        self, address: Address, *flags: object, on: Words | None = None, **variables: str
+    ) -> Program:
+        """Start an actor that dials this address."""
+        made: Program = self.start(
+            *(on or here)("actor", address, "--feed-port", address.feed_port, *flags), **variables
+        )
+        return made
+
+    def close(self) -> None:
+        """End everything that was started here."""
+        for program in self._programs:
+            program.kill()
+
+
+def here(program: str, *words: object) -> tuple[object, ...]:
+    """Return the command line of a program on this host."""
+    return program, *words
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return True unless a process has ended, whether or not its parent knows."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _decoded(frame: bytes) -> Status:
+    try:
+        return decode(frame)
+    except Refused as refusal:
+        raise AssertionError(f"a status that cannot be read: {refusal}") from refusal
