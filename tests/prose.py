@@ -19,11 +19,11 @@ VAGUE = re.compile(
     re.IGNORECASE,
 )
 CEILINGS = {
-    "docstring openings": 199,
-    "vague words": 342,
-    "long lines": 744,
-    "functions over 50 lines": 1,
-    "modules over 300 lines": 1,
+    "docstring openings": 172,
+    "vague words": 278,
+    "long lines": 662,
+    "functions over 50 lines": 2,
+    "modules over 300 lines": 5,
 }
 SHOWN = 10  # places of a count that is too high
 
