@@ -146,7 +146,7 @@ class ActorLoop:
         if self._contact.lost(self._client.tracker.sends(now), now):
             # Whoever plays for one run only may have missed its end.
             self._stop.set(
-                f"nobody answers at {self._link.address}", 0 if self._once else Exit.NOBODY
+                f"nobody answers at {self._link.address}", 0 if self._once else Exit.UNAVAILABLE
             )
 
     def _require_fresh(self, now: float) -> None:

@@ -1,1 +1,1 @@
-"""Plain data: specs, trajectories, weights, seeds and names."""
+"""Plain data: specs, parcels, weights, versions, seeds and names."""

@@ -1,4 +1,4 @@
-"""What is collected: trajectories of single seats, and parcels of them."""
+"""Collected data: trajectories of single seats, and parcels of trajectories."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from farflung.common.data.spec import Column
 from farflung.common.data.version import Version
 
 if TYPE_CHECKING:
-    import numpy as np  # not loaded for those who only relay
+    import numpy as np  # a broker does not load it
 
 
 class Ending(IntEnum):
-    """How a trajectory ended."""
+    """The end of a trajectory."""
 
-    OPEN = 0  # the horizon was reached; the episode goes on
-    TERMINATED = 1  # the world ended: nothing follows, nothing is bootstrapped
-    TRUNCATED = 2  # somebody stopped looking: the last observation still has a value
+    OPEN = 0  # the horizon was reached; the episode continues
+    TERMINATED = 1  # the episode ended in the world: no bootstrapping
+    TRUNCATED = 2  # the episode was cut short: the last observation still has a value
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Finished episodes. They travel in parcels and nowhere else, so that they add up."""
+    """Results of finished episodes. They travel only in parcels, so each is counted once."""
 
     returns: "np.ndarray" = field(default_factory=lambda: _none("float64"))  # [E] float64
     lengths: "np.ndarray" = field(default_factory=lambda: _none("int32"))  # [E] int32
@@ -32,7 +32,8 @@ class Results:
 class Trajectory:
     """Consecutive steps of one seat in one episode under one version of the weights.
 
-    Observation columns bring `stack - 1` leading frames and the final observation: `[stack + T, *shape]`. Step columns are `[T, *shape]`.
+    Observation columns have `stack - 1` leading frames and the final observation:
+    `[stack + T, *shape]`. Step columns are `[T, *shape]`.
     """
 
     columns: "Mapping[str, np.ndarray]"
@@ -42,25 +43,29 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Parcel:
-    """Trajectories of one actor for one policy under one version, columns concatenated: one message, one insert."""
+    """Trajectories of one actor for one policy under one version, as concatenated columns.
+
+    A parcel is one message and one insert.
+    """
 
     version: Version
     lengths: "np.ndarray"  # [K] int32: steps of each trajectory
     endings: "np.ndarray"  # [K] uint8: Ending of each trajectory
-    columns: "Mapping[str, np.ndarray]"  # per observation [sum(T) + K * stack, *shape], per step [sum(T), *shape], per trajectory [K, *shape]
+    # Per observation [sum(T) + K * stack, *shape], per step [sum(T), *shape], per trajectory
+    # [K, *shape].
+    columns: "Mapping[str, np.ndarray]"
     results: Results = field(default_factory=Results)
     evaluation: bool = False  # greedy episodes on their own start states: results without rows
-    rows: int = field(init=False)  # how many environment steps it carries
+    rows: int = field(init=False)  # environment steps in it
 
     def __post_init__(self) -> None:
-        """Count them once: everybody on the way asks."""
-        object.__setattr__(
-            self, "rows", sum(self.lengths.tolist())
-        )  # in a fraction of the time that numpy takes for a few
+        """Count the rows once: they are read many times."""
+        # For few trajectories `sum` takes a fraction of numpy's time.
+        object.__setattr__(self, "rows", sum(self.lengths.tolist()))
 
     @property
     def size(self) -> int:
-        """Bytes of its columns, near enough to its message for bounds."""
+        """Return the bytes of its columns, close enough to its message's for bounds."""
         return (
             sum(column.nbytes for column in self.columns.values())
             + 5 * len(self.lengths)
@@ -68,7 +73,7 @@ class Parcel:
         )
 
     def trajectories(self, columns: Sequence[Column], stack: int) -> Iterator[Trajectory]:
-        """The trajectories one by one, as views. For people and tests; replays take the block."""
+        """Yield the trajectories one by one, as views. Tests use this; replays take the block."""
         step = 0
         for index, (length, ending) in enumerate(
             zip(self.lengths.tolist(), self.endings.tolist(), strict=True)
@@ -86,7 +91,7 @@ class Parcel:
 
 
 def _none(dtype: str) -> "np.ndarray":
-    """No values of a type."""
+    """Return an empty array of a type."""
     import numpy as np
 
     return np.zeros(0, dtype)

@@ -1,4 +1,4 @@
-"""Figures from counters and samples: rates, spreads and histories, all of bounded size. The clock is an argument."""
+"""Statistics of counters and samples: rates, spreads and histories, all of bounded size."""
 
 import math
 from collections import deque
@@ -7,20 +7,19 @@ from statistics import fmean
 
 
 class Rate:
-    """How fast a cumulative counter grew over the last seconds."""
+    """The growth of a cumulative counter over the last seconds."""
 
     def __init__(self, window_s: float = 10.0, points: int = 32) -> None:
         self._window_s = window_s
-        self._step_s = (
-            window_s / points
-        )  # samples closer than this replace one another, so that their number is bounded
+        # Closer samples replace one another, so that their number is bounded.
+        self._step_s = window_s / points
         self._samples: deque[tuple[float, float]] = deque()
 
     def update(self, total: float, now: float) -> None:
-        """Take the counter's value at this moment. Call it while nothing grows too, or the rate stays what it was."""
+        """Take the counter's value. Call this also while nothing grows: the rate must fall."""
         samples = self._samples
         if samples and total < samples[-1][1]:
-            samples.clear()  # the counter began anew
+            samples.clear()  # the counter was reset
         if len(samples) > 1 and now - samples[-2][0] < self._step_s:
             samples.pop()
         samples.append((now, total))
@@ -29,7 +28,7 @@ class Rate:
 
     @property
     def per_second(self) -> float | None:
-        """The rate, or None before two moments are known."""
+        """Return the rate, or None before the second sample."""
         if len(self._samples) < 2:
             return None
         (before, low), (after, high) = self._samples[0], self._samples[-1]
@@ -43,7 +42,7 @@ class Spread:
         self._values: deque[float] = deque(maxlen=size)
 
     def add(self, value: float) -> None:
-        """Take one value; the oldest goes when there are too many."""
+        """Take one value; drop the oldest when there are too many."""
         self._values.append(value)
 
     def extend(self, values: Iterable[float]) -> None:
@@ -55,11 +54,11 @@ class Spread:
 
     @property
     def mean(self) -> float | None:
-        """The mean, or None without values."""
+        """Return the mean, or None without values."""
         return fmean(self._values) if self._values else None
 
     def percentile(self, percent: float) -> float | None:
-        """The smallest value that so many percent of all do not exceed (nearest rank), or None without values."""
+        """Return a percentile by nearest rank, or None without values."""
         if not self._values:
             return None
         rank = max(1, math.ceil(percent / 100 * len(self._values)))
@@ -67,17 +66,20 @@ class Spread:
 
     @property
     def p50(self) -> float | None:
-        """The median by nearest rank."""
+        """Return the median by nearest rank."""
         return self.percentile(50)
 
     @property
     def p95(self) -> float | None:
-        """What nineteen of twenty values do not exceed."""
+        """Return the 95th percentile by nearest rank."""
         return self.percentile(95)
 
 
 class History:
-    """A whole series in at most `size` points: each is the mean of equally many values, and that number doubles when they run out."""
+    """A whole series in at most `size` points.
+
+    Each point is the mean of equally many values; their number doubles when the points run out.
+    """
 
     def __init__(self, size: int = 40) -> None:
         self._size = size - size % 2  # points are merged in pairs
@@ -102,6 +104,6 @@ class History:
 
     @property
     def points(self) -> tuple[float, ...]:
-        """The series from its beginning; the last point may stand for fewer values."""
+        """Return the series from its beginning; the last point may be the mean of fewer values."""
         last = (self._sum / self._count,) if self._count else ()
         return (*self._points, *last)

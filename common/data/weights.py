@@ -1,4 +1,4 @@
-"""Versioned weights: the state dict that the acting graph takes, in one block of bytes."""
+"""Versioned weights: the acting graph's state dict in one block of bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,24 +9,27 @@ from farflung.common.data.spec import Tensor
 from farflung.common.data.version import Version
 
 if TYPE_CHECKING:
-    import numpy as np  # not loaded for those who only relay
+    import numpy as np  # a broker does not load it
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One published version. The block is at once the columns of its message and the graph's external data."""
+    """One published version.
+
+    The block is both the columns of its message and the graph's external data.
+    """
 
     run: str
     policy: str
     version: Version
-    steps: int  # environment steps so far; exploration follows it
+    steps: int  # environment steps so far; exploration depends on it
     updates: int  # gradient steps so far
     tensors: tuple[Tensor, ...]
     block: bytes | bytearray | memoryview
 
     @property
     def arrays(self) -> "dict[str, np.ndarray]":
-        """The state dict, as views into the block."""
+        """Return the state dict, as views into the block."""
         import numpy as np
 
         offsets, _ = layout(tensor.size for tensor in self.tensors)
@@ -37,7 +40,7 @@ class Weights:
 
 
 def pack(tensors: tuple[Tensor, ...], arrays: "Mapping[str, np.ndarray]") -> bytearray:
-    """The block of a state dict."""
+    """Return the block of a state dict."""
     import numpy as np
 
     offsets, total = layout(tensor.size for tensor in tensors)

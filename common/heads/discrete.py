@@ -36,7 +36,7 @@ class QHead:
         return EpsilonGreedy(spec.action.sizes[0], spec.exploration, exponents, rng, logs)
 
     def greedy(self, spec: Spec) -> Chooser:
-        """Return the chooser of the highest value, whose probability is 1."""
+        """Return the chooser of the highest value; its probability is 1."""
         return GreedyArgmax(_certain if LOG_PROBABILITY in spec.extras else None)
 
     def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:

@@ -43,7 +43,7 @@ class Head(Protocol):
     outputs: tuple[str, ...]  # the first outputs of the acting graph, in this order
 
     def require(self, spec: Spec) -> None:
-        """Refuse a spec whose action space or graph outputs do not fit this head."""
+        """Refuse a spec unless its action space and graph outputs fit this head."""
 
     def columns(self, spec: Spec) -> tuple[Column, ...]:
         """Return the columns per step or per trajectory that this head can compute.
@@ -63,7 +63,7 @@ class Head(Protocol):
 
 
 def require_outputs(spec: Spec, names: tuple[str, ...], kind: str, shape: tuple[int, ...]) -> None:
-    """Refuse a spec whose action space or first graph outputs are not of this form."""
+    """Refuse a spec unless its action space and first graph outputs have this form."""
     found = spec.graph.outputs[: len(names)]
     if (
         spec.action.kind != kind

@@ -42,7 +42,7 @@ def further_outputs(spec: Spec) -> dict[str, int]:
 
 
 def require(spec: Spec) -> None:
-    """Refuse a spec whose head, action space, graph and extra columns do not fit each other."""
+    """Refuse a spec unless its head, action space, graph and extra columns fit each other."""
     head = find(spec.head)
     head.require(spec)
     taken = [column.name for column in spec.columns]

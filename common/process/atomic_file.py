@@ -19,19 +19,19 @@ def sync(path: Path) -> None:
 def write(path: Path, data: bytes, mode: int = ANY_MODE) -> None:
     """Write a file that is always whole: readers find the old content or the new one.
 
-    The new content survives a power cut once this returns, and is at no time readable by more
-    users than `mode` says. The draft bears the process's number, so that two processes that
-    write the same file at once do not write into each other's draft.
+    The new content survives a power cut once this returns, and only the users that `mode` names
+    can ever read it. The draft's name contains the process id, so that two processes that write
+    the same file do not share a draft.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}{DRAFT}")
-    draft.unlink(missing_ok=True)  # of a killed process that had the same number
+    draft.unlink(missing_ok=True)  # left by a killed process with the same id
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
-        draft.rename(path)  # from this moment the new content counts
+        draft.rename(path)  # from here on readers see the new content
     except OSError:
         draft.unlink(missing_ok=True)
         raise
@@ -39,7 +39,7 @@ def write(path: Path, data: bytes, mode: int = ANY_MODE) -> None:
 
 
 def is_draft(path: Path) -> bool:
-    """Return whether this is what a killed process left of a write."""
+    """Return whether this is a draft that a killed process left behind."""
     return path.name.startswith(".") and path.name.endswith(DRAFT)
 
 
@@ -54,7 +54,7 @@ def truncate(path: Path, size: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, with its missing parents, whose names survive a power cut."""
+    """Make a folder and its missing parents, durably."""
     if not folder.parent.exists():
         make_folder(folder.parent)
     folder.mkdir(exist_ok=True)

@@ -98,7 +98,7 @@ def run(
 
 
 def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
-    """Return the configuration that these flags, the environment and the file make."""
+    """Return the configuration from flags, environment variables and file."""
     found: list[Loaded[C]] = []
 
     def keep(loaded: Loaded[C]) -> int:
@@ -110,7 +110,7 @@ def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
 
 
 def peek(program: str, key: str, argv: Sequence[str]) -> str | None:
-    """Return a value before parsing, on which the class of the configuration depends."""
+    """Return one value before parsing; the configuration's class depends on it."""
     for word, following in zip_longest(argv, argv[1:]):
         if word == f"--{key}" and following is not None:
             return following
@@ -124,7 +124,7 @@ def peek(program: str, key: str, argv: Sequence[str]) -> str | None:
 
 
 def require(condition: bool, sentence: str) -> None:
-    """Refuse settings that cannot work, in a sentence."""
+    """Raise `UsageError` with this sentence unless the condition holds."""
     if not condition:
         raise UsageError(sentence)
 
@@ -141,7 +141,7 @@ def variable(program: str, key: str) -> str:
 
 
 def read_settings(program: str, path: Path) -> dict[str, Any]:
-    """Return the part of a TOML file that is for this role."""
+    """Return the settings in a TOML file that are for this role."""
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -153,16 +153,14 @@ def read_settings(program: str, path: Path) -> dict[str, Any]:
         return content
     for key, value in content.items():
         if key not in roles:
-            raise UsageError(
-                f"{key} in {path} stands outside of the sections: move it into [{program}]"
-            )
+            raise UsageError(f"{key} in {path} is outside the sections: move it into [{program}]")
         if not isinstance(value, dict):
             raise UsageError(f"{key} in {path} is the name of a role: write a section [{key}]")
     return dict(content.get(program, {}))
 
 
 def check_keys(path: Path, content: Mapping[str, Any], known: Mapping[str, bool]) -> None:
-    """Refuse unknown keys; `known` says of each key if it is a section."""
+    """Refuse unknown keys; `known` maps each key to True if it is a section."""
     for key, value in content.items():
         if key not in known or key == "config":
             raise UsageError(f"unknown key {key} in {path}.{suggestion(key, known)}")
@@ -191,7 +189,7 @@ def _version() -> str:
 
 
 def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
-    """Return every key by its full name, with True for a section."""
+    """Map every key, by its full name, to True if it is a section."""
     return {
         argument.name.removeprefix("--"): bool(argument.children)
         for argument in arguments
@@ -200,7 +198,7 @@ def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
 
 
 def _from_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill from the role's variables what no flag set.
+    """Fill the options that no flag set from the role's variables.
 
     cyclopts ignores misspelt variables, so they are checked here. Variables of other roles are
     ignored: one environment may serve several roles.
@@ -212,24 +210,15 @@ def _from_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCo
     others = tuple(variable(role, "") for role in ROLES if role != program)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(others):
-            raise UsageError(_unknown(name, program, known))
+            raise UsageError(
+                f"unknown variable {name} in the environment.{suggestion(name, known)}"
+            )
     prefix = variable(program, "")
     cyclopts.config.Env(prefix, source=Origin.ENVIRONMENT)(app, commands, arguments)
 
 
-def _unknown(name: str, program: str, known: set[str]) -> str:
-    """Say what to write instead of an unknown variable, such as the unprefixed ones of 0.1.0."""
-    if name.startswith(variable(program, "")):
-        return f"unknown variable {name} in the environment.{suggestion(name, known)}"
-    key = name.removeprefix(PREFIX)
-    own = variable(program, key)
-    *first, last = (own,) if own in known else (variable(role, key) for role in ROLES)
-    written = f"{', '.join(first)} or {last}" if first else last
-    return f"the variable {name} has no role in its name: write {written}"
-
-
 def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill from the --config file what neither flag nor variable set."""
+    """Fill the options that neither flag nor variable set from the --config file."""
     named = [
         token.value
         for argument in arguments
@@ -246,7 +235,7 @@ def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollectio
 def _recorder(
     origins: dict[str, Origin],
 ) -> Callable[[App, tuple[str, ...], ArgumentCollection], None]:
-    """Return the last of the sources, which notes the origin of each value."""
+    """Return the last source, which records the origin of each value."""
 
     def record(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         sources = {"cli": Origin.FLAG, str(Origin.ENVIRONMENT): Origin.ENVIRONMENT}

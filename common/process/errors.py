@@ -1,64 +1,64 @@
-"""The errors of this project: each says in a sentence what happened and what to do next."""
+"""The errors of this project. Each message says what happened and what to do next."""
 
 from farflung.common.process.exits import Exit
 
 
 class FarflungError(Exception):
-    """Anything that ends a process on purpose; the message is for a person, the code for a supervisor."""
+    """An error that ends a process on purpose: a message for people, a code for supervisors."""
 
     exit_code: Exit = Exit.SOFTWARE
 
 
 class UsageError(FarflungError):
-    """A flag, variable or file key that cannot be understood or combined."""
+    """An option that is unknown, malformed or in conflict with another."""
 
     exit_code = Exit.USAGE
 
 
 class ConfigurationError(FarflungError):
-    """Settings that are understood but cannot work: a space, a bind address, a policy module."""
+    """Valid options that cannot work here: a space, a bind address, a policy module."""
 
     exit_code = Exit.CONFIGURATION
 
 
 class NotAllowed(FarflungError):
-    """The other side does not let us in, or is not whom we have keys for."""
+    """The server refuses our key, or is not the server that we have a key for."""
 
     exit_code = Exit.NOT_ALLOWED
 
 
 class NoLearner(FarflungError):
-    """What answers at an address is no learner, or one that speaks another version of the protocol."""
+    """A peer that is no learner, or a learner with another version of the protocol."""
 
     exit_code = Exit.PROTOCOL
 
 
 class PolicyTooOld(FarflungError):
-    """A policy that is known to be old and could not be replaced: what it collects is of little use, and a fresh start may help."""
+    """A policy that is known to be old and could not be replaced; a restart may help."""
 
     exit_code = Exit.AGAIN
 
 
 class EnvironmentFailure(FarflungError):
-    """An environment that failed too often to go on with."""
+    """An environment that failed too often."""
 
     exit_code = Exit.SOFTWARE
 
 
 class OutOfMemory(FarflungError):
-    """Memory that the system or a device has not got."""
+    """Not enough memory in the system or on a device."""
 
     exit_code = Exit.MEMORY
 
 
 class Diverged(FarflungError):
-    """Training whose numbers are no longer finite, and that nothing is left to go back to."""
+    """Training with non-finite numbers and no checkpoint to return to."""
 
     exit_code = Exit.DATA
 
 
 class Refused(FarflungError):
-    """A message that is not taken; `reason` is the name under which it is counted."""
+    """A refused message; `reason` is the name under which it is counted."""
 
     exit_code = Exit.DATA
 

@@ -1,23 +1,21 @@
-"""Every exit code of learner, actor and broker, with what it means to whoever started them. The numbers are those of sysexits.h."""
+"""The exit codes of learner, actor and broker, numbered as in sysexits.h."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """How a process ended. 0 is the end that was asked for, by the goal, by SIGTERM or with the run."""
+    """The end of a process. 0 is a requested end: the goal, SIGTERM, or the end of the run."""
 
-    UNHEALTHY = 1  # what `learner status`, `learner audit` and `learner self-test` found
-    USAGE = 64  # a flag, variable or file key that cannot be understood or combined
-    DATA = 65  # training that diverged, or data that makes no sense
-    NOBODY = 69  # nobody answers at the address, for longer than --patience
-    SOFTWARE = 70  # an environment that failed again and again, or a mistake of ours
-    MEMORY = 71  # of the system or of a device
-    DISK = 74  # it did not do what it was asked for
-    AGAIN = 75  # something hangs, or a policy is too old: a fresh start may help
-    PROTOCOL = 76  # what answers at the address is no learner, or speaks another version
+    UNHEALTHY = 1  # a finding of `learner status`, `learner audit` or `learner self-test`
+    USAGE = 64  # an option that is unknown, malformed or in conflict with another
+    DATA = 65  # diverged training, or invalid data
+    UNAVAILABLE = 69  # no learner answered within --patience
+    SOFTWARE = 70  # an environment that failed too often, or a bug
+    MEMORY = 71  # not enough memory in the system or on a device
+    DISK = 74  # I/O error on the disk of the run
+    AGAIN = 75  # a hang, or a policy that is too old: a restart may help
+    PROTOCOL = 76  # the peer is no learner, or speaks another version
     NOT_ALLOWED = 77  # keys are missing, wrong or revoked
-    CONFIGURATION = (
-        78  # understood, but it cannot work: an environment, a bind address, a port in use
-    )
+    CONFIGURATION = 78  # valid options that cannot work here, such as a port in use
     INTERRUPTED = 130  # Ctrl-C
-    UNHEARD = 141  # whoever read our output has gone
+    BROKEN_PIPE = 141  # stdout was closed

@@ -1,4 +1,4 @@
-"""How a process ends: on a signal, when its standard input closes, by an error, or because a step hangs."""
+"""The end of a process: by a signal, a closed standard input, an error, or a step that hangs."""
 
 import faulthandler
 import os
@@ -17,9 +17,10 @@ from farflung.common.process.exits import Exit
 
 
 class Stop:
-    """The wish that this process finishes. It may be set from any thread and from a signal handler, and polled like a socket.
+    """A request to finish, set from any thread or signal handler, and polled like a socket.
 
-    It is a pipe: `threading.Event` takes a lock that a signal handler may find held by the very thread that it interrupts.
+    It is a pipe, because `threading.Event` takes a lock, and the thread that a signal handler
+    interrupts may hold that lock.
     """
 
     def __init__(self) -> None:
@@ -31,36 +32,36 @@ class Stop:
         return bool(self.reason)
 
     def set(self, reason: str, exit_code: int = 0) -> None:
-        """Ask to finish; the first reason and exit code stay."""
+        """Request the end; the first reason and exit code stay."""
         if not self.reason:
             self.exit_code = exit_code
             self.reason = reason
             os.write(self._writable, b"!")
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it is set, or so long; gives whether it is."""
+        """Wait until it is set or the time is over; return whether it is set."""
         poll = select.poll()
         poll.register(self._readable, select.POLLIN)
         return bool(poll.poll(timeout_s * 1000))
 
     def fileno(self) -> int:
-        """A descriptor that becomes readable when it is set, and stays so."""
+        """Return a descriptor that becomes readable when it is set, and stays so."""
         return self._readable
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         os.close(self._readable)
         os.close(self._writable)
 
 
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to finish; a second one ends the process at once."""
+    """Set `stop` on Ctrl-C and SIGTERM; end the process at once on a second one."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop:
             os._exit(128 + number)
-        # A supervisor that asked for the end got what it wanted; a shell should not go on after Ctrl-C.
+        # SIGTERM is a requested end, so 0. After Ctrl-C a shell script should not continue.
         stop.set(signal.Signals(number).name, Exit.INTERRUPTED if number == signal.SIGINT else 0)
 
     with _handled({signal.SIGINT: handle, signal.SIGTERM: handle}):
@@ -69,7 +70,7 @@ def signals(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise an exception on a signal, so that what was begun is closed; SIGTERM exits with 0."""
+    """Raise an exception on a signal, so that `with` blocks close; SIGTERM exits with 0."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
@@ -91,13 +92,13 @@ def _handled(
 
 
 def stop_when_closed(stop: Stop, descriptor: int, grace_s: float = 15.0) -> None:
-    """Set `stop` when this pipe (standard input) closes, and end the process if it has not ended some time later.
+    """Set `stop` when this pipe (standard input) closes; after `grace_s` end the process.
 
-    So a child does not outlive its parent, however either of them ends or hangs.
+    So a child does not outlive its parent, even if one of them is killed or hangs.
     """
 
     def watch() -> None:
-        with suppress(OSError):  # what cannot be read at all is closed, too
+        with suppress(OSError):  # an unreadable pipe counts as closed
             while os.read(descriptor, 4096):
                 pass
         stop.set("standard input closed")
@@ -108,7 +109,7 @@ def stop_when_closed(stop: Stop, descriptor: int, grace_s: float = 15.0) -> None
 
 
 def main_guard(program: str, function: Callable[[], int], stream: TextIO | None = None) -> int:
-    """Return the exit code of `function`: an error of ours becomes one line, any other a traceback."""
+    """Return the exit code of `function`; print our errors as a line, others as a traceback."""
     stream = stream or sys.stderr
     try:
         with interruptible():
@@ -116,39 +117,38 @@ def main_guard(program: str, function: Callable[[], int], stream: TextIO | None 
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # what is still buffered goes nowhere, in silence
-        return Exit.UNHEARD
+        # Discard what is still buffered: flushing it at exit would raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.BROKEN_PIPE
     except FarflungError as error:
         stream.write(f"{program}: {error}\n")
         return error.exit_code
     except ModuleNotFoundError as error:
         stream.write(
-            f"{program}: the package {error.name} is not installed here: pip install 'farflung[{program}]'\n"
+            f"{program}: the package {error.name} is not installed here: "
+            f"pip install 'farflung[{program}]'\n"
         )
         return ConfigurationError.exit_code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception:
-        stream.write(
-            f"{program}: this should not have happened; please report it\n{traceback.format_exc()}"
-        )
+        stream.write(f"{program}: a bug in Farflung; please report it\n{traceback.format_exc()}")
         return Exit.SOFTWARE
 
 
 class Watchdog:
     """Ends the process, with the stacks of all threads, when a step takes too long.
 
-    A thread does it, with exit code 75; it looks inside the `with` block only. Code that hangs without releasing the interpreter lock
-    stops that thread too: then faulthandler, which needs no lock, ends the process with exit code 1, wherever it hangs.
+    A thread does this with exit code 75, and only inside the `with` block. Code that hangs while
+    it holds the interpreter lock stops that thread too. Then faulthandler, which needs no lock,
+    ends the process with exit code 1.
     """
 
-    def __init__(self, timeout_s: float, what: str = "an environment step") -> None:
+    def __init__(self, timeout_s: float, step: str = "an environment step") -> None:
         self.beats = 0
         self._timeout_s = timeout_s
         self._nap_s = min(1.0, timeout_s / 4)
-        self._what = what
+        self._step = step
         self._watching = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -157,7 +157,7 @@ class Watchdog:
             self._thread.start()
 
     def beat(self) -> None:
-        """A step has ended, the next one begins: all that a step pays."""
+        """Note that a step has ended; this is all that a step costs."""
         self.beats += 1
 
     def __enter__(self) -> "Watchdog":
@@ -169,13 +169,13 @@ class Watchdog:
         self._watching = False
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _watch(self) -> None:
-        # Time is counted in naps, not read from a clock: a process that was stopped and continued has not hung.
+        # Count naps instead of reading a clock: a process that was stopped (SIGSTOP) has not hung.
         seen, still_s = 0, 0.0
         while not self._closed.wait(self._nap_s):
             self._arm_fallback()
@@ -190,7 +190,8 @@ class Watchdog:
 
     def _end(self) -> None:
         sys.stderr.write(
-            f"{self._what} has taken longer than {self._timeout_s:g} s; the process ends. What its threads were doing:\n"
+            f"{self._step} has taken longer than {self._timeout_s:g} s; the process ends. "
+            "Its threads:\n"
         )
         sys.stderr.flush()
         faulthandler.dump_traceback(all_threads=True)

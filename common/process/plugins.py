@@ -1,4 +1,4 @@
-"""A user's own modules, by the names that were given on this machine: never by a name that came over the network."""
+"""Imports of a user's modules, only by names from this machine, never by one from the network."""
 
 import importlib
 import sys
@@ -10,27 +10,27 @@ from farflung.common.process.errors import ConfigurationError
 
 
 def import_packages(names: Iterable[str]) -> None:
-    """Import what registers a user's environments and wrappers."""
+    """Import the packages that register a user's environments and wrappers."""
     for name in names:
         _import(name)
 
 
 def find(name: str) -> Any:
-    """What `package.module:Name` names."""
+    """Return the object that `package.module:Name` names."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(_import(module), attribute)
     except AttributeError as error:
-        raise ConfigurationError(f"{module} has no {attribute}") from error
+        raise ConfigurationError(f"{module} has no {attribute}: is the name right?") from error
 
 
 def _import(name: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.append(here)  # last, so that nothing there hides a package of ours
+        sys.path.append(here)  # last, so that it hides no package of ours
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise ConfigurationError(
-            f"cannot import {name}: {error}; it must be installed, or lie in this folder or on PYTHONPATH"
+            f"cannot import {name}: {error}. Install it, or put it in this folder or on PYTHONPATH"
         ) from error

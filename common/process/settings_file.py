@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def resolved_toml(config: "DataclassInstance", origins: Mapping[str, Origin]) -> str:
-    """Return every value with its origin, as a file that `--config` takes."""
+    """Return every value with its origin, as a file for `--config`."""
     top, sections = [], []
     for key, value in _entries(config):
         if is_dataclass(value) and not isinstance(value, type):
@@ -48,7 +48,7 @@ def _line(key: str, value: object, origin: Origin | None) -> str:
 
 
 def _toml(value: object) -> str:
-    """Return one value as TOML writes it."""
+    """Return one value in TOML syntax."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

@@ -182,7 +182,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
         timeout=20,
     )
     os.close(writable)
-    assert (ended.returncode, ended.stderr) == (Exit.UNHEARD, b"")
+    assert (ended.returncode, ended.stderr) == (Exit.BROKEN_PIPE, b"")
 
 
 def test_a_step_that_hangs_ends_the_process(
