@@ -1,30 +1,32 @@
-"""Writes the measured part of `docs/reliability.md` from `docs/results/*.json`: `python docs/write.py`. The rest of the page is by hand."""
+"""Write the measured part of docs/reliability.md from docs/results: `python docs/write.py`."""
 
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 PAGE, RESULTS = HERE / "reliability.md", HERE / "results"
-BEGIN = "<!-- what follows is written by docs/write.py -->"
-END = "<!-- until here -->"
+BEGIN = "<!-- written by docs/write.py from here -->"
+END = "<!-- to here -->"
+WIDTH = 100
 
 Results = dict[str, Any]
 
 
 def main() -> None:
-    """Write the page anew."""
+    """Write the page."""
     PAGE.write_text(page(PAGE.read_text(), load(RESULTS)))
 
 
 def load(folder: Path) -> dict[str, Results]:
-    """Every result by its name."""
+    """Return every result by its name."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
 def page(text: str, results: dict[str, Results]) -> str:
-    """The page with these results in it."""
+    """Return the page with these results in it."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     parts = [describe(results[name]) for name, describe in PARTS.items() if name in results]
@@ -32,7 +34,7 @@ def page(text: str, results: dict[str, Results]) -> str:
 
 
 def chaos(found: Results) -> str:
-    """Kills of everybody."""
+    """Describe the kills of all roles."""
     kills = ", ".join(f"{role} {count}" for role, count in found["kills_by_role"].items())
     others = ", ".join(f"{count} {name}" for name, count in sorted(found["others"].items()))
     times = [
@@ -46,9 +48,13 @@ def chaos(found: Results) -> str:
     )
     return "\n".join(
         [
-            f"**Kills.** {found['kills']} kills ({kills}), {len(found['orders'])} orders of two in a row; also {others}. Of "
-            f"{found['acknowledged']} acknowledged parcels {found['lost']} were lost, {found['duplicated']} duplicated, "
-            f"{found['changed']} changed; {len(found['surprises'])} processes ended otherwise than asked.",
+            wrapped(
+                f"**Kills.** {found['kills']} kills ({kills}), {len(found['orders'])} orders of "
+                f"two in a row; also {others}. Of {found['acknowledged']} acknowledged parcels "
+                f"{found['lost']} were lost, {found['duplicated']} duplicated and "
+                f"{found['changed']} changed. {len(found['surprises'])} processes ended in an "
+                "unexpected way."
+            ),
             source(found),
             "",
             *table,
@@ -58,14 +64,17 @@ def chaos(found: Results) -> str:
 
 
 def relay(found: Results) -> str:
-    """One broker, killed again and again."""
+    """Describe the kills of one broker."""
     back = found["back_s"]
     return "\n".join(
         [
-            f"**A broker killed** every {found['every_s']:g} s for {found['seconds']:g} s, {found['actors']} actors behind it under load: "
-            f"after {found['kills']} kills everybody counted again within {back['worst']} s (median {back['median']} s). Of "
-            f"{found['acknowledged']} acknowledged parcels {found['lost']} were lost, "
-            f"{found['duplicated']} duplicated, {found['changed']} changed.",
+            wrapped(
+                f"**A broker killed** every {found['every_s']:g} s for {found['seconds']:g} s, "
+                f"with {found['actors']} actors behind it under load: after {found['kills']} kills "
+                f"all actors counted again within {back['worst']} s (median {back['median']} s). "
+                f"Of {found['acknowledged']} acknowledged parcels {found['lost']} were lost, "
+                f"{found['duplicated']} duplicated and {found['changed']} changed."
+            ),
             source(found),
             "",
         ]
@@ -73,38 +82,43 @@ def relay(found: Results) -> str:
 
 
 def measured(found: Results) -> list[tuple[str, dict[str, float]]]:
-    """The recoveries that were measured."""
+    """Return the recoveries that were measured."""
     return [(role, spread) for role, spread in found["recovery_s"].items() if spread["trials"]]
 
 
 def sweep(found: Results) -> str:
-    """Crashes at every call."""
+    """Describe the crashes at every disk call."""
     where = "; ".join(
         f"{story}: " + ", ".join(f"{n} × {fault}" for fault, n in tally.items())
         for story, tally in found["points"].items()
     )
     saving = found["saving"]
     lines = [
-        f"**Crash points.** {found['survived']} of {found['total']} survived ({where}). {saving['kills']} kills at random moments while "
-        f"checkpoints were written: the newest complete one loaded {saving['loaded']} times.",
+        f"**Crash points.** {found['survived']} of {found['total']} survived ({where}). After "
+        f"{saving['kills']} kills at random moments while checkpoints were written, the newest "
+        f"complete one loaded {saving['loaded']} times."
     ]
     if found["planted"]:
         caught = len(found["planted"]) - len(found["missed"])
         lines.append(
-            f"Of {len(found['planted'])} faults planted in the code {caught} were noticed: {', '.join(found['planted'])}."
+            f"Of {len(found['planted'])} faults planted in the code {caught} were noticed: "
+            f"{', '.join(found['planted'])}."
         )
-    return "\n".join([*lines, source(found), ""])
+    return "\n".join([wrapped(" ".join(lines)), source(found), ""])
 
 
 def solve(found: Results) -> str:
-    """Learning with faults."""
+    """Describe the learning under faults."""
     kills = [len(run["kills"]) for run in found["with"]]
     return "\n".join(
         [
-            f"**Learning.** CartPole-v1 until 20 greedy episodes give 475, {len(found['with'])} seeds: "
-            f"a median of {found['median_without']:.0f} "
-            f"environment steps without faults and of {found['median_with']:.0f} with {min(kills)} to {max(kills)} kills in each run: "
-            f"{found['ratio']} times as many (at most 1.5 is promised).",
+            wrapped(
+                "**Learning.** CartPole-v1 until 20 greedy episodes return 475, "
+                f"{len(found['with'])} seeds: a median of {found['median_without']:.0f} "
+                f"environment steps without faults, and of {found['median_with']:.0f} with "
+                f"{min(kills)} to {max(kills)} kills in each run: {found['ratio']} times as many "
+                "(promised: at most 1.5)."
+            ),
             source(found),
             "",
         ]
@@ -112,18 +126,21 @@ def solve(found: Results) -> str:
 
 
 def soak(found: Results) -> str:
-    """Growth."""
+    """Describe the growth of processes."""
     rows = [
         f"| {name} | "
-        + " | ".join(f"{figures[key]['mean']} ({figures[key]['per_hour']:+})" for key in figures)
+        + " | ".join(f"{means[key]['mean']} ({means[key]['per_hour']:+})" for key in means)
         + " |"
-        for name, figures in found["slopes"].items()
+        for name, means in found["slopes"].items()
     ]
-    verdict = "nobody grows" if found["flat"] else "somebody grows"
+    verdict = "no process grows" if found["flat"] else "a process grows"
     return "\n".join(
         [
-            f"**Growth.** {found['minutes']:g} minutes, {found['kills']} kills and {sum(found['others'].values())} stops: {verdict}. "
-            "Means after the warm-up (and the slope per hour):",
+            wrapped(
+                f"**Growth.** {found['minutes']:g} minutes, {found['kills']} kills and "
+                f"{sum(found['others'].values())} stops: {verdict}. Means after the warm-up (and "
+                "the slope per hour):"
+            ),
             "",
             "| | resident MB | descriptors | threads |",
             "|---|---|---|---|",
@@ -136,26 +153,33 @@ def soak(found: Results) -> str:
 
 
 def resume(found: Results) -> str:
-    """How soon a killed learner trains on, on a machine that does nothing else."""
+    """Describe the recovery of a learner that has the machine to itself."""
     arms = [
-        f"| {arm['rows']:,} | {arm['replay_bytes'] / 1e6:.0f} | {taken['median']} | {taken['range'][1]} | {arm['aim_s']} |"
+        f"| {arm['rows']:,} | {arm['replay_bytes'] / 1e6:.0f} | {taken['median']} "
+        f"| {taken['range'][1]} | {arm['aim_s']} |"
         for arm, taken in ((arm, arm["seconds"]) for arm in found["arms"].values())
     ]
     table = ["| rows in the replay | MB | median s | worst s | aim s |", "|---|---|---|---|---|"]
-    words = "**A learner killed alone**, until it trains on, where nothing else is at work (the aim is 5 s and 500 MB of replay a second):"
+    words = wrapped(
+        "**A learner killed alone**, on a machine with nothing else to do, until it trains again "
+        "(the aim is 5 s, plus a second for each 500 MB of replay):"
+    )
     return "\n".join([words, "", *table, *arms, "", source(found), ""])
 
 
 def durability(found: Results) -> str:
-    """What being safe costs."""
+    """Describe the cost of durability."""
     process, fsync = (found[f"{name}_to_none"] for name in ("process", "fsync"))
     (p50, p99), added = found["none_ms_p50_p99"], found["fsync_adds_ms_p50_p99"]
     return "\n".join(
         [
-            f"**What it costs.** Parcels of 64 KiB a second, from outbox to replay: {found['none_per_second']:,} under `none`, "
-            f"{found['process_per_second']:,} under `process` ({spread(process)}), {found['fsync_per_second']:,} under `fsync` "
-            f"({spread(fsync)}; 0.6 is wanted). An acknowledgement takes {p50} ms (p99 {p99}) under `none`; `fsync` adds {added[0]} ms "
-            f"(p99 {added[1]}).",
+            wrapped(
+                "**Cost.** Parcels of 64 KiB a second, from outbox to replay: "
+                f"{found['none_per_second']:,} under `none`, {found['process_per_second']:,} under "
+                f"`process` ({spread(process)}), {found['fsync_per_second']:,} under `fsync` "
+                f"({spread(fsync)}; aim: 0.6). An acknowledgement takes {p50} ms (p99 {p99}) under "
+                f"`none`; `fsync` adds {added[0]} ms (p99 {added[1]})."
+            ),
             source(found),
             "",
         ]
@@ -163,7 +187,7 @@ def durability(found: Results) -> str:
 
 
 def spread(ratio: Results) -> str:
-    """A ratio with its range."""
+    """Return a ratio with its range, in words."""
     low, high = ratio["range"]
     return f"{ratio['median']} of that, {low} to {high}" + (
         ", too wide for a verdict" if ratio.get("inconclusive") else ""
@@ -171,14 +195,12 @@ def spread(ratio: Results) -> str:
 
 
 def network(found: Results) -> str:
-    """Cuts, losses and resets."""
-    rows = [f"| {name} | {plain(said)} |" for name, said in found["faults"].items()]
+    """Describe cuts, losses and resets of a network."""
+    rows = [wrapped(f"- {name}: {plain(said)}") for name, said in found["faults"].items()]
     return "\n".join(
         [
             "**Network.** Between hosts that are network namespaces:",
             "",
-            "| | |",
-            "|---|---|",
             *rows,
             "",
             source(found),
@@ -188,7 +210,7 @@ def network(found: Results) -> str:
 
 
 def plain(said: dict[str, Any]) -> str:
-    """Figures with their names, as words."""
+    """Return values with their names, in words."""
     return ", ".join(
         f"{name.replace('_', ' ')} {plain(value) if isinstance(value, dict) else value}"
         for name, value in said.items()
@@ -196,7 +218,7 @@ def plain(said: dict[str, Any]) -> str:
 
 
 def fuzz(found: Results) -> str:
-    """Hostile input."""
+    """Describe the fuzzing."""
     times: dict[str, int] = {}
     for run in found["runs"]:
         for target in run["targets"]:
@@ -204,18 +226,26 @@ def fuzz(found: Results) -> str:
     each = ", ".join(f"{name} {count / 1e6:.2f}" for name, count in times.items())
     return "\n".join(
         [
-            f"**Fuzzing.** {found['executions'] / 1e6:.1f} million executions of {len(times)} decoders under coverage, "
-            f"{found['crashes']} crashes (millions each: {each}). Whatever is changed in a message, a journal, a checkpoint or a file of "
-            f"settings gives a value or one of our own errors, within ten seconds and 512 MB.",
-            "; ".join(f"`{run['command']}`" for run in found["runs"]) + ".",
+            wrapped(
+                f"**Fuzzing.** {found['executions'] / 1e6:.1f} million executions of {len(times)} "
+                f"decoders under coverage, {found['crashes']} crashes (millions each: {each}). Any "
+                "change in a message, a journal, a checkpoint or a file of settings results in a "
+                "value or one of our own errors, within ten seconds and 512 MB."
+            ),
+            *(wrapped(f"`{run['command']}`.") for run in found["runs"]),
             "",
         ]
     )
 
 
 def source(found: Results) -> str:
-    """Where figures come from."""
-    return f"`{found['command']}`, {found['date']}, {found['cores']} cores."
+    """Return the source of a measurement."""
+    return wrapped(f"`{found['command']}`, {found['date']}, {found['cores']} cores.")
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph in lines of at most WIDTH columns."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 PARTS: dict[str, Callable[[Results], str]] = {

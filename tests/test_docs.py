@@ -74,7 +74,7 @@ def test_every_flag_that_a_document_names_exists(document):
     text = re.sub(
         r"(?:pip|git|python|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*",
         "",
-        document.read_text(),
+        document.read_text().replace("\\\n", " "),
     )
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z.-]*[a-z])\b", text))
     assert named <= known_flags()
@@ -98,7 +98,7 @@ def command_lines():
     """Every line of a shell block that starts one of our programs."""
     for document in DOCUMENTS:
         for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.DOTALL):
-            for line in block.splitlines():
+            for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
                 if words and words[0] in ("learner", "actor"):
                     yield pytest.param(words, id=" ".join(words))
