@@ -186,9 +186,9 @@ def test_the_schema_of_the_protocol_page_is_the_code_s():
     world, empty = World("CartPole-v1"), Graph(b"", (), (), ())
     observation, action = {"": Space("box", "float32", (4,))}, Space("discrete", "int64", (), (2,))
     spec = Spec("r", "p", "async", world, observation, action, "q", 32, 1, empty)
-    [text] = re.findall(r"```text\n(\[\[.*)\n```", page)
-    assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == spec.schema
-    assert f"For CartPole it is `{spec.schema}`" in page
+    [text] = re.findall(r"```text\n(horizon (?:.*\n)*?)```", page)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == spec.schema
+    assert f"the schema of CartPole is `{spec.schema}`" in page
 
 
 def test_acting_in_the_protocol_page_is_the_code_s():

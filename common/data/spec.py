@@ -1,13 +1,13 @@
 """The spec of a policy: everything an actor must know, so that it needs nothing but an address."""
 
-import hashlib
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from farflung.common.data.names import ACTOR as ACTOR
 from farflung.common.data.names import NAME as NAME
+from farflung.common.data.schema import digest, line, sizes
 
 OBSERVATIONS = "observations"
 ACTIONS = "actions"
@@ -150,15 +150,26 @@ class Spec:
         return self.observations + own + self.extras
 
     @cached_property
-    def schema(self) -> str:
-        """A hash of what a receiver relies on: columns, horizon and stack. It is in every parcel."""
-        relied = [
-            [asdict(column) for column in self.columns],
-            self.horizon,
-            self.stack,
-            asdict(self.action),
+    def choices(self) -> dict[str, tuple[int, ...]]:
+        """The columns of numbers that choose, with how many choices each number of a row has."""
+        spaces = {column_name(key): space for key, space in self.observation.items()}
+        spaces[ACTIONS] = self.action
+        return {name: space.sizes for name, space in spaces.items() if space.sizes}
+
+    @property
+    def schema_lines(self) -> list[str]:
+        """The text under the schema: what a receiver of rows relies on."""
+        return [
+            line("horizon", self.horizon),
+            line("stack", self.stack),
+            *(line("column", c.per, c.dtype, sizes(c.shape), c.name) for c in self.columns),
+            *(line("choices", sizes(counts), name) for name, counts in self.choices.items()),
         ]
-        return hashlib.blake2b(repr(relied).encode(), digest_size=8).hexdigest()
+
+    @cached_property
+    def schema(self) -> str:
+        """The hash of `schema_lines`. It is in every parcel."""
+        return digest(self.schema_lines)
 
 
 def column_name(key: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from farflung.common.data.layout import ALIGNMENT, layout
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.spec import ACTIONS, Column, Spec
+from farflung.common.data.spec import Column, Spec
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.compression import DECODE, ENCODE
 from farflung.common.protocol.packing import pack
@@ -47,15 +47,7 @@ class ParcelCodec:
         ]
         self._counts = [_Expected(column, "") for column in COUNTS]
         self._results = [_Expected(column, "") for column in RESULTS]
-        spaces = [
-            *zip(
-                (column.name for column in spec.observations),
-                spec.observation.values(),
-                strict=True,
-            ),
-            (ACTIONS, spec.action),
-        ]
-        self._choices = [(name, space) for name, space in spaces if space.sizes]
+        self._limits = _limits(spec)
         self._step_column = next(
             index for index, column in enumerate(spec.columns) if column.per == "step"
         )
@@ -114,14 +106,9 @@ class ParcelCodec:
                 "lengths",
                 f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending",
             )
-        for name, space in () if evaluation else self._choices:
-            if not _below(
-                arrays[name],
-                space.sizes[0]
-                if space.kind == "discrete"
-                else np.reshape(space.sizes, space.shape),
-            ):
-                raise Refused("range", f"{name} outside {list(space.sizes)}")
+        for name, limit in () if evaluation else self._limits:
+            if not _below(arrays[name], limit):
+                raise Refused("range", f"{name} is not below {limit}")
         return parcel
 
     def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
@@ -267,6 +254,16 @@ class _Expected:
         return np.ndarray(
             (count, *self.shape), self.dtype, block
         )  # our numbers: 2.0 equals 2 and is no size
+
+
+def _limits(spec: Spec) -> list[tuple[str, int | np.ndarray]]:
+    """Return the columns whose numbers are bounded, each with the first number too high."""
+    shapes = {column.name: column.shape for column in spec.columns}
+    limits: list[tuple[str, int | np.ndarray]] = [
+        (name, sizes[0] if len(sizes) == 1 else np.reshape(sizes, shapes[name]))
+        for name, sizes in spec.choices.items()
+    ]
+    return limits + [(column.name, 2) for column in spec.columns if column.dtype == "bool"]
 
 
 def _claimed(row: Any) -> int:

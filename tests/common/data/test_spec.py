@@ -1,5 +1,6 @@
 """The spec: what follows from it, and what its hash relies on."""
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -57,6 +58,66 @@ def test_the_schema_stays_with_what_rows_do_not_depend_on():
         compression={"observations": "lz4"},
     )
     assert other.schema == spec.schema
+
+
+def schema_by_the_page(spec):
+    """Write the text of docs/protocol.md, "The schema", from plain data, and hash it."""
+
+    def word(numbers):
+        return "x".join(str(number) for number in numbers) if numbers else "-"
+
+    leaves = [
+        (f"observations.{key}" if key else "observations", "observation", space)
+        for key, space in spec.observation.items()
+    ]
+    leaves.append(("actions", "step", spec.action))
+    rows = [(per, space.dtype, space.shape, name) for name, per, space in leaves]
+    rows.append(("step", "float32", (), "rewards"))
+    rows += [(extra.per, extra.dtype, extra.shape, extra.name) for extra in spec.extras]
+    text = f"horizon {spec.horizon}\nstack {spec.stack}\n"
+    for per, dtype, shape, name in rows:
+        text += f"column {per} {dtype} {word(shape)} {name}\n"
+    for name, _, space in leaves:
+        if space.sizes:
+            text += f"choices {word(space.sizes)} {name}\n"
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"horizon": 128, "stack": 4, "observation": {"": Space("box", "uint8", (84, 84))}},
+        {
+            "observation": {
+                "camera left": Space("box", "uint8", (4, 4, 3)),
+                "größe": Space("box", "float32", ()),
+                "gear": Space("discrete", "int64", (), (6,)),
+                "dials": Space("multidiscrete", "int32", (2, 2), (3, 4, 5, 6)),
+            }
+        },
+        {"action": Space("box", "float32", (2,), (), (-1.0, -0.1), (1.0, 1e-7))},
+        {
+            "extras": (
+                Column("log_probability", "float32", (), "step"),
+                Column("state", "float32", (2, 64), "trajectory"),
+                Column("mask", "bool", (3,), "observation"),
+            )
+        },
+    ],
+)
+def test_schema_is_what_the_protocol_page_says(changes):
+    """A second implementation, written from the page, comes to the same hash."""
+    spec = a_spec(**changes)
+    assert schema_by_the_page(spec) == spec.schema
+
+
+def test_schema_of_a_continuous_action_is_free_of_its_bounds():
+    """Floats are written differently by every language, and a receiver does not check them."""
+    low, high = (-1.0,), (1.0,)
+    action = Space("box", "float32", (1,), (), low, high)
+    wider = Space("box", "float32", (1,), (), (-2.0,), high)
+    assert a_spec(action=action).schema == a_spec(action=wider).schema
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (500, 0.55), (1000, 0.1), (10**9, 0.1)])

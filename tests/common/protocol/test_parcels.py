@@ -5,7 +5,7 @@ import pytest
 from support.makers import a_frame, a_parcel, a_spec, an_evaluation, rewritten
 
 from farflung.common.data.parcel import Ending
-from farflung.common.data.spec import Space
+from farflung.common.data.spec import Column, Space
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.parcels import ParcelCodec
@@ -131,7 +131,18 @@ def test_several_choices_have_their_own_limits():
     parcel.columns["observations"] = np.array([[3, 1]] * 4)
     assert read(spec, a_frame(spec, parcel)).rows == 3
     parcel.columns["observations"][2] = [1, 2]
-    with pytest.raises(Refused, match=r"observations outside \[4, 2\]"):
+    with pytest.raises(Refused, match=r"observations is not below \[4 2\]"):
+        read(spec, a_frame(spec, parcel))
+
+
+def test_flag_that_is_neither_0_nor_1_is_refused():
+    """Other bytes in a bool column mean different things to different libraries."""
+    spec = a_spec(extras=(Column("mask", "bool", (2,), "step"),))
+    parcel = a_parcel()
+    mask = parcel.columns["mask"] = np.ones((3, 2), bool)
+    assert read(spec, a_frame(spec, parcel)).columns["mask"].all()
+    mask.view(np.uint8)[1] = 2
+    with pytest.raises(Refused, match="mask is not below 2"):
         read(spec, a_frame(spec, parcel))
 
 
