@@ -21,11 +21,13 @@ from pathlib import Path
 
 import _measure
 import numpy as np
+from msgspec import structs
 
 from bench import data_path
 from bench.relay import broker
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Connection
+from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Graph, Spec, Tensor
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
@@ -202,7 +204,7 @@ def publish(size: int, folder: str) -> None:
     )
     snapshots = Snapshots()
     receiver = Receiver(spec, Inbox(1), Roster(), snapshots)
-    publisher = Publisher(spec, secrets.randbits(63), 1, receiver, snapshots)
+    publisher = Publisher(spec, draw_identity(), 1, receiver, snapshots)
     pair = keys.server_keys(Path(folder)) if folder else None
     with sockets.context() as context:
         link = NetworkThread(
@@ -219,7 +221,9 @@ def publish(size: int, folder: str) -> None:
 def spec_of(size: int) -> Spec:
     """A spec whose acting graph has so many bytes of weights, in ten tensors."""
     tensors = tuple(Tensor(f"layer-{number}", "float32", (size // 40,)) for number in range(10))
-    return replace(data_path.spec_of(data_path.SHAPES["1_KiB"]), graph=Graph(b"", (), (), tensors))
+    return structs.replace(
+        data_path.spec_of(data_path.SHAPES["1_KiB"]), graph=Graph(b"", (), (), tensors)
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ import zmq
 
 from farflung.broker.relay import SUBSCRIBE, UNSUBSCRIBE, Figures, Routes, Subscriptions
 from farflung.broker.upstream import Upstream
+from farflung.common.data.fields import draw_identity
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys, ServerKeys
@@ -47,7 +47,7 @@ class Broker:
     ) -> None:
         self._front = Listener(context, address, 1, sockets.RELAY_MESSAGES, keys)
         self.address = self._front.address
-        self._name, self._life, self._clock = name, secrets.randbits(63), clock
+        self._name, self._life, self._clock = name, draw_identity(), clock
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
         self._started_at = self._told_at = now = clock()

@@ -1,12 +1,12 @@
 """From a configuration to a learner: the world is described, the algorithm made, the acting graph written and proved."""
 
-import dataclasses
 import logging
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
+from msgspec import structs
 
 from farflung.common import heads
 from farflung.common.data import seeds
@@ -65,7 +65,7 @@ def learner(
     if known is not None:
         _require_the_same(algorithm, known.spec)
     else:
-        spec = dataclasses.replace(draft, graph=_written(algorithm, draft))
+        spec = structs.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
         talk.keep(run, spec)
         known = talk.talk(spec, *((past.inbox, past.roster) if past is not None else ()))
@@ -107,7 +107,7 @@ def _draft(config: LearnerConfig, run: Run) -> Spec:
     """Return the spec without a graph, with the extra columns that the algorithm asks for."""
     algorithm = _algorithm_class(config)
     draft = talk.describe(config, run, algorithm.head)
-    return dataclasses.replace(draft, extras=algorithm.columns(draft, config.settings))
+    return structs.replace(draft, extras=algorithm.columns(draft, config.settings))
 
 
 def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algorithm:

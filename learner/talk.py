@@ -1,12 +1,13 @@
 """What actors meet of a learner: the spec, the gate that hears them, the herald that tells them. None of it needs torch."""
 
-import dataclasses
 import logging
-import secrets
 import time
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from farflung.actor.worlds import gymnasium
+from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Evaluation, Exploration, Graph, Spec, World, column_name
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import Refused
@@ -58,9 +59,7 @@ def talk(spec: Spec, inbox: Inbox | None = None, members: RosterState | None = N
     )
     snapshots = Snapshots()
     receiver = Receiver(spec, inbox, roster, snapshots)
-    return Talk(
-        spec, receiver, Publisher(spec, secrets.randbits(63), inbox.epoch, receiver, snapshots)
-    )
+    return Talk(spec, receiver, Publisher(spec, draw_identity(), inbox.epoch, receiver, snapshots))
 
 
 def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
@@ -115,6 +114,6 @@ def kept(config: LearnerConfig, run: Run) -> Spec | None:
     if not isinstance(message, Announcement):
         return None
     before = message.spec
-    now = dataclasses.replace(describe(config, run, before.head), graph=before.graph)
+    now = structs.replace(describe(config, run, before.head), graph=before.graph)
     seen = [(spec.observation, spec.action, spec.stack) for spec in (before, now)]
     return now if seen[0] == seen[1] else None

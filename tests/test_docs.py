@@ -151,8 +151,8 @@ def test_names_in_the_protocol_page_are_the_code_s():
     assert NAME.fullmatch("default")
 
 
-def dataclasses_of(cls, found):
-    """A message's dataclass and those that it holds."""
+def structs_of(cls, found):
+    """Find the struct of a message and those that it holds."""
     found[cls.__name__] = cls
     for hint in get_type_hints(cls).values():
         for part in (
@@ -160,8 +160,8 @@ def dataclasses_of(cls, found):
             *get_args(hint),
             *(inner for outer in get_args(hint) for inner in get_args(outer)),
         ):
-            if dataclasses.is_dataclass(part) and part.__name__ not in found:
-                dataclasses_of(part, found)
+            if hasattr(part, "__struct_fields__") and part.__name__ not in found:
+                structs_of(part, found)
     return found
 
 
@@ -174,10 +174,8 @@ def test_the_protocol_page_lists_every_field():
     }
     declared = {}
     for message in wire.KINDS.values():
-        dataclasses_of(message, declared)
-    assert rows == {
-        name: [field.name for field in dataclasses.fields(cls)] for name, cls in declared.items()
-    }
+        structs_of(message, declared)
+    assert rows == {name: list(cls.__struct_fields__) for name, cls in declared.items()}
 
 
 def test_the_schema_of_the_protocol_page_is_the_code_s():

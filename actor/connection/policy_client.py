@@ -1,12 +1,12 @@
 """One policy as an actor sees it: what it hears on the feed, what it has to send, whom it obeys. No sockets, no clock."""
 
 import logging
-import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 
+from farflung.common.data.fields import draw_identity
 from farflung.common.data.layout import layout
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec, Tensor
@@ -82,10 +82,10 @@ class PolicyClient:
         self.work = Work()
         self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
         self._stranger: Refused | None = None  # the first one that was heard speaks another version
-        self.tracker = LearnerTracker(lambda: secrets.randbits(63))
+        self.tracker = LearnerTracker(draw_identity)
         self.outbox: Outbox[Parcel] = Outbox(
             self._encode,
-            incarnation=secrets.randbits(63),
+            incarnation=draw_identity(),
             capacity=waiting_bytes,
             when_full=when_full,
         )
@@ -193,7 +193,7 @@ class PolicyClient:
                 "another run is at this address: %d unacknowledged parcels of the one before are dropped",
                 dropped,
             )
-            self.outbox.end_run(secrets.randbits(63))
+            self.outbox.end_run(draw_identity())
             self.joined = self.weights = self._snapshot = None
             self.steps, self.state = 0, State.RUN
             self._words.clear()  # nobody is left who knows of that run

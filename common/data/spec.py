@@ -1,10 +1,12 @@
 """The spec of a policy: everything an actor must know, so that it needs nothing but an address."""
 
 import math
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from msgspec import Struct
+
+from farflung.common.data.fields import Name
 from farflung.common.data.names import ACTOR as ACTOR
 from farflung.common.data.names import NAME as NAME
 from farflung.common.data.schema import digest, line, sizes
@@ -14,8 +16,7 @@ ACTIONS = "actions"
 REWARDS = "rewards"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True, forbid_unknown_fields=True):
     """One named array of a trajectory: its element, and what it has one of."""
 
     name: str
@@ -32,8 +33,7 @@ class Column:
         }[self.per]
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Struct, frozen=True, forbid_unknown_fields=True):
     """A leaf of an observation or action space, as plain data."""
 
     kind: Literal["box", "discrete", "multidiscrete"]
@@ -44,18 +44,16 @@ class Space:
     high: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True, forbid_unknown_fields=True):
     """Which environment the actors make: registered names and plain arguments, never code."""
 
     environment: str
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = {}
     wrappers: tuple[tuple[str, dict[str, Any]], ...] = ()  # applied in order, innermost first
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Exploration:
+class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
     """Epsilon over the environment steps that the learner has counted, linear from start to end."""
 
     start: float = 1.0
@@ -74,16 +72,14 @@ class Exploration:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     """Greedy episodes on their own start states."""
 
     every: int = 0  # environment steps between two evaluations; 0: none
     episodes: int = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
     """An input, an output or a weight of the acting graph. The batch dimension is not part of an input's or output's shape."""
 
     name: str
@@ -101,8 +97,7 @@ class Tensor:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True, forbid_unknown_fields=True):
     """An acting graph: an ONNX model without weights, and what goes in and comes out."""
 
     model: bytes
@@ -111,12 +106,11 @@ class Graph:
     weights: tuple[Tensor, ...]  # in the order and layout of a weights message
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """What a learner tells every actor of one policy."""
 
-    run: str
-    policy: str
+    run: Name
+    policy: Name
     mode: Literal["sequential", "sync", "async"]
     world: World
     observation: dict[str, Space]  # one leaf under "" for a plain space, else by key
@@ -125,12 +119,12 @@ class Spec:
     horizon: int
     stack: int
     graph: Graph
-    exploration: Exploration = field(default_factory=Exploration)
-    evaluation: Evaluation = field(default_factory=Evaluation)
+    exploration: Exploration = Exploration()
+    evaluation: Evaluation = Evaluation()
     extras: tuple[
         Column, ...
     ] = ()  # optional columns: masks, log-probabilities, recurrent state, priorities
-    compression: dict[str, Literal["lz4"]] = field(default_factory=dict)  # by column name
+    compression: dict[str, Literal["lz4"]] = {}  # by column name
 
     @cached_property
     def observations(self) -> tuple[Column, ...]:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from farflung.common.data.fields import Natural
+
 
 class Version(NamedTuple):
     """One publication of weights. Versions of one run compare; a bare number would not.
@@ -10,8 +12,8 @@ class Version(NamedTuple):
     disk a version is the array `[epoch, number]`.
     """
 
-    epoch: int  # how many times the run's learner was started
-    number: int  # how many times it published in this epoch
+    epoch: Natural  # how many times the run's learner was started
+    number: Natural  # how many times it published in this epoch
 
     def __str__(self) -> str:
         return f"{self.epoch}.{self.number}"

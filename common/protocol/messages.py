@@ -1,8 +1,10 @@
 """The messages besides parcels and weights: what actors and learners tell each other."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
+from farflung.common.data.fields import ActorName, Identity, Name, Natural, Positive
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
 
@@ -24,16 +26,14 @@ class State(StrEnum):
         return self not in (State.AWAY, State.STOP)
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
+class Credit(Struct, frozen=True, forbid_unknown_fields=True):
     """How much an actor may have unacknowledged: the flow control."""
 
     messages: int
     size: int  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Struct, frozen=True, forbid_unknown_fields=True):
     """What a learner knows of one life of one actor. Everything up to `highest` counts, but for `missing`."""
 
     actor: str
@@ -44,8 +44,7 @@ class Ack:
     credit: Credit
 
 
-@dataclass(frozen=True, slots=True)
-class Beacon:
+class Beacon(Struct, frozen=True, forbid_unknown_fields=True):
     """Said every second and after each commit: state, never an event, so losing one is harmless."""
 
     run: str
@@ -58,8 +57,7 @@ class Beacon:
     lines: tuple[Ack, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(Struct, frozen=True, forbid_unknown_fields=True):
     """The spec as the feed carries it. In a private snapshot it also hands out the actor's place in the seed tree."""
 
     spec: Spec
@@ -69,58 +67,53 @@ class Announcement:
     start: int = -1  # how often this index joined
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True, forbid_unknown_fields=True):
     """An actor says that it is there, which version it holds, and where its unacknowledged numbers begin."""
 
-    run: str
-    policy: str
-    actor: str
-    incarnation: int
-    nonce: int  # the snapshot it confirms
+    run: Name
+    policy: Name
+    actor: ActorName
+    incarnation: Identity
+    nonce: Identity  # the snapshot it confirms
     version: Version
-    base: int
-    seats: int = 1
+    base: Positive
+    seats: Natural = 1
     evaluates: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that went wrong at an actor, for the learner's screen."""
 
-    number: int
+    number: Natural
     kind: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True, forbid_unknown_fields=True):
     """Every two seconds: cumulative counters, and the latest problems with their numbers."""
 
-    run: str
-    policy: str
-    actor: str
-    incarnation: int
-    base: int
+    run: Name
+    policy: Name
+    actor: ActorName
+    incarnation: Identity
+    base: Positive
     version: Version
-    counters: dict[str, float] = field(default_factory=dict)
+    counters: dict[str, float] = {}
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bye:
+class Bye(Struct, frozen=True, forbid_unknown_fields=True):
     """An actor leaves on purpose."""
 
-    run: str
-    policy: str
-    actor: str
-    incarnation: int
-    base: int
+    run: Name
+    policy: Name
+    actor: ActorName
+    incarnation: Identity
+    base: Positive
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Telemetry:
+class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):
     """A learner's figures for whoever watches: status, dashboards, metrics."""
 
     run: str

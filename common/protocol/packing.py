@@ -38,19 +38,3 @@ def unpack_map(packed: bytes | memoryview, part: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise Refused(part, "it is not a map")
     return fields
-
-
-def texts(envelope: dict[str, Any], *keys: str) -> list[str]:
-    """Return these entries of an envelope; raise `Refused` unless all are texts."""
-    values = [envelope.get(key) for key in keys]
-    if set(map(type, values)) != {str}:
-        raise Refused("envelope", f"one of {', '.join(keys)} is missing or not a text")
-    return values  # type: ignore[return-value]  # just checked
-
-
-def numbers(envelope: dict[str, Any], *keys: str) -> list[int]:
-    """Return these entries of an envelope; raise `Refused` unless all are natural numbers."""
-    values: list[Any] = [envelope.get(key) for key in keys]
-    if set(map(type, values)) != {int} or min(values) < 0:
-        raise Refused("envelope", f"one of {', '.join(keys)} is missing or not a natural number")
-    return values

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from farflung.common.data.layout import ALIGNMENT, layout
 from farflung.common.data.parcel import Ending, Parcel, Results
@@ -71,9 +72,8 @@ class ParcelCodec:
         table = self._table(
             tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation
         )
-        return assemble(
-            Kind.PARCEL, envelope._asdict() | {"evaluation": parcel.evaluation}, blocks, table
-        )
+        fields = asdict(envelope) | {"evaluation": parcel.evaluation}
+        return assemble(Kind.PARCEL, fields, blocks, table)
 
     def decode(self, opened: Opened, envelope: Envelope, *, known_finite: bool = False) -> Parcel:
         """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec.
@@ -82,7 +82,7 @@ class ParcelCodec:
         """
         if envelope.schema != self._schema:
             raise Refused("schema", f"{envelope.schema}, and this learner's is {self._schema}")
-        evaluation = opened.envelope.get("evaluation") is True
+        evaluation = envelope.evaluation
         plan = self._known.get((evaluation, opened.table))
         if plan is not None and len(opened.data) >= plan.end:
             arrays = plan.cut(opened.data)

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
 
+from farflung.common.data.fields import ActorName, Identity, Name, Natural, Positive
 from farflung.common.data.layout import ALIGNMENT, aligned, layout
-from farflung.common.data.names import ACTOR, NAME
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
 from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
-from farflung.common.protocol.plain import from_plain, to_plain
+from farflung.common.protocol.plain import from_flat, from_plain, to_plain
 
 MAGIC, VERSION = b"\xfa\x5f", 1
 PREAMBLE = struct.Struct("<2sBBIII")  # then the checksum
@@ -89,21 +90,19 @@ class Opened:
     data: memoryview  # the columns
 
 
-class Envelope(NamedTuple):
+class Envelope(Struct, frozen=True, forbid_unknown_fields=True):
     """The sender of a parcel and its number: what delivery needs, and all that a relay reads."""
 
-    run: str
-    policy: str
-    actor: str
-    incarnation: int
-    sequence: int
-    base: int
-    version: Version
-    schema: str
-    round: int = 0  # of the sync mode; 0 outside of it
-
-
-ENVELOPE_TYPES = (str, str, str, int, int, int, Version, str, int)  # True is none of them
+    run: Name
+    policy: Name
+    actor: ActorName
+    incarnation: Identity
+    sequence: Positive
+    base: Positive  # the lowest number that the sender still holds
+    version: Version  # of the weights that acted
+    schema: str  # of the spec
+    round: Natural = 0  # of the sync mode; 0 outside of it
+    evaluation: bool = False  # results without rows
 
 
 # ---- frames
@@ -157,8 +156,10 @@ def peek(frame: bytes | bytearray | memoryview) -> tuple[str, str]:
     view = memoryview(frame)
     _, envelope_end, _ = _preamble(view, RELAYED)
     envelope = packing.unpack_map(view[HEAD:envelope_end], "envelope")
-    (policy,), actor = packing.texts(envelope, "policy"), envelope.get("actor")
-    return policy, actor if isinstance(actor, str) else ""  # refused wherever names count
+    policy, actor = envelope.get("policy"), envelope.get("actor")
+    if not isinstance(policy, str) or not isinstance(actor, str):
+        raise Refused("malformed", "policy or actor is missing or not a text")
+    return policy, actor
 
 
 def _preamble(view: memoryview, kinds: Container[int]) -> tuple[int, int, int]:
@@ -249,36 +250,12 @@ def read_envelope(opened: Opened) -> Envelope:
     """Return the sender of a parcel and its number."""
     if opened.kind is not Kind.PARCEL:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    fields = opened.envelope | {"version": read_version(opened.envelope)}
-    envelope = Envelope._make(map(fields.get, Envelope._fields))
-    if (
-        tuple(map(type, envelope)) != ENVELOPE_TYPES
-        or min(envelope.incarnation, envelope.round) < 0
-    ):
-        raise Refused(
-            "envelope",
-            f"one of {', '.join(Envelope._fields)} is missing, of another type, or negative",
-        )
-    if not (
-        NAME.fullmatch(envelope.run)
-        and NAME.fullmatch(envelope.policy)
-        and ACTOR.fullmatch(envelope.actor)
-    ):
-        raise Refused("envelope", "a name has characters that names do not have")
-    if not 1 <= envelope.base <= envelope.sequence:
-        raise Refused("envelope", f"number {envelope.sequence} with base {envelope.base}")
+    envelope = from_flat(Envelope, opened.envelope)
+    require_base(envelope.sequence, envelope.base)
     return envelope
 
 
-def read_version(envelope: dict[str, Any]) -> Version:
-    """Return the version that an envelope names."""
-    value = envelope.get("version")
-    if (
-        not isinstance(value, list)
-        or len(value) != 2
-        or type(value[0]) is not int
-        or type(value[1]) is not int
-        or min(value) < 0
-    ):
-        raise Refused("envelope", "version is missing or not an epoch and a number")
-    return Version(value[0], value[1])
+def require_base(sequence: int, base: int) -> None:
+    """Refuse a number below the lowest one that its sender still holds."""
+    if base > sequence:
+        raise Refused("malformed", f"number {sequence} with base {base}")

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from farflung.common.data.names import ACTOR
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Rate
@@ -138,12 +137,6 @@ class Receiver:
         if not isinstance(message, Hello | Report | Bye):
             raise Refused("kind", f"{opened.kind.name} is not for a learner")
         self._require_ours(message.run, message.policy)
-        if (
-            not ACTOR.fullmatch(message.actor)
-            or not 0 <= message.incarnation < 1 << 64
-            or message.base < 1
-        ):
-            raise Refused("envelope", "a name, incarnation or base that no actor has")
         require_own_name(message.actor, sender)
         if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
             raise Refused("nonfinite", "a counter is NaN or infinity")

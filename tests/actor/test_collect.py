@@ -2,10 +2,10 @@
 
 import itertools
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support import worlds
 
 from farflung.actor.collect import Collector, Evaluator

@@ -24,7 +24,9 @@ Served = Callable[..., Any]
 
 def word(policy: str, size: int = 1) -> bytes:
     """An experience message with so much data; a relay needs nothing else of its envelope."""
-    return bytes(wire.assemble(wire.Kind.PARCEL, {"run": "run-1", "policy": policy}, [b"x" * size]))
+    return bytes(
+        wire.assemble(wire.Kind.PARCEL, {"policy": policy, "actor": "box-1"}, [b"x" * size])
+    )
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Decoders of what comes over the network: experience, feed, topics, acting graphs."""
 
-import dataclasses
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 from fuzz.inputs import MESSAGE, frame, join, split, unframed
 from fuzz.target import Target
+from msgspec import structs
 from support.makers import TENSORS, a_frame, a_parcel, a_spec, some_weights
 
 from farflung.actor.acting import graph_check
@@ -188,7 +188,7 @@ def a_rich_spec() -> Spec:
         extras=extras,
         compression={"observations": "lz4"},
     )
-    return dataclasses.replace(
+    return structs.replace(
         spec,
         graph=a_graph(),
         exploration=Exploration(1.0, 0.1, 100, 4),

@@ -92,7 +92,7 @@ class Simulation:
 
     def draw(self) -> int:
         """A random identity."""
-        return self.chance.getrandbits(62) + 1
+        return self.chance.getrandbits(52) + 1
 
     def produces(self) -> bool:
         """Whether an actor collected something in this turn."""

@@ -56,7 +56,7 @@ class Sender:
         self.name = name
         self._world = world
         self.outbox: Outbox[Parcel] = Outbox(
-            self._encode, incarnation=world.chance.getrandbits(60), capacity=10**6
+            self._encode, incarnation=world.chance.getrandbits(52), capacity=10**6
         )
         self.outbox.before_release = self._released
 

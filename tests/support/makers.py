@@ -1,8 +1,7 @@
 """Small specs, parcels, messages and weights. No torch: the broker's tests import this too."""
 
-import dataclasses
-
 import numpy as np
+from msgspec import structs
 
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import (
@@ -37,7 +36,7 @@ def a_spec(**changes):
         stack=1,
         graph=Graph(b"model", (), (), TENSORS),
     )
-    return dataclasses.replace(spec, **changes)
+    return structs.replace(spec, **changes)
 
 
 def a_parcel(lengths=(3,), endings=(Ending.OPEN,), version=1, epoch=1, results=()):
@@ -92,7 +91,7 @@ def a_frame(spec, parcel=None, actor="box-1", incarnation=7, sequence=1, base=1,
         parcel.version,
         spec.schema,
     )
-    return bytes(ParcelCodec(spec).encode(envelope._replace(**changes), parcel))
+    return bytes(ParcelCodec(spec).encode(structs.replace(envelope, **changes), parcel))
 
 
 def rewritten(frame, change):

@@ -1,7 +1,6 @@
 """An acting graph from the network is arithmetic on its own inputs and weights, or it is refused before a session exists."""
 
 import contextlib
-import dataclasses
 import random
 from collections.abc import Callable
 
@@ -10,6 +9,7 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from onnx import helper, numpy_helper
 
 from farflung.actor.acting.graph_check import MAX_MODEL_BYTES, check
@@ -25,7 +25,7 @@ def changed(graph: Graph, change: Callable[[onnx.ModelProto], object]) -> Graph:
     """The graph after somebody meddled with its model."""
     model = onnx.load_from_string(graph.model)
     change(model)
-    return dataclasses.replace(graph, model=model.SerializeToString())
+    return structs.replace(graph, model=model.SerializeToString())
 
 
 def place(model: onnx.ModelProto, key: str, value: str) -> None:
@@ -250,7 +250,7 @@ def test_two_graphs_in_one_model_are_refused(linear: Graph) -> None:
     """Other readers merge them, so that what runs would not be what was checked."""
     twice = linear.model + linear.model
     with pytest.raises(Refused, match="is there twice"):
-        check(dataclasses.replace(linear, model=twice))
+        check(structs.replace(linear, model=twice))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_every_truncation_is_refused(linear: Graph) -> None:
     """A model that was cut anywhere is never taken."""
     for length in range(len(linear.model)):
         with pytest.raises(Refused):
-            check(dataclasses.replace(linear, model=linear.model[:length]))
+            check(structs.replace(linear, model=linear.model[:length]))
 
 
 def test_changed_bytes_end_in_a_refusal_at_worst(linear: Graph) -> None:
@@ -295,7 +295,7 @@ def test_changed_bytes_end_in_a_refusal_at_worst(linear: Graph) -> None:
         model = bytearray(linear.model)
         model[rng.randrange(len(model))] = rng.randrange(256)
         with contextlib.suppress(Refused):
-            Policy(dataclasses.replace(linear, model=bytes(model))).load(weights)
+            Policy(structs.replace(linear, model=bytes(model))).load(weights)
             built += 1
     assert 0 < built < 100
 

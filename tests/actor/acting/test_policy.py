@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import onnx
 import pytest
+from msgspec import structs
 
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Tensor
@@ -95,14 +96,14 @@ def test_weights_of_another_graph_are_refused(
 def test_a_hostile_graph_is_refused_before_a_session_exists(linear: Graph) -> None:
     """The check comes with the policy."""
     with pytest.raises(Refused, match="cut short"):
-        Policy(dataclasses.replace(linear, model=linear.model[:-1]))
+        Policy(structs.replace(linear, model=linear.model[:-1]))
 
 
 def test_what_onnxruntime_does_not_take_is_refused(linear: Graph) -> None:
     """A graph can pass the check and still be nonsense: that is a refusal too."""
     model = onnx.load_from_string(linear.model)
     model.graph.node[0].input[0] = "nowhere"
-    policy = Policy(dataclasses.replace(linear, model=model.SerializeToString()))
+    policy = Policy(structs.replace(linear, model=model.SerializeToString()))
     with pytest.raises(Refused, match="onnxruntime does not take it"):
         policy.load(weights(linear, 1.0))
 

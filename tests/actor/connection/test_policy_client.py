@@ -1,12 +1,12 @@
 """One policy at an actor, driven in turns with the learner's own gate and herald. Time is a number."""
 
-import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from support.learner_double import LearnerDouble
 from support.makers import some_weights
 from support.stamps import a_stamp_parcel, a_stamp_spec
@@ -134,7 +134,7 @@ class TestJoining:
         client.ask(3.0)
         client.hear(
             old,
-            bytes(wire.encode(Announcement(dataclasses.replace(spec, horizon=9), 7, 1, 5, 5))),
+            bytes(wire.encode(Announcement(structs.replace(spec, horizon=9), 7, 1, 5, 5))),
             3.0,
         )
         assert client.ready is joined

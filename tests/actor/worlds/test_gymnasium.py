@@ -1,11 +1,10 @@
 """Worlds of Gymnasium: what is said of them, and what is refused."""
 
-from dataclasses import replace
-
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from msgspec.structs import replace
 
 from farflung.actor.worlds.gymnasium import describe, make, register_wrapper, seats, translate
 from farflung.actor.worlds.seats import Seats

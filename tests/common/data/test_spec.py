@@ -1,9 +1,9 @@
 """The spec: what follows from it, and what its hash relies on."""
 
 import hashlib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.makers import a_spec
 
 from farflung.common.data.spec import Column, Exploration, Space, Tensor, World, column_name

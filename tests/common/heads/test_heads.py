@@ -1,10 +1,10 @@
 """The built-in heads: actions by value with exploration, by logit, around a mean, or greedily."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from farflung.common import heads
 from farflung.common.data.spec import Column, Exploration, Graph, Space, Spec, Tensor, World
@@ -150,7 +150,7 @@ class TestSampling:
         logits = np.tile(1000 + np.log(np.arange(1, 5, dtype=np.float32)), (64, 1))
         of = spec(
             "logits",
-            dataclasses.replace(DISCRETE, sizes=(4,)),
+            structs.replace(DISCRETE, sizes=(4,)),
             (("logits", (4,)),),
             extras=(LOG_PROBABILITY,),
         )
@@ -288,7 +288,7 @@ class TestRequire:
         of = spec("q", outputs=(("q", (6,)), ("rewards", ())))
         taken = Column("rewards", "float32", (), "step")
         with pytest.raises(Refused, match="two columns named rewards"):
-            heads.require(dataclasses.replace(of, extras=(taken,)))
+            heads.require(structs.replace(of, extras=(taken,)))
 
     def test_further_outputs_of_the_graph_can_be_recorded(self) -> None:
         """Of any kind; the graph's outputs are the head's and then these."""

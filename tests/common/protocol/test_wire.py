@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.makers import rewritten
 
 from farflung.common.data.parcel import Ending, Parcel, Results
@@ -61,7 +62,7 @@ def a_spec(**changes):
         stack=1,
         graph=GRAPH,
     )
-    return replace(spec, **changes)
+    return structs.replace(spec, **changes)
 
 
 def a_parcel(spec, lengths=(2, 3), endings=(Ending.OPEN, Ending.TERMINATED)):
@@ -81,7 +82,7 @@ def an_envelope(spec, **changes):
     envelope = wire.Envelope(
         spec.run, spec.policy, "host-1a", 99, 5, 2, Version(3, 17), spec.schema
     )
-    return envelope._replace(**changes)
+    return structs.replace(envelope, **changes)
 
 
 def received(frame, spec):
@@ -248,7 +249,7 @@ HEADER_FAULTS = {
         lambda header: header["columns"][0].__setitem__(5, 7),
     ],
     "schema": [lambda header: header.__setitem__("schema", "0")],
-    "envelope": [
+    "malformed": [
         lambda header: header.pop("actor"),
         lambda header: header.__setitem__("actor", "../etc"),
         lambda header: header.__setitem__("actor", "a" * 200),
@@ -257,6 +258,12 @@ HEADER_FAULTS = {
         lambda header: header.__setitem__("base", 0),
         lambda header: header.__setitem__("base", 6),
         lambda header: header.__setitem__("run", 7),
+        lambda header: header.__setitem__("run", "run\n"),
+        lambda header: header.__setitem__("incarnation", 1 << 53),
+        lambda header: header.__setitem__("version", [1]),
+        lambda header: header.__setitem__("version", [1, -1]),
+        lambda header: header.pop("round"),
+        lambda header: header.__setitem__("surplus", 1),
     ],
 }
 
@@ -409,7 +416,7 @@ def test_a_changed_byte_never_passes_silently(position, value):
 
 
 MESSAGES = [
-    Hello("r", "p", "lab/a-1", 2**63 - 1, 4, Version(1, 7), 1, 16, True),
+    Hello("r", "p", "lab/a-1", 2**53 - 1, 4, Version(1, 7), 1, 16, True),
     Report(
         "r",
         "p",
@@ -513,7 +520,7 @@ def test_weights_of_another_graph_are_refused():
                 wire.open_frame(rewritten(frame, lambda header: header.pop("run"))), GRAPH.weights
             )
         )
-        == "envelope"
+        == "malformed"
     )
 
 
@@ -548,4 +555,4 @@ def test_what_a_relay_cannot_pass_on_is_refused_under_its_reason():
         reason(lambda: wire.peek(wire.assemble(wire.Kind.BYE, {"policy": 3}))),
         reason(lambda: wire.peek(wire.assemble(wire.Kind.BYE, {}))),
     ]
-    assert found == ["magic", "truncated", "kind", "envelope", "envelope"]
+    assert found == ["magic", "truncated", "kind", "malformed", "malformed"]

@@ -130,7 +130,7 @@ def odd_frames(frame):
         "checksum": bytes(changed),
         "run": frame(run="other-run"),
         "policy": frame(policy="other"),
-        "envelope": frame(actor="a b"),
+        "malformed": frame(actor="a b"),
         "kind": bytes(
             wire.assemble(wire.Kind.TELEMETRY, {"deep": [[]] * 100_000})
         ),  # an envelope that only a feed may have
@@ -138,7 +138,7 @@ def odd_frames(frame):
 
 
 @pytest.mark.parametrize(
-    "reason", ["truncated", "magic", "protocol", "checksum", "run", "policy", "envelope", "kind"]
+    "reason", ["truncated", "magic", "protocol", "checksum", "run", "policy", "malformed", "kind"]
 )
 def test_odd_bytes_are_counted_under_their_own_reason(side, frame, reason):
     """Each kind of damage or mistake has its own count, and the ledger balances."""
@@ -318,7 +318,7 @@ def test_a_bye_takes_an_actor_off_the_roster(side):
 def test_an_impossible_actor_is_refused(side, change):
     """A name, incarnation or base that no actor has is refused before it is remembered."""
     side.receiver.receive(hello(**change), 0.0)
-    assert side.receiver.inbox.ledger.refused == {"envelope": 1}
+    assert side.receiver.inbox.ledger.refused == {"malformed": 1}
     assert side.receiver.seen == {}
 
 

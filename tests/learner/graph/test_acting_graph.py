@@ -1,13 +1,13 @@
 """Acting graphs are written and proved for what people build; what would act wrongly is refused in a sentence that names the tensor."""
 
 import copy
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from msgspec import structs
 from support.learners import a_config, a_learner
 from torch import nn
 
@@ -321,7 +321,7 @@ def test_a_graph_of_another_module_is_refused(graph: Graph) -> None:
 def test_a_graph_that_actors_would_refuse_is_refused(module: nn.Module, graph: Graph) -> None:
     """The learner's proof goes through the actor's own check."""
     with pytest.raises(ConfigurationError, match="Actors would refuse"):
-        prove(module, dataclasses.replace(graph, model=graph.model[:-10]))
+        prove(module, structs.replace(graph, model=graph.model[:-10]))
 
 
 def test_a_graph_that_differs_from_its_module_is_refused(module: nn.Module, graph: Graph) -> None:
