@@ -1,4 +1,4 @@
-# Everything a person does here, one word each. `make help` lists them.
+# The tasks of a developer, a word each. `make help` lists them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: help env run test patience faults check fast containers simulate fuzz network chaos soak \
   bench clean
 
-help:  ## this list
+help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 env: $(VENV)/.ready  ## make .venv with everything
@@ -20,7 +20,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 run: env  ## solve CartPole-v1 with a learner and two local actors
-	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' --evaluate-every 2000 --steps 1000000
+	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' \
+	  --evaluate-every 2000 --steps 1000000
 
 test: env  ## all tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not faults and not containers'
@@ -29,13 +30,14 @@ test: env  ## all tests
 patience: env  ## make test RUNS (20) times, every other time beside four busy loops
 	@$(BIN)/python tests/patience.py --runs $(or $(RUNS),20)
 
-faults: env  ## kills, cuts, full disks and other hosts, in their short forms; needs root for most of it
+faults: env  ## kills, cuts, full disks and other hosts, in short; mostly as root
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'faults and not long'
 
-fast: env  ## the tests that take no time, with coverage
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term --cov-fail-under=90
+fast: env  ## the fast tests, with coverage
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not slow' \
+	  --cov --cov-report=term --cov-fail-under=90
 
-containers: env  ## the tests in containers: images and docker-compose.yml (needs a Docker engine)
+containers: env  ## images and docker-compose.yml (needs a Docker engine)
 	@$(BIN)/python -m pytest -m containers -s -rs
 
 check: env  ## formatting, lint, types, and the counts of prose
@@ -51,18 +53,18 @@ fuzz: env  ## every decoder against MINUTES (10) of hostile input
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(or $(MINUTES),10)
 
-network: env  ## cuts of 30 s, lossy wires and resets between hosts that are network namespaces; needs root
+network: env  ## cuts, losses and resets between network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
 	@$(BIN)/python docs/write.py
 
-chaos: env  ## half an hour: 200 kills of everybody, crashes at every call to the disk, learning with faults
+chaos: env  ## half an hour: 220 kills, crashes at every disk call, learning with faults
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish
 	@$(BIN)/python tests/system/chaos/relay.py --publish
 	@$(BIN)/python tests/system/chaos/sweep.py --publish
 	@$(BIN)/python tests/system/chaos/solve.py --publish
 	@$(BIN)/python docs/write.py
 
-soak: env  ## 20 minutes with faults: nobody's memory, descriptors or threads grow
+soak: env  ## 20 minutes with faults: no growth of memory, descriptors or threads
 	@$(BIN)/python tests/system/chaos/soak.py --minutes 20 --publish
 	@$(BIN)/python docs/write.py
 

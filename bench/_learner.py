@@ -1,4 +1,7 @@
-"""A learner that drains: link, gate, inlet and replay as in a training, no updates. `python bench/_learner.py` runs one for CartPole."""
+"""A learner that only drains: network thread, receiver, queue and replay, but no updates.
+
+`python bench/_learner.py` runs one for CartPole.
+"""
 
 import gc
 import math
@@ -10,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import _measure  # noqa: F401  # from here on `actor` is the package
+import _measure  # noqa: F401  # sets the import path
 import torch
 
 from farflung.common.data.spec import Spec
@@ -34,7 +37,7 @@ from farflung.learner.transport.network_thread import NetworkThread
 
 
 def main() -> None:
-    """Say where it listens, and drain until standard input closes."""
+    """Print the ports, and drain until standard input closes."""
     closed = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), closed.set()), daemon=True).start()
     learner = cartpole()
@@ -45,12 +48,12 @@ def main() -> None:
 
 
 def cartpole(horizon: int = 32) -> Learner:
-    """A learner of CartPole-v1 whose actors always explore, so that episodes are as long as those of random actions."""
+    """Return a learner of CartPole-v1 with random actions, so that episodes stay short."""
     return exploring("CartPole-v1", horizon=horizon)
 
 
 def exploring(world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 100_000) -> Learner:
-    """A learner of a world whose actors always explore."""
+    """Return a learner of an environment with random actions."""
     torch.set_num_threads(1)
     wanted = {"environment": world, "horizon": horizon, "stack": stack, "capacity": capacity}
     config = LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, **wanted)
@@ -63,7 +66,7 @@ def exploring(world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 
 
 
 def learner_of(spec: Spec, capacity: int) -> Learner:
-    """A learner of parcels that nobody acts for: its spec has no graph."""
+    """Return a learner for parcels that no policy chose: its spec has no graph."""
     settings = replace(DQN.Settings(), hidden=(1,))
     algorithm = DQN(spec, settings, device=torch.device("cpu"), seed=0)
     uniform = algorithm.replay(spec, capacity=capacity, batch_size=1, seed=0)
@@ -91,9 +94,9 @@ class Draining:
 def listening(
     learner: Learner, journal: Callable[[ParcelQueue], Journal | None] = lambda queue: None
 ) -> Iterator[tuple[NetworkThread, Loop]]:
-    """Its network thread at work, on free ports of loopback, and the loop of its training thread."""
+    """Run its network thread on free ports of loopback, and yield it with the training loop."""
     queue = ParcelQueue()
-    gc.freeze()  # as before a training
+    gc.freeze()  # as at the start of training
     with sockets.context() as context:
         link = NetworkThread(
             context,
@@ -115,7 +118,7 @@ def listening(
 
 
 def drain(loop: Loop) -> None:
-    """One action of the training thread."""
+    """Do one action of the training thread."""
     loop.do(loop.decide(over=False, rows_wanted=sys.maxsize))
 
 

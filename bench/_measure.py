@@ -1,4 +1,4 @@
-"""What the benchmarks share: arms that take turns, medians with their range, one JSON line that says where it was measured."""
+"""Shared by the benchmarks: interleaved arms, medians with their range, one JSON line."""
 
 import json
 import os
@@ -9,32 +9,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path[0] = str(
-    Path(__file__).parents[1]
-)  # not the scripts' own folder: there, bench/actor.py would hide the package `actor`
+sys.path[0] = str(Path(__file__).parents[1])  # the root, so that `bench` is a package
 
-INCONCLUSIVE = 0.25  # a range wider than this part of its median says more about the machine than about the code
+INCONCLUSIVE = 0.25  # of the median: a wider range measures the machine, not the code
 
 
 def interleave(arms: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """The figures of each arm, measured in turns, so that a busy moment of the machine meets all of them."""
+    """Measure each arm in turns, so that a busy moment of the machine affects all arms."""
     figures: dict[str, list[float]] = {name: [] for name in arms}
     for number in range(rounds):
-        names = (
-            list(arms) if number % 2 == 0 else list(arms)[::-1]
-        )  # nobody always comes after the same one
-        for name in names:
+        # Alternate the order, so that no arm always follows the same one.
+        for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
             figures[name].append(arms[name]())
     return figures
 
 
 def ratio(ours: Sequence[float], reference: Sequence[float]) -> dict[str, object]:
-    """Median and range of the ratios, round by round."""
+    """Return median and range of the ratios, round by round."""
     return spread([one / other for one, other in zip(ours, reference, strict=True)])
 
 
 def spread(values: Sequence[float], digits: int = 3) -> dict[str, object]:
-    """Median and range, and whether the range is too wide for a verdict."""
+    """Return median and range; mark a range that is too wide for a verdict."""
     median, low, high = statistics.median(values), min(values), max(values)
     found: dict[str, object] = {
         "median": round(median, digits),
@@ -45,7 +41,7 @@ def spread(values: Sequence[float], digits: int = 3) -> dict[str, object]:
 
 @contextmanager
 def other(script: str, *words: object) -> "Iterator[subprocess.Popen[str]]":
-    """A process of its own for one side of a benchmark, spoken to by lines; it ends when its standard input closes."""
+    """Run one side of a benchmark in a process, with pipes; end it by closing its input."""
     command = [sys.executable, script, *map(str, words)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -58,7 +54,7 @@ def other(script: str, *words: object) -> "Iterator[subprocess.Popen[str]]":
 
 
 def report(bench: str, figures: Mapping[str, object]) -> None:
-    """Print the line."""
+    """Print the JSON line of a benchmark."""
     where = {
         "cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),

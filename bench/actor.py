@@ -1,8 +1,10 @@
-"""Environment steps per second of an actor ÷ those of a plain list of the same environments, arms taking turns.
+"""Environment steps per second of an actor ÷ those of a plain list of environments, interleaved.
 
-`python bench/actor.py [--quick]` prints one JSON line. The actor is a whole one (rollout, channel, link, outbox, watchdog) in this
-process; over real sockets it sends to a learner in another process, which checks every parcel and inserts it into a replay. The list is
-stepped with actions drawn beforehand, and reset by hand. CartPole-v1, horizon 32, random actions in both, with 1, 16 and 64 environments.
+`python bench/actor.py [--quick]` prints one JSON line. The actor is complete (loop, client,
+connection, outbox, watchdog) and runs in this process. It sends over real sockets to a learner in
+another process, which checks every parcel and inserts it into a replay. The list is stepped with
+actions drawn beforehand, and reset by hand. Both play CartPole-v1 with random actions and horizon
+32, in 1, 16 and 64 environments.
 """
 
 import itertools
@@ -30,7 +32,7 @@ from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 
 ENVIRONMENTS = (1, 16, 64)
-WARMED_UP = 4  # acknowledged parcels, after which an actor has its credit
+WARMED_UP = 4  # acknowledged parcels; by then an actor has its credit
 
 
 def main() -> None:
@@ -57,7 +59,7 @@ def main() -> None:
 
 @contextmanager
 def draining_learner() -> Iterator[Address]:
-    """A learner in a process of its own."""
+    """Run a learner in a process of its own and yield its address."""
     command = [sys.executable, str(Path(__file__).with_name("_learner.py"))]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -72,7 +74,7 @@ def draining_learner() -> Iterator[Address]:
 
 
 def acting(address: Address, environments: int, seconds: float) -> float:
-    """One actor's life: its steps per second once parcels come through."""
+    """Run an actor and return its steps per second after the warm-up."""
     stop, watchdog = Stop(), Watchdog(60.0)
     client = PolicyClient("default", f"bench-{next(NAMES)}", environments)
     means = Means(environments, client.problem, stop.wait, time.monotonic, beat=watchdog.beat)
@@ -111,7 +113,7 @@ NAMES = itertools.count()
 
 
 def stepping(environments: int, seconds: float) -> float:
-    """Steps per second of a plain list."""
+    """Return the steps per second of a plain list."""
     worlds = [gymnasium.make(World("CartPole-v1")) for _ in range(environments)]
     rows = list(np.random.default_rng(0).integers(0, 2, (4096 // environments, environments)))
     for number, world in enumerate(worlds):

@@ -1,9 +1,11 @@
-"""Parcels per second from an actor's outbox to rows in a learner's replay ÷ raw ZeroMQ PUSH/PULL of the same bytes, arms taking turns.
+"""Parcels per second from outbox to replay ÷ raw ZeroMQ PUSH/PULL of the same bytes, interleaved.
 
-`python bench/data_path.py [--quick]` prints one JSON line. Ours: outbox, encoding, PUSH in this process; PULL, gate, inlet, acknowledgement
-and `replay.add` in another, through the very classes that actors and learners use. Raw: the bytes of one such parcel again and again, sent
-and received with and without copies, thrown away on arrival; the faster of both counts. Vectors of 256 float32 in parcels of 64 KiB and
-1 MiB; of 4 float32 in parcels of 1 KiB and, as 64 CartPoles make them, of 60 KiB. At most 1 GB goes through each arm.
+`python bench/data_path.py [--quick]` prints one JSON line. Ours: outbox, encoding and PUSH in this
+process; PULL, receiver, queue, acknowledgement and `replay.add` in another, with the classes that
+actors and learners use. Raw: the bytes of one such parcel, repeated, sent and received with and
+without copies, and discarded on arrival; the faster of both counts. The shapes are vectors of 256
+float32 in parcels of 64 KiB and 1 MiB, and of 4 float32 in parcels of 1 KiB and of 60 KiB, as 64
+CartPoles make them. At most 1 GB goes through each arm.
 """
 
 import statistics
@@ -30,13 +32,13 @@ from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.wire import Envelope
 
 HORIZON, CAPACITY = 32, 20_000
-MOST_BYTES = 1_000_000_000  # of an arm, all rounds together
-QUEUED_BYTES = 64 << 20  # in front of each raw socket: what credit allows an actor
+MOST_BYTES = 1_000_000_000  # through one arm in all rounds
+QUEUED_BYTES = 64 << 20  # in front of each raw socket: the credit of an actor
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A parcel: so many seats, each with a window of such vectors."""
+    """The shape of a parcel: seats, each with a window of vectors."""
 
     name: str
     seats: int
@@ -55,7 +57,7 @@ SHAPES = {
 
 
 def main() -> None:
-    """Measure each shape, or be the receiving process."""
+    """Measure each shape, or run as the receiving process."""
     if "--receive" in sys.argv:
         receive(SHAPES[sys.argv[-1]])
         return
@@ -69,7 +71,7 @@ def main() -> None:
 
 
 def compare(shape: Shape, rounds: int, seconds: float) -> dict[str, object]:
-    """Ours ÷ the faster raw one."""
+    """Return the ratio of ours and the faster raw arm."""
     spec, block = spec_of(shape), parcel(shape)
     envelope = Envelope(spec.run, spec.policy, "bench", 1, 1, 1, Version(1, 1), spec.schema)
     frame = bytes(ParcelCodec(spec).encode(envelope, block))
@@ -84,9 +86,7 @@ def compare(shape: Shape, rounds: int, seconds: float) -> dict[str, object]:
             "raw_copying": partial(push, process, raw, frame, True),
             "raw_without": partial(push, process, raw, frame, False),
         }
-        first = backlog(
-            frame
-        )  # as many as may be on the way: memory that nobody had before is dear
+        first = backlog(frame)  # warm up with a full queue: fresh memory is slow
         fitting = {name: rate(partial(arm, first), first) for name, arm in arms.items()}
         most = MOST_BYTES // (len(frame) * (rounds + 1))
         counts = {
@@ -110,13 +110,13 @@ def compare(shape: Shape, rounds: int, seconds: float) -> dict[str, object]:
 
 
 def rate(arm: "partial[float]", count: int) -> float:
-    """Parcels per second, until the last one is where it belongs."""
+    """Return the parcels per second until the last one has arrived."""
     start = time.monotonic()
     return count / (arm() - start)
 
 
 def ours(process: "subprocess.Popen[str]", link: Connection, block: Parcel, count: int) -> float:
-    """Hand so many parcels to the outbox as fast as they leave; gives when the last one's rows were in the replay."""
+    """Send parcels as fast as they leave; return when the last one was in the replay."""
     ask(process, "ours", count)
     outbox = link.client.outbox
     for _ in range(count):
@@ -131,7 +131,7 @@ def ours(process: "subprocess.Popen[str]", link: Connection, block: Parcel, coun
 def push(
     process: "subprocess.Popen[str]", raw: Socket, frame: bytes, copy: bool, count: int
 ) -> float:
-    """Send the bytes so many times; gives when the last ones were received."""
+    """Send the bytes `count` times; return when the last ones were received."""
     ask(process, "copying" if copy else "without", count)
     for _ in range(count):
         raw.send(frame, copy=copy)
@@ -140,7 +140,7 @@ def push(
 
 
 def joined(context: sockets.Context, ports: "Ports") -> Connection:
-    """An actor's link that has its snapshot and its credit."""
+    """Return an actor's connection that has its snapshot and its credit."""
     link = Connection(
         context,
         Address("127.0.0.1", ports.experience, ports.feed),
@@ -156,7 +156,7 @@ def joined(context: sockets.Context, ports: "Ports") -> Connection:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where it listens."""
+    """The ports of the receiving process."""
 
     experience: int
     feed: int
@@ -164,26 +164,26 @@ class Ports:
 
 
 def receiver(shape: Shape) -> "AbstractContextManager[subprocess.Popen[str]]":
-    """The receiving process."""
+    """Start the receiving process."""
     return _measure.other(__file__, "--receive", shape.name)
 
 
 def ask(process: "subprocess.Popen[str]", kind: str, count: int) -> None:
-    """Make it ready for so many."""
+    """Ask the process for `count` of a kind."""
     assert process.stdin is not None
     process.stdin.write(f"{kind} {count}\n")
     process.stdin.flush()
 
 
 def answer(process: "subprocess.Popen[str]") -> list[str]:
-    """The next line that it says."""
+    """Return the words of its next line."""
     assert process.stdout is not None
     return process.stdout.readline().split()
 
 
 def receive(shape: Shape) -> None:
-    """A learner and a raw PULL side by side. Each line asks for so many of a kind; the answer is when the last of them was there."""
-    from bench import _learner  # with torch, which the sender need not wait for
+    """Run a learner and a raw PULL; answer each request with the time of its last arrival."""
+    from bench import _learner  # imports torch, which the sender does not need
 
     learner = _learner.learner_of(spec_of(shape), CAPACITY)
     with _learner.listening(learner) as (link, loop), sockets.context() as context:
@@ -210,16 +210,16 @@ def receive(shape: Shape) -> None:
         raw.close(0)
 
 
-# ---- what both know
+# ---- both processes
 
 
 def backlog(frame: bytes) -> int:
-    """How many messages may queue in front of a raw socket."""
+    """Return how many messages may queue in front of a raw socket."""
     return max(16, min(1000, QUEUED_BYTES // len(frame)))
 
 
 def spec_of(shape: Shape) -> Spec:
-    """A spec with such observations and two actions."""
+    """Return a spec with these observations and two actions."""
     observation, action = (
         {"": Space("box", "float32", (shape.width,))},
         Space("discrete", "int64", (), (2,)),
@@ -239,7 +239,7 @@ def spec_of(shape: Shape) -> Spec:
 
 
 def parcel(shape: Shape) -> Parcel:
-    """One window."""
+    """Return one window."""
     generator, steps = np.random.default_rng(0), shape.seats * HORIZON
     columns = {
         OBSERVATIONS: generator.normal(size=(steps + shape.seats, shape.width)).astype(np.float32),

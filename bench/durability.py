@@ -1,9 +1,9 @@
-"""Parcels of 64 KiB per second from an outbox into a replay under `--durability` fsync and process ÷ none, arms taking turns.
+"""Parcels of 64 KiB per second under `--durability` fsync and process ÷ none, interleaved.
 
-`python bench/durability.py [--quick]` prints one JSON line. The sender is this process; each arm is a receiving process of its own: PULL,
-gate, journal (in a folder beside where this is started, so on that disk), inlet, acknowledgement and `replay.add`. The journal's own rate
-is that of plain writes of the same bytes with an fdatasync after every 8 MiB. Then one parcel at a time: what each durability adds to the
-time from a parcel's sending to its acknowledgement.
+`python bench/durability.py [--quick]` prints one JSON line. The sender is this process. Each arm is
+a receiving process: PULL, receiver, journal (in the current folder, so on its disk), queue,
+acknowledgement and `replay.add`. The arm `disk` writes the same bytes with an fdatasync after every
+8 MiB. Then one parcel at a time shows the time that each durability adds to an acknowledgement.
 """
 
 import os
@@ -25,12 +25,12 @@ from farflung.common.net import sockets
 
 SHAPE = data_path.SHAPES["64_KiB"]
 ARMS = ("none", "process", "fsync")
-MOST_BYTES = 1_000_000_000  # of an arm, all rounds together
+MOST_BYTES = 1_000_000_000  # through one arm in all rounds
 GROUP_BYTES = 8 << 20
 
 
 def main() -> None:
-    """Measure, or be a receiving process."""
+    """Measure, or run as a receiving process."""
     if "--receive" in sys.argv:
         receive(sys.argv[-2], Path(sys.argv[-1]))
         return
@@ -47,9 +47,8 @@ def main() -> None:
             for arm, process in processes.items()
         }
         arms = {arm: partial(ours, processes[arm], links[arm], block) for arm in ARMS}
-        first = data_path.queue(
-            bytes(block.size)
-        )  # as many as may be on the way: memory that nobody had before is dear
+        # Warm up with a full queue: fresh memory is slow.
+        first = data_path.backlog(bytes(block.size))
         fitting = {arm: rate(partial(run, first), first) for arm, run in arms.items()}
         counts = {
             arm: min(most, max(64, int(seconds * per_second)))
@@ -79,7 +78,7 @@ def main() -> None:
 
 
 def acknowledgements(process: "subprocess.Popen[str]", link: Connection, count: int) -> list[float]:
-    """Seconds from a parcel's sending to its acknowledgement, one after the other."""
+    """Return the seconds from sending to acknowledgement, one parcel at a time."""
     ask(process, "ours", count)
     block, taken = parcel(SHAPE), []
     for _ in range(count):
@@ -96,7 +95,7 @@ def acknowledgements(process: "subprocess.Popen[str]", link: Connection, count: 
 
 
 def plain(path: Path, size: int, count: int) -> float:
-    """Parcels per second that the disk takes as they are: written one by one, synced after every group."""
+    """Return the parcels per second of plain writes with a sync after every group."""
     data, group = os.urandom(size), max(1, GROUP_BYTES // size)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     start = time.monotonic()
@@ -110,13 +109,13 @@ def plain(path: Path, size: int, count: int) -> float:
 
 
 def receiver(durability: str, folder: Path) -> "AbstractContextManager[subprocess.Popen[str]]":
-    """A receiving process."""
+    """Start a receiving process."""
     return _measure.other(__file__, "--receive", durability, folder)
 
 
 def receive(durability: str, folder: Path) -> None:
-    """A learner. Each line asks for so many parcels; the answer is when the last of them was in the replay."""
-    from bench import _learner  # with torch, which the sender need not wait for
+    """Run a learner; answer each request with the time of its last parcel in the replay."""
+    from bench import _learner  # imports torch, which the sender does not need
     from farflung.learner.endpoint.parcel_queue import ParcelQueue
     from farflung.learner.storage.journal.journal import Journal
     from farflung.learner.storage.journal.totals import JournalTotals

@@ -1,9 +1,10 @@
-"""How long weights take to every subscriber, directly and through a broker, with keys and without; and a late joiner's time to weights.
+"""Milliseconds until weights reach every subscriber, and until a late joiner has them.
 
-`python bench/feed.py [--quick]` prints one JSON line. A learner in another process, with its own network thread, publishes when it is told
-to. Versions of 1 and 10 MiB go to 1, 8 and 32 subscribers, all in this process: milliseconds from the word until the last of them has all
-of it. A late joiner is an actor's link: milliseconds from making its sockets until spec and weights are here, with the median, the worst
-of all, and how many came within 10 ms. All ways take turns.
+`python bench/feed.py [--quick]` prints one JSON line. Weights travel directly and through a broker,
+with keys and without, in turns. A learner in another process publishes on request. Versions of 1
+and 10 MiB go to 1, 8 and 32 subscribers in this process; the time ends when the last of them has
+all of it. A late joiner is an actor's connection; its time runs from making the sockets to having
+spec and weights. The line has the median, the worst, and the share within 10 ms.
 """
 
 import secrets
@@ -49,13 +50,13 @@ SIZES = {"1_MiB": MEBIBYTE, "10_MiB": 10 * MEBIBYTE}
 PATIENCE_MS = 20_000
 QUIET_MS = 50
 PROMISED_MS = 10.0  # for a late joiner's first mebibyte
-EDGE = "edge"  # the broker's own label
+EDGE = "edge"  # the label of the broker's key
 
 Ways = dict[str, tuple[Address, ClientKeys | None]]
 
 
 def main() -> None:
-    """Measure both, or be the learner."""
+    """Measure both, or run as the learner."""
     if "--publish" in sys.argv:
         publish(int(sys.argv[2]), sys.argv[3])
         return
@@ -74,7 +75,7 @@ def main() -> None:
     _measure.report("feed", figures)
 
 
-# ---- what is measured
+# ---- measurements
 
 
 def spread_out(
@@ -84,7 +85,7 @@ def spread_out(
     count: int,
     rounds: int,
 ) -> dict[str, object]:
-    """Milliseconds until the last of so many has a new version, for each way."""
+    """Return for each way the milliseconds until the last subscriber has a new version."""
     with ExitStack() as stack:
         arms = {}
         for way, (address, pair) in found.items():
@@ -101,18 +102,18 @@ def spread_out(
 
 
 def version(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> float:
-    """Seconds from the word to publish until everybody has it."""
+    """Return the seconds from the request until every subscriber has the version."""
     start = time.perf_counter()
     data_path.ask(learner, "publish", 1)
     for listener in listeners:
         if not listener.poll(PATIENCE_MS):
-            raise RuntimeError("a version did not come")
+            raise RuntimeError("a version did not arrive")
         listener.recv_multipart(copy=False)
     return time.perf_counter() - start
 
 
 def late(context: sockets.Context, found: Ways, joins: int) -> dict[str, object]:
-    """How long an actor that comes to a learner at work waits for what it needs."""
+    """Return the waiting times of actors that join a running learner."""
     taken = _measure.interleave(
         {way: partial(join, context, *where) for way, where in found.items()}, joins
     )
@@ -130,7 +131,7 @@ def late(context: sockets.Context, found: Ways, joins: int) -> dict[str, object]
 
 
 def join(context: sockets.Context, address: Address, pair: ClientKeys | None) -> float:
-    """Milliseconds from making the sockets of an actor until it could act."""
+    """Return the milliseconds from making an actor's sockets until it could act."""
     name = keys.full_name(pair, f"late-{secrets.randbits(32)}")
     start = time.perf_counter()
     link = Connection(context, address, PolicyClient("default", name, 1), keys=pair)
@@ -145,7 +146,7 @@ def join(context: sockets.Context, address: Address, pair: ClientKeys | None) ->
 def listener(
     context: sockets.Context, address: Address, pair: ClientKeys | None
 ) -> Iterator[Socket]:
-    """One who takes every version."""
+    """Open a subscriber of all versions."""
     with sockets.feed_subscriber(
         context, address, [topics.weights("default")], keys=pair
     ) as socket:
@@ -153,7 +154,7 @@ def listener(
 
 
 def settle(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> None:
-    """Publish until everybody hears it, then wait until nothing is under way."""
+    """Publish until every subscriber receives it, then wait until the feed is quiet."""
     while any(not listener.poll(500) for listener in listeners):
         data_path.ask(learner, "publish", 1)
     while any(
@@ -162,12 +163,12 @@ def settle(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> None:
         pass
 
 
-# ---- who takes part
+# ---- processes
 
 
 @contextmanager
 def ways(size: int) -> "Iterator[tuple[dict[str, subprocess.Popen[str]], Ways]]":
-    """Four learners, two of them behind a broker, two with keys: whom to tell to publish, and where to listen."""
+    """Run four learners, two behind a broker and two with keys; yield them and their addresses."""
     learners, found = {}, {}
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary) / "keys"
@@ -185,12 +186,12 @@ def ways(size: int) -> "Iterator[tuple[dict[str, subprocess.Popen[str]], Ways]]"
 
 
 def learning(size: int, folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":
-    """A learner's process."""
+    """Start a learner's process."""
     return _measure.other(__file__, "--publish", size, folder)
 
 
 def publish(size: int, folder: str) -> None:
-    """A learner whose weights are so large; each line of standard input is a new version."""
+    """Run a learner with weights of this size; each line of input publishes a version."""
     spec = spec_of(size)
     arrays = {tensor.name: np.zeros(tensor.shape, tensor.dtype) for tensor in spec.graph.weights}
     weights = Weights(
@@ -219,7 +220,7 @@ def publish(size: int, folder: str) -> None:
 
 
 def spec_of(size: int) -> Spec:
-    """A spec whose acting graph has so many bytes of weights, in ten tensors."""
+    """Return a spec with weights of this size, in ten tensors."""
     tensors = tuple(Tensor(f"layer-{number}", "float32", (size // 40,)) for number in range(10))
     return structs.replace(
         data_path.spec_of(data_path.SHAPES["1_KiB"]), graph=Graph(b"", (), (), tensors)

@@ -1,9 +1,11 @@
-"""Parcels of 64 KiB per second through a broker ÷ directly, arms taking turns; and what a broker adds to the way of one message.
+"""Parcels of 64 KiB per second through a broker ÷ directly, interleaved; and the added latency.
 
-`python bench/relay.py [--quick]` prints one JSON line. Throughput: from an actor's outbox in this process to rows in the replay of a
-learner in another, acknowledgements included; the broker is a third. Latency: one message at a time, from PUSH to PULL and from XPUB to
-SUB in this process, directly and around through the broker. On two cores three busy processes share what two have otherwise; so what a
-message costs the processors, in each process and with what the kernel does for it, is told too: it hardly depends on what else runs.
+`python bench/relay.py [--quick]` prints one JSON line. Throughput is measured from an actor's
+outbox in this process to the replay of a learner in another one, with acknowledgements; the broker
+is a third process. Latency is measured one message at a time, from PUSH to PULL and from XPUB to
+SUB in this process, directly and through the broker. On two cores three busy processes compete. So
+the line also has the processor time of a message in each process, which hardly depends on other
+load.
 """
 
 import os
@@ -36,14 +38,14 @@ BEACON = topics.beacon("default")
 
 
 def main() -> None:
-    """Measure both."""
+    """Measure throughput and latency."""
     quick = "--quick" in sys.argv
     throughput = compare(*((3, 0.1) if quick else (7, 1.0)))
     _measure.report("relay", {"throughput": throughput, "latency": latency(200 if quick else 3000)})
 
 
 def compare(rounds: int, seconds: float) -> dict[str, object]:
-    """Through a broker ÷ directly."""
+    """Return the ratio of relayed and direct throughput."""
     block = data_path.parcel(SHAPE)
     with data_path.receiver(SHAPE) as process, sockets.context() as context, ExitStack() as stack:
         ports = data_path.Ports(*map(int, data_path.answer(process)))
@@ -52,9 +54,8 @@ def compare(rounds: int, seconds: float) -> dict[str, object]:
         addresses = {"direct": learner, "relayed": around}
         links = {name: joined(context, address, name) for name, address in addresses.items()}
         arms = {name: partial(data_path.ours, process, link, block) for name, link in links.items()}
-        fitting = {
-            name: data_path.rate(partial(arm, 256), 256) for name, arm in arms.items()
-        }  # also warms up
+        # This also warms up.
+        fitting = {name: data_path.rate(partial(arm, 256), 256) for name, arm in arms.items()}
         counts = {name: max(64, int(seconds * per_second)) for name, per_second in fitting.items()}
         timed = {
             name: partial(data_path.rate, partial(arm, counts[name]), counts[name])
@@ -76,7 +77,7 @@ def compare(rounds: int, seconds: float) -> dict[str, object]:
 
 
 def cost(processes: Mapping[str, int], arm: Callable[[], object], count: int) -> dict[str, float]:
-    """Microseconds of a processor that one of so many messages takes, in each process."""
+    """Return the processor time of one message in microseconds, by process."""
     before = {name: processor_s(pid) for name, pid in processes.items()}
     arm()
     return {
@@ -86,13 +87,13 @@ def cost(processes: Mapping[str, int], arm: Callable[[], object], count: int) ->
 
 
 def processor_s(pid: int) -> float:
-    """What a process has used so far."""
+    """Return the processor time that a process has used."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
 
 def latency(count: int) -> dict[str, object]:
-    """Milliseconds that one message takes, directly and through a broker, and the difference."""
+    """Return the milliseconds of one message, direct and relayed, and their difference."""
     with sockets.context() as context, ExitStack() as stack:
         address, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
         _, around = stack.enter_context(broker(address))
@@ -121,7 +122,7 @@ def latency(count: int) -> dict[str, object]:
 
 
 def lap(send: Callable[[], object], receiver: Socket) -> float:
-    """Milliseconds from sending to receiving."""
+    """Return the milliseconds from sending to receiving."""
     start = time.perf_counter()
     send()
     if not receiver.poll(5000):
@@ -131,7 +132,7 @@ def lap(send: Callable[[], object], receiver: Socket) -> float:
 
 
 def difference(direct: Spread, relayed: Spread) -> dict[str, float]:
-    """Percentiles of both, and what was added."""
+    """Return the percentiles of both, and their difference."""
     percentiles = {
         f"p{percent}": (direct.percentile(percent) or 0.0, relayed.percentile(percent) or 0.0)
         for percent in (50, 99)
@@ -148,7 +149,7 @@ def difference(direct: Spread, relayed: Spread) -> dict[str, float]:
 
 
 def settle(feed: Socket, subscriber: Socket) -> None:
-    """Agree to subscriptions and speak until somebody hears it."""
+    """Grant subscriptions and publish until the subscriber receives it."""
     while not subscriber.poll(20):
         while int(feed.get(zmq.EVENTS)) & zmq.POLLIN:
             word = feed.recv()
@@ -159,7 +160,7 @@ def settle(feed: Socket, subscriber: Socket) -> None:
 
 
 def joined(context: sockets.Context, address: Address, name: str) -> Connection:
-    """An actor's link that has its snapshot and its credit."""
+    """Return an actor's connection that has its snapshot and its credit."""
     link = Connection(context, address, PolicyClient("default", name, 1))
     while link.client.joined is None:
         link.pump(0.1)
@@ -168,7 +169,7 @@ def joined(context: sockets.Context, address: Address, name: str) -> Connection:
 
 @contextmanager
 def broker(learner: Address, *flags: str) -> Iterator[tuple[int, Address]]:
-    """A broker in a process of its own: which, and where it listens."""
+    """Run a broker in a process of its own; yield its process id and address."""
     command = [
         sys.executable,
         "-m",

@@ -1,8 +1,9 @@
-"""Uniform batches per second ÷ a bare numpy gather of the same rows, arms interleaved in one process.
+"""Uniform batches per second ÷ a bare numpy gather of the same rows, interleaved.
 
-`python bench/replay.py [--quick]` prints one JSON line. Vectors: 1,000,000 transitions of 4 float32. Images: 100,000 frames of
-84 x 84 uint8, stacked by 4. The bare arm draws its indices and takes observations, next observations, actions, returns and
-discounts out of one plain array each; for images it takes the five frames that both observations share out of one array.
+`python bench/replay.py [--quick]` prints one JSON line. Vectors: 1,000,000 transitions of 4
+float32. Images: 100,000 frames of 84 x 84 uint8, stacked by 4. The bare arm draws its indices and
+takes observations, next observations, actions, returns and discounts from a plain array each. For
+images it takes the five frames that both observations share from one array.
 """
 
 import json
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, object]:
-    """Ours and the bare gather, turn by turn."""
+    """Measure our replay and the bare gather in turns."""
     generator = np.random.default_rng(0)
     replay = uniform(world, capacity)
     block = parcel(world, SEATS, generator)
@@ -74,7 +75,7 @@ def uniform(world: Spec, capacity: int) -> Replay:
 
 
 def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> Callable[[], object]:
-    """The least that a batch can cost: `take` on arrays that hold the rows ready."""
+    """Return the cheapest possible batch: `take` on arrays with complete rows."""
     space = world.observation[""]
     frames = generator.integers(1, 9, (capacity, *space.shape), np.uint8).astype(space.dtype)
     followers = frames if world.stack > 1 else frames + 1
@@ -96,7 +97,7 @@ def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> C
 
 
 def insertion(rounds: int) -> dict[str, object]:
-    """Microseconds to add a parcel of 64 KiB, 64 rows of 256 float32; beside it one copy of its observations."""
+    """Measure adding a parcel of 64 rows of 256 float32, and one copy of its observations."""
     world = spec((256,), "float32", stack=1)
     replay = uniform(world, 20_000)
     block = parcel(world, 2, np.random.default_rng(0))
@@ -113,7 +114,7 @@ def insertion(rounds: int) -> dict[str, object]:
 
 
 def per_second(work: Callable[[], object], times: int) -> float:
-    """How often a second it can be done."""
+    """Return how many times a second the work is done."""
     start = time.perf_counter()
     for _ in range(times):
         work()
@@ -121,7 +122,7 @@ def per_second(work: Callable[[], object], times: int) -> float:
 
 
 def ratio(ours: list[float], bare: list[float]) -> dict[str, object]:
-    """Median and range of the rounds' ratios."""
+    """Return median and range of the rounds' ratios."""
     ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
     return {
         "ratio": round(statistics.median(ratios), 3),
@@ -130,7 +131,7 @@ def ratio(ours: list[float], bare: list[float]) -> dict[str, object]:
 
 
 def spec(shape: tuple[int, ...], dtype: str, stack: int) -> Spec:
-    """A spec with such observations and two actions."""
+    """Return a spec with these observations and two actions."""
     observation, action = {"": Space("box", dtype, shape)}, Space("discrete", "int64", (), (2,))
     return Spec(
         "bench",
@@ -147,7 +148,7 @@ def spec(shape: tuple[int, ...], dtype: str, stack: int) -> Spec:
 
 
 def parcel(world: Spec, seats: int, generator: np.random.Generator) -> Parcel:
-    """One window of so many seats."""
+    """Return one window of some seats."""
     space = world.observation[""]
     frames, steps = seats * (HORIZON + world.stack), seats * HORIZON
     columns = {

@@ -1,9 +1,10 @@
-"""Seconds from the `kill -9` of a learner until it trains on, with a small replay and a large one, and an actor that stays.
+"""Seconds from the `kill -9` of a learner until it trains again, with a small and a large replay.
 
-`python bench/resume.py [--quick] [small|large]` prints one JSON line. The learner is an ordinary process, and is started again at once with
-`--resume`. It trains on when a beacon of its next epoch names more steps and more updates than the first beacon after it restored. The
-replay is that of CartPole, full, with parcels as 16 environments send them; its bytes are those of the journal that it is made from. The
-aim is 5 s + these bytes / 500 MB/s.
+`python bench/resume.py [--quick] [small|large]` prints one JSON line. The learner is an ordinary
+process and is restarted at once with `--resume`; an actor stays. The learner trains again when a
+beacon of its next epoch has more steps and updates than the first beacon after restoring. The
+replay is full, of CartPole, with parcels as 16 environments send them. Its bytes are those of the
+journal that it is restored from. The aim is 5 s + these bytes / 500 MB/s.
 """
 
 import os
@@ -40,7 +41,7 @@ ROWS = {"small": 20_000, "large": 10_000_000}
 HORIZON, ENVIRONMENTS = 32, 16
 BATCH = 128
 PATIENCE_S = 180.0
-AIM_S, AIM_BYTES = 5.0, 500e6  # and so many of the replay's bytes per second
+AIM_S, AIM_BYTES = 5.0, 500e6  # seconds, plus bytes of the replay per second
 FLAGS = (
     "--ui",
     "lines",
@@ -64,7 +65,7 @@ def main() -> None:
 
 
 def measure(rows: int, rounds: int) -> dict[str, object]:
-    """What one size of replay takes."""
+    """Measure one size of replay."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
         watcher = Watcher(stack.enter_context(sockets.context()))
@@ -86,9 +87,7 @@ def measure(rows: int, rounds: int) -> dict[str, object]:
         stack.enter_context(process("actor", str(watcher.address), "--envs", str(ENVIRONMENTS)))
         taken: list[float] = []
         killed_at, epoch = 0.0, 0
-        for _ in range(
-            1 + rounds
-        ):  # the first one only finds what was forged, and saves a checkpoint
+        for _ in range(1 + rounds):  # the first one restores the forged rows and saves a checkpoint
             with process("learner", *again) as learner:
                 epoch = watcher.trains_on(epoch)
                 taken.append(time.monotonic() - killed_at)
@@ -110,7 +109,7 @@ def measure(rows: int, rounds: int) -> dict[str, object]:
 
 
 def fill(run: Run, rows: int) -> None:
-    """One more life of the learner, without training: so many random rows are in its journal then, as if they were learned from."""
+    """Write random rows into the journal, as one more epoch that trained on them."""
     past = recover.recover(run, durable=False)
     announced = wire.read(wire.open_frame(run.file(*talk.SPEC).read_bytes()))
     assert isinstance(announced, Announcement)
@@ -155,7 +154,7 @@ def fill(run: Run, rows: int) -> None:
 
 
 def replay_bytes(run: Run) -> int:
-    """Of the segments that the newest checkpoint's replay is made from, and of those after it."""
+    """Return the bytes of the segments from which the newest checkpoint's replay is restored."""
     first = int(manifest.facts(run.folder, manifest.kept(run.folder)[-1])[REPLAY_FROM])
     journal = run.folder / segments.FOLDER
     return sum(
@@ -166,7 +165,7 @@ def replay_bytes(run: Run) -> int:
 
 
 class Watcher:
-    """Hears the beacons of whoever is at an address."""
+    """Receives the beacons at an address."""
 
     def __init__(self, context: sockets.Context) -> None:
         self.address, *listening = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
@@ -175,17 +174,17 @@ class Watcher:
         self._feed = sockets.feed_subscriber(context, self.address, [topics.beacon()])
 
     def until(self, condition: Callable[[Beacon], bool]) -> Beacon:
-        """The first beacon from now on of which this is true."""
+        """Return the next beacon that meets the condition."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if self._feed.poll(1000):
                 message = wire.read(wire.open_frame(self._feed.recv_multipart()[-1]))
                 if isinstance(message, Beacon) and condition(message):
                     return message
-        raise TimeoutError("no such beacon came")
+        raise TimeoutError("no such beacon arrived")
 
     def trains_on(self, after: int) -> int:
-        """Wait until a learner of a later epoch has taken steps and updates; gives its epoch."""
+        """Wait until a later epoch has new steps and updates; return that epoch."""
         first = self.until(
             lambda beacon: beacon.version.epoch > after and beacon.state is State.RUN
         )
@@ -200,17 +199,17 @@ class Watcher:
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    """Until it is true."""
+    """Wait until the condition holds."""
     end = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError("nothing of the kind happened")
+            raise TimeoutError("the condition never held")
         time.sleep(0.01)
 
 
 @contextmanager
 def process(role: str, *words: str) -> "Iterator[subprocess.Popen[bytes]]":
-    """An actor or a learner, until it is no longer needed."""
+    """Run an actor or a learner while the block runs."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = (sys.executable, "-P", "-m", f"{role}.main", *words)
     with subprocess.Popen(

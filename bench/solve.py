@@ -1,7 +1,8 @@
-"""How long `learner --env CartPole-v1 --actors 2` takes until 20 greedy episodes give 475 on average: `python bench/solve.py [SEED ...]`.
+"""Seconds and steps until `learner --env CartPole-v1 --actors 2` reaches a mean return of 475.
 
-Wall seconds from the shell to the last word; of these, start-up until the first actor has joined; and environment steps. A seed that is
-not solved within LIMIT steps counts as unsolved, and its figures as they were then.
+`python bench/solve.py [SEED ...]` prints one JSON line: wall seconds from command to exit, of these
+the start-up until the first actor has joined, and environment steps. The mean is over 20 greedy
+episodes. A seed that is not solved within LIMIT steps counts as unsolved, with its values so far.
 """
 
 import re
@@ -23,7 +24,7 @@ LEARNER = Path(sys.executable).with_name("learner")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run from its start to its end."""
+    """The result of one run."""
 
     solved: bool
     wall_s: float
@@ -33,12 +34,12 @@ class Result:
 
     @property
     def training_s(self) -> float:
-        """From the first actor's joining on."""
+        """Return the seconds from the first actor's joining."""
         return self.wall_s - self.startup_s
 
 
 def main() -> None:
-    """One run for each seed, one after the other."""
+    """Measure one run for each seed, one after the other."""
     results = [solve(seed) for seed in map(int, sys.argv[1:] or SEEDS)]
     report(
         "solve",
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def solve(seed: int) -> Result:
-    """Train from nothing, as a person would, and read along."""
+    """Train from scratch, and read the learner's output."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             LEARNER,

@@ -1,9 +1,11 @@
-"""Memory and time of an actor to its first messages, and of a learner to its first update; what both cost when idle.
+"""Memory and time of an actor to its first parcel and of a learner to its first update; idle cost.
 
-`python bench/startup.py [--quick] [--imports]` prints one JSON line. The actor is an ordinary process that dials a learner in this one over
-loopback: seconds from its start to its hello and to its first parcel, and the most memory it ever held, with 1 and with 64 CartPoles, and
-with a convolutional network on four frames of 84 by 84 bytes. The learner is an ordinary process with one local actor: seconds to its
-first update. Idle are an actor without a learner and a learner without actors. `--imports` adds what an actor's slowest packages take.
+`python bench/startup.py [--quick] [--imports]` prints one JSON line. The actor is an ordinary
+process that dials a learner in this one over loopback: seconds from its start to its hello and to
+its first parcel, and its peak memory, with 1 and 64 CartPoles, and with a convolutional network on
+four frames of 84 by 84 bytes. The learner is an ordinary process with one local actor: seconds to
+its first update. The idle processes are an actor without a learner and a learner without actors.
+`--imports` adds the slowest packages of an actor.
 """
 
 import os
@@ -37,7 +39,7 @@ IMPORTS = (
 
 
 def main() -> None:
-    """Measure one after the other: each wants the machine for itself."""
+    """Measure one after the other: each needs the machine to itself."""
     quick = "--quick" in sys.argv
     sys.path.append(TESTS)
     rounds, idle_s = (1, 0.5) if quick else (5, 4.0)
@@ -72,7 +74,7 @@ def main() -> None:
 def actor_start(
     learner: Learner, link: NetworkThread, loop: Loop, environments: int
 ) -> dict[str, float]:
-    """One actor from its start until its first parcel came."""
+    """Measure one actor from its start until its first parcel arrives."""
     name = f"bench-{time.monotonic_ns()}"
     start = time.monotonic()
     imports = ("support.worlds",) if learner.core.spec.world.environment.startswith("toys/") else ()
@@ -83,7 +85,7 @@ def actor_start(
     ) as actor:
         hello_s = until(lambda: name in learner.receiver.seen) - start
         parcel_s = until(lambda: bool(loop.queue)) - start
-        drained = time.monotonic() + 0.5  # acting for a while is part of what its memory must hold
+        drained = time.monotonic() + 0.5  # its memory peaks only after acting for a while
         while time.monotonic() < drained:
             _learner.drain(loop)
         memory = resident_most(actor.pid)
@@ -92,7 +94,7 @@ def actor_start(
 
 
 def learner_start() -> dict[str, float]:
-    """A learner with one actor until it ends after its first update."""
+    """Measure a learner with one actor until its first update."""
     start = time.monotonic()
     with process(learner_command("--actors", "1", "--until", "updates >= 1")) as learner:
         assert learner.stdout is not None
@@ -103,7 +105,7 @@ def learner_start() -> dict[str, float]:
 
 
 def learner_command(*flags: str) -> tuple[str, ...]:
-    """A learner that tells its figures as JSON."""
+    """Return the command of a learner with JSON output."""
     return (
         sys.executable,
         "-P",
@@ -120,10 +122,10 @@ def learner_command(*flags: str) -> tuple[str, ...]:
 
 
 def idle(command: tuple[str, ...], seconds: float) -> float:
-    """Percent of one processor that a process takes while it has nothing to do."""
+    """Return the percentage of one processor that an idle process uses."""
     with process(command) as idler:
         watched = psutil.Process(idler.pid)
-        settled = until(lambda: len(watched.threads()) > 2)  # it has its sockets
+        settled = until(lambda: len(watched.threads()) > 2)  # its sockets are open
         time.sleep(min(seconds, 2.0))
         before, start = sum(watched.cpu_times()[:2]), time.monotonic()
         time.sleep(seconds)
@@ -132,7 +134,7 @@ def idle(command: tuple[str, ...], seconds: float) -> float:
 
 
 def imports(most: int = 8) -> dict[str, float]:
-    """Milliseconds of the slowest packages, each with what it imports that nobody imported before it."""
+    """Return the milliseconds of the slowest packages, each with its own new imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", IMPORTS],
         capture_output=True,
@@ -150,7 +152,7 @@ def imports(most: int = 8) -> dict[str, float]:
 
 @contextmanager
 def process(command: tuple[str, ...]) -> "Iterator[subprocess.Popen[str]]":
-    """A process in a folder of its own, until it is no longer needed."""
+    """Run a process in a folder of its own while the block runs."""
     with tempfile.TemporaryDirectory() as folder:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(
@@ -164,31 +166,31 @@ def process(command: tuple[str, ...]) -> "Iterator[subprocess.Popen[str]]":
 
 
 def environment() -> dict[str, str]:
-    """Ours; but compiled files may be written, as they are wherever something is installed."""
+    """Return our variables, but allow bytecode to be written, as in an installation."""
     found = os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": found}
 
 
 def until(condition: Callable[[], bool]) -> float:
-    """The moment from which it holds."""
+    """Wait until the condition holds, and return that moment."""
     end = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError("it never happened")
+            raise TimeoutError("the condition never held")
         time.sleep(0.001)
     return time.monotonic()
 
 
 def resident_most(process: int) -> float:
-    """Megabytes that a living process held at most."""
+    """Return the peak memory of a running process in megabytes."""
     status = Path(f"/proc/{process}/status").read_text().splitlines()
     (peak,) = [line.split()[1] for line in status if line.startswith("VmHWM")]
     return int(peak) / 1024
 
 
 def spreads(measure: Callable[[], dict[str, float]], rounds: int) -> dict[str, object]:
-    """Median and range of each figure, after one time that does not count, for files to be compiled and cached."""
+    """Return median and range of each value, after an uncounted round that fills caches."""
     if rounds > 1:
         measure()
     rows = [measure() for _ in range(rounds)]

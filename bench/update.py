@@ -1,8 +1,9 @@
-"""Updates per second of DQN ÷ a bare torch loop with the same mathematics, arms interleaved in one process.
+"""Updates per second of DQN ÷ a bare torch loop with the same mathematics, interleaved.
 
-`OMP_NUM_THREADS=1 python bench/update.py [--quick]` prints one JSON line. Batch 128, two layers of 128 units, double, Huber,
-clipped gradients, fused Adam. The bare loop is given one batch ready; so is `update`, while `sampled` also samples one from a
-replay of 100,000 transitions each time. `ratio` is `update` ÷ bare, `sampled_ratio` is `sampled` ÷ bare.
+`OMP_NUM_THREADS=1 python bench/update.py [--quick]` prints one JSON line. Batch 128, two layers of
+128 units, double, Huber, clipped gradients, fused Adam. The bare loop and `update` reuse one batch,
+while `sampled` samples each batch from a replay of 100,000 transitions. `ratio` is `update` ÷ bare,
+`sampled_ratio` is `sampled` ÷ bare.
 """
 
 import json
@@ -68,14 +69,14 @@ def main() -> None:
 
 
 def guarded_update(algorithm: DQN, guard: Guard, batch: Batch) -> None:
-    """What training does with a batch."""
+    """Make an update as training does."""
     gradients = algorithm.gradients(batch)
     if guard.admits(gradients):
         algorithm.apply(gradients)
 
 
 def bare_update(batch: Batch) -> Callable[[int], None]:
-    """The loop that anybody would write."""
+    """Return the update of a plain torch loop."""
     online, target = (
         q_network(SPACE, 1, 2, SETTINGS.hidden, SETTINGS.dueling, SETTINGS.layer_norm)
         for _ in range(2)
@@ -109,7 +110,7 @@ def bare_update(batch: Batch) -> Callable[[int], None]:
 
 
 def per_second(arm: Callable[[int], object]) -> float:
-    """How many updates a second it makes."""
+    """Return the updates per second of an arm."""
     start = time.perf_counter()
     for update in range(UPDATES):
         arm(update)
@@ -117,7 +118,7 @@ def per_second(arm: Callable[[int], object]) -> float:
 
 
 def ratio(name: str, ours: list[float], bare: list[float]) -> dict[str, object]:
-    """Median and range of the rounds' ratios."""
+    """Return median and range of the rounds' ratios."""
     ratios = sorted(one / other for one, other in zip(ours, bare, strict=True))
     return {
         name: round(statistics.median(ratios), 3),
@@ -126,7 +127,7 @@ def ratio(name: str, ours: list[float], bare: list[float]) -> dict[str, object]:
 
 
 def parcel() -> Parcel:
-    """A window of 64 seats."""
+    """Return a window of 64 seats."""
     generator = np.random.default_rng(0)
     columns = {
         OBSERVATIONS: generator.normal(size=(64 * 33, 4)).astype(np.float32),

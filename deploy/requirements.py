@@ -1,4 +1,7 @@
-"""What pyproject.toml says that these extras need, a line each: an image installs it before our code, which changes more often."""
+"""Print the requirements of extras in pyproject.toml, a line each.
+
+An image installs them before our code, which changes more often.
+"""
 
 import sys
 import tomllib
@@ -6,7 +9,7 @@ from pathlib import Path
 
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 extras, wanted = list(sys.argv[1:]), list(project["dependencies"])
-for extra in extras:  # it grows: an extra may name others of ours
+for extra in extras:  # grows in the loop: an extra may name other extras
     for requirement in project["optional-dependencies"][extra]:
         own = requirement.removeprefix(f"{project['name']}[")
         if own == requirement:

@@ -1,9 +1,11 @@
-"""An algorithm and a network of your own. In this folder, so that Python finds it:
+"""An algorithm and a network of your own. Run it in this folder, so that Python finds it:
 
-    learner --env CartPole-v1 --actors 2 --algorithm own_algorithm:SoftDQN --soft-dqn.temperature 0.05 --model own_algorithm:network
+    learner --env CartPole-v1 --actors 2 --algorithm own_algorithm:SoftDQN \\
+        --soft-dqn.temperature 0.05 --model own_algorithm:network
 
-It is deep Q-learning with one thing changed. `learner/algorithms/protocol.py` says what an algorithm is that shares nothing with it.
-Actors need none of this: they get the network as a graph.
+It changes one thing in deep Q-learning. `learner/algorithms/protocol.py` is the interface for an
+algorithm that shares nothing with it. Actors need none of this: they receive the network as a
+graph.
 """
 
 import math
@@ -22,17 +24,17 @@ from farflung.learner.replay.batch import Batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftSettings(DQNSettings):
-    """Those of deep Q-learning, and one more: each is a flag, a variable and a key, as the built-in ones are."""
+    """The settings of deep Q-learning and one more; each is a flag, a variable and a key."""
 
     temperature: float = 0.1
-    """How much more than the greedy action the others count."""
+    """Weight of the other actions beside the greedy one."""
 
     def __post_init__(self) -> None:
         require(self.temperature > 0, "soft-dqn.temperature must be above 0")
 
 
 class SoftDQN(DQN):
-    """Values what comes next by a soft maximum: `temperature * log sum exp(values / temperature)`, less what equal values would add."""
+    """Bootstraps with a soft maximum: `temperature * log mean exp(values / temperature)`."""
 
     name: ClassVar[str] = "soft-dqn"
     Settings: ClassVar[type[SoftSettings]] = SoftSettings
@@ -46,7 +48,7 @@ class SoftDQN(DQN):
 
 
 def network(spec: Spec) -> nn.Module:
-    """A small network for observations without parts: what it answers for each action is its value."""
+    """Return a small network for plain observations, with a value for each action."""
     inputs = math.prod(spec.observation[""].shape) * spec.stack
     return nn.Sequential(
         nn.Flatten(), nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, spec.action.sizes[0])

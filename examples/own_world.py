@@ -1,6 +1,8 @@
-"""The world of own_loop.py as a registered environment, from which a learner knows what there is to see and to do, and in which it
+"""The world of own_loop.py as a registered environment.
 
-can evaluate: `learner --env CartOnLine-v0 --import own_world`. A simulator too heavy to run there needs only its two spaces here.
+Run `learner --env CartOnLine-v0 --import own_world`. The learner reads its spaces, and
+local actors can evaluate in it. A simulator that is too heavy for that needs only its two spaces
+here.
 """
 
 from typing import Any
@@ -12,7 +14,7 @@ from own_loop import PUSHES, Cart
 
 
 class CartOnLine(gymnasium.Env[np.ndarray, int]):
-    """The same cart, stepped by others."""
+    """The same cart, stepped from outside."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -21,13 +23,13 @@ class CartOnLine(gymnasium.Env[np.ndarray, int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Another cart."""
+        """Start with a new cart."""
         super().reset(seed=seed)
         self._cart = Cart(self.np_random)
         return self._look(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One push."""
+        """Push the cart once."""
         reward, fell, late = self._cart.push(action)
         return self._look(), reward, fell, late, {}
 

@@ -61,4 +61,4 @@ def formula(replay: Replay) -> str:
         f"parcels on their way into it: {ACTOR_BYTES >> 20} MiB for each actor, "
         f"{TOTAL_BYTES / 2**30:.2f} GiB at most"
     )
-    return f"{replay.memory}; {parcels}; {LIVES:,} lives of actors, some 1 KB each"
+    return f"{replay.memory}; {parcels}; {LIVES:,} incarnations of actors, some 1 KB each"

@@ -182,7 +182,8 @@ def test_slurm_scripts_are_sound(path: Path) -> None:
 @pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
 def test_slurm_steps_are_told_what_they_understand(path: Path) -> None:
     """What `srun` starts parses."""
-    [step] = re.findall(r"^exec srun (.*)$", path.read_text(), re.MULTILINE)
+    text = path.read_text().replace("\\\n", "")
+    [step] = re.findall(r"^exec srun (.*)$", text, re.MULTILINE)
     for written, meant in (
         (' "$@"', ""),
         ('"${host:?job $job does not run}:$port"', "node-1:5555"),

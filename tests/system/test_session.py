@@ -38,7 +38,7 @@ def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
     assert loop.ended() == 0
     assert learner.ended() == 0
     steps = int(learner.says(r"(\d+) steps, \d+ updates, \d+ episodes, evaluation")[1])
-    windows, rows = map(int, loop.says(r"it took (\d+) windows with (\d+) steps").groups())
+    windows, rows = map(int, loop.says(r"the learner took (\d+) windows with (\d+) steps").groups())
     assert rows == 32 * windows
     assert 1000 <= steps <= rows + 32  # the last acknowledgement may have come too late
 
