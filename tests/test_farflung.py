@@ -1,14 +1,19 @@
 """The `farflung` package: its umbrella command and the entry points of all commands."""
 
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from support.waiting import run_to_end
 
 from farflung import __main__ as commands
+
+ROOT = Path(__file__).parents[1]
 
 SLOW = """
 import sys, threading
@@ -72,8 +77,15 @@ def test_signal_during_the_imports_ends_a_command_without_a_traceback(
     )
     assert process.stdout.readline() == "importing\n"
     process.send_signal(number)
-    said = "".join(process.communicate(timeout=20))
+    said = "".join(process.communicate(timeout=60))
     assert (process.returncode, said) == (code, "")
+
+
+def test_changelog_dates_the_version_of_the_build():
+    """The first heading is the version in pyproject.toml, with the day of its release."""
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert re.fullmatch(rf"{re.escape(built)} \(\d{{4}}-\d{{2}}-\d{{2}}\)", heading)
 
 
 def test_entry_points_import_only_what_the_handlers_need():
@@ -82,5 +94,5 @@ def test_entry_points_import_only_what_the_handlers_need():
         "import os, signal, sys; before = set(sys.modules); import farflung.__main__; "
         "print(*sorted(set(sys.modules) - before))"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    found = run_to_end([sys.executable, "-c", program])
     assert set(found.stdout.split()) == {"farflung", "farflung.__main__"}

@@ -154,6 +154,39 @@ def test_help_comes_at_once(role):
     assert used_at_most(min(taken_s), HELP_S)
 
 
+def handles(process, number):
+    """Return True once a process handles a signal, by what Linux says of it."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("learner", "--port", 0),
+        ("actor", "127.0.0.1:9"),
+        ("broker", "127.0.0.1:9", "--port", 0),
+        ("farflung", "actor", "127.0.0.1:9"),
+        (sys.executable, "-m", "farflung", "broker", "127.0.0.1:9", "--port", 0),
+    ],
+    ids=lambda words: " ".join(map(str, words[-3:])),
+)
+def test_ctrl_c_while_a_command_starts_prints_no_traceback(words, shell):
+    """At ten moments of its first 0.3 s; Python's own start, before any module of ours, is out of reach.
+
+    Python handles SIGINT from its start; that SIGTERM is handled shows that our handlers stand.
+    """
+    for moment in range(10):
+        program = shell.start(*words)
+        program.until(lambda program=program: handles(program.pid, signal.SIGTERM), "a handler")
+        program.goes_on(0.03 * moment)
+        program.send(signal.SIGINT)
+        assert program.ended() == 130, program.said
+        assert "Traceback" not in program.said
+        assert "KeyboardInterrupt" not in program.said
+
+
 def test_status_tells_how_a_learner_is(shared, shell):
     """For people and for machines, with exit code 0; from a port without a learner, 1.
 
