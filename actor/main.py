@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from farflung.actor.config import ActorConfig
 from farflung.common.data.names import default_name
@@ -14,7 +15,10 @@ from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded
 from farflung.common.process.exits import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog
-from farflung.common.process.terminal import unblocked
+from farflung.common.process.log import Who
+
+if TYPE_CHECKING:
+    from farflung.common.net.keys import ClientKeys
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +36,18 @@ def main() -> None:
     )
 
 
-@unblocked()
 def act(loaded: Loaded[ActorConfig]) -> int:
+    """Act until the end, with a log."""
+    from farflung.common.net.keys import client_keys_for, full_name
+
+    asked = loaded.config
+    keys = client_keys_for(asked.learner, asked.keys)
+    name = full_name(keys, asked.name or default_name(socket.gethostname(), secrets.randbits(24)))
+    with logs.start("actor", name, asked.log_level) as log:
+        return run(asked, keys, log.who)
+
+
+def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     """The whole life of an actor."""
     from farflung.actor.connection.policy_client import (
         PolicyClient,  # what needs numpy and sockets is not imported for --help
@@ -43,20 +57,15 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     from farflung.actor.loop import ActorLoop
     from farflung.actor.worker import Means
     from farflung.common.net import sockets
-    from farflung.common.net.keys import client_keys_for, full_name
     from farflung.common.process.plugins import import_packages
     from farflung.common.protocol.receipts import Receipts
 
-    asked = loaded.config
-    keys = client_keys_for(asked.learner, asked.keys)
-    name = full_name(keys, asked.name or default_name(socket.gethostname(), secrets.randbits(24)))
-    log = logs.start("actor", name, asked.log_level)
     import_packages(asked.imports)
     stop = Stop()
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
-    client = PolicyClient(asked.policy, name, asked.environments, asked.evaluate)
+    client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate)
     if asked.acknowledged:
         client.write_receipts(Receipts(Path(asked.acknowledged)))
     means = Means(
@@ -71,7 +80,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
                 means,
                 stop,
                 watchdog,
-                log.who,
+                who,
                 asked.allowed,
                 asked.once,
                 asked.max_policy_age,

@@ -14,7 +14,6 @@ from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded, require
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop
-from farflung.common.process.terminal import unblocked
 
 if TYPE_CHECKING:
     from farflung.common.net.keys import ClientKeys
@@ -34,7 +33,6 @@ def main() -> None:
     )
 
 
-@unblocked()
 def relay(loaded: Loaded[BrokerConfig]) -> int:
     """The whole life of a broker."""
     from farflung.broker.relay_loop import Broker  # what needs sockets is not imported for --help
@@ -51,9 +49,12 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
     name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
     keys = server_keys(Path(asked.keys)) if asked.keys else None
     upstream_keys = broker_keys(asked.upstream_keys)
-    logger = logs.start("broker", name, asked.log_level)
     stop = Stop()
-    with lifecycle.signals(stop), sockets.context() as context:
+    with (
+        logs.start("broker", name, asked.log_level),
+        lifecycle.signals(stop),
+        sockets.context() as context,
+    ):
         link = Broker(
             context,
             asked.address,
@@ -73,8 +74,7 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
             link.run(stop)
         finally:
             link.close()
-    log.info("stopped: %s", stop.reason)
-    logger.stop()
+        log.info("stopped: %s", stop.reason)
     return stop.exit_code
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from farflung.common.process import config, lifecycle
 from farflung.common.process.config import Command, Loaded
 from farflung.common.process.errors import ConfigurationError
-from farflung.common.process.terminal import unblocked
 from farflung.learner.config import SETTINGS, LearnerConfig, config_class
 
 ABOUT = "Train a policy from the trajectories that actors send. Without a command: train."
@@ -59,7 +58,6 @@ def with_own_settings(argv: list[str]) -> list[str]:
     return [*argv, "--config", str(settings)]
 
 
-@unblocked()
 def train(loaded: Loaded[LearnerConfig]) -> int:
     """Train, as configured."""
     from farflung.learner.start import start

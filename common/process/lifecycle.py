@@ -189,10 +189,11 @@ class Watchdog:
         faulthandler.dump_traceback_later(self._timeout_s + 2 * self._nap_s, exit=True)
 
     def _end(self) -> None:
-        sys.stderr.write(
+        stream = sys.__stderr__ or sys.stderr  # past a stand-in, which would still hold the line
+        stream.write(
             f"{self._step} has taken longer than {self._timeout_s:g} s; the process ends. "
             "Its threads:\n"
         )
-        sys.stderr.flush()
+        stream.flush()
         faulthandler.dump_traceback(all_threads=True)
         os._exit(Exit.AGAIN)

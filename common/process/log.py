@@ -1,51 +1,81 @@
-"""Log lines for people: `2026-03-01T12:00:00.123Z actor box-1f03a2[4711] 1.42 WARNING the learner is silent`."""
+"""Log lines for people: `2026-03-01T12:00:00.123Z actor box-1f03a2[4711] 1.42 WARNING no answer`.
+
+They are written in a thread of their own: a terminal that takes nothing holds up no other.
+"""
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
 from typing import TextIO
 
-OURS = "farflung"  # the level is ours; of other packages only warnings are shown
+from farflung.common.process.terminal import PATIENCE_S, direct, stand_in
+
+OURS = "farflung"  # the level is for our loggers; other packages' show warnings only
+WAITING_LINES = 1000  # for a terminal or a pipe; further ones are counted and left out
 
 
 @dataclass(slots=True)
 class Who:
-    """Who writes: role and name, and the version of the weights that it holds, which the process keeps up to date."""
+    """The writer of a line: role, name, and the version of its weights, kept up to date."""
 
     role: str
     name: str
     version: str = "-"
 
 
-@dataclass(slots=True)
 class Log:
     """The log of this process, from `start` to `stop`."""
 
-    who: Who
-    clock: Callable[[], float] = time.monotonic
-    handlers: list[logging.Handler] = field(default_factory=list)
+    def __init__(self, who: Who, stream: TextIO | None, clock: Callable[[], float]) -> None:
+        self.who = who
+        self._clock = clock
+        self._handlers: list[logging.Handler] = []
+        self._queue = _BoundedQueue()
+        self._writer = _Writer(self._queue, stream)
+        self._add(self._queue)
+        self._writer.start()
 
     def copy_to(self, path: Path) -> None:
-        """Keep what follows in a file too."""
+        """Keep the lines that follow in a file too. They are there at once."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._add(logging.FileHandler(path, encoding="utf-8"))
 
     def stop(self) -> None:
-        """Close every file and write no more."""
+        """Write the lines that wait, and close every file. A terminal gets a second for it."""
+        handlers, self._handlers = self._handlers, []
+        if not handlers:
+            return
         logging.captureWarnings(False)
-        for handler in self.handlers:
+        for handler in handlers:
             logging.getLogger().removeHandler(handler)
+        self._writer.finish()
+        for handler in handlers:
             handler.close()
-        self.handlers.clear()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
 
     def _add(self, handler: logging.Handler) -> None:
-        handler.setFormatter(_Lines(self.who))
-        handler.addFilter(Sparingly(self.clock))
-        self.handlers.append(handler)
+        handler.setFormatter(_LineFormatter(self.who))
+        handler.addFilter(Sparingly(self._clock))
+        self._handlers.append(handler)
         logging.getLogger().addHandler(handler)
 
 
@@ -56,31 +86,35 @@ def start(
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Log:
-    """Write this process's log lines to the stream, by default whatever `sys.stderr` is at that moment."""
-    log = Log(Who(role, name), clock)
-    log._add(_Stderr() if stream is None else logging.StreamHandler(stream))
+    """Write this process's log lines to the stream, by default the `sys.stderr` of the moment.
+
+    Without a stream, lines that are printed to a terminal take the same way.
+    """
+    log = Log(Who(role, name), stream, clock)
     logging.getLogger(OURS).setLevel(level.upper())
     logging.captureWarnings(True)
     return log
 
 
 def once_every(seconds: float) -> dict[str, float]:
-    """For a line that may repeat: `log.warning("…", extra=once_every(10))` is written once in that time, the rest is counted."""
+    """Mark a line that may repeat: `log.warning("…", extra=once_every(10))`.
+
+    It is written once in that time; the rest is counted.
+    """
     return {"once_every": seconds}
 
 
 class Sparingly(logging.Filter):
-    """Holds back what `once_every` marked; equal lines are those with the same text before its arguments are filled in."""
+    """Holds back lines that `once_every` marked. Equal are lines of one text before formatting."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._held: dict[
-            tuple[str, str], tuple[float, int]
-        ] = {}  # when it may be written again, how many were held back
+        # By logger and text: when it may be written again, and how many were held back.
+        self._held: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write it now; if so, its line says how many like it were held back."""
+        """Return True for a line to write now; it says how many like it were held back."""
         seconds = getattr(record, "once_every", None)
         if seconds is None:
             return True
@@ -92,7 +126,7 @@ class Sparingly(logging.Filter):
         return writes
 
 
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     """One line with time, role, name, process and version; a traceback follows on its own lines."""
 
     def __init__(self, who: Who) -> None:
@@ -101,17 +135,71 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         who, held = self._who, getattr(record, "held", 0)
-        record.at = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[
-            :-3
-        ]
+        at = datetime.fromtimestamp(record.created, UTC)
+        record.at = at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         record.who = f"{who.role} {who.name}[{record.process}] {who.version}"
         record.more = f" ({held} more like this before)" if held else ""
         return super().format(record)
 
 
-class _Stderr(logging.StreamHandler[TextIO]):
-    """Follows `sys.stderr`, which a live panel replaces while it is on the screen."""
+class _BoundedQueue(QueueHandler):
+    """Puts lines into a queue without ever waiting."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
-        super().emit(record)
+    queue: "SimpleQueue[logging.LogRecord]"  # its put may be interrupted by a signal handler's
+
+    def __init__(self) -> None:
+        super().__init__(SimpleQueue())
+        self._left_out = 0
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Put a formatted line into the queue, or leave it out if too many wait."""
+        if self.queue.qsize() >= WAITING_LINES:
+            self._left_out += 1
+            return
+        if self._left_out:
+            record.msg = f"({self._left_out} lines were left out: nothing took them)\n{record.msg}"
+            self._left_out = 0
+        self.queue.put(record)
+
+    def printed(self, text: str, stream: TextIO) -> None:
+        """Put text into the queue that was printed to this stream."""
+        self.enqueue(logging.makeLogRecord({"msg": text, "stream": stream}))
+
+
+class _Writer(QueueListener):
+    """Writes the lines of a queue in a thread of its own.
+
+    To `sys.stderr` as it is at that moment, since a panel replaces it while it is on the screen.
+    """
+
+    def __init__(self, lines: _BoundedQueue, stream: TextIO | None) -> None:
+        super().__init__(lines.queue)
+        self._stream = stream
+        self._terminals: dict[TextIO, TextIO] = {}  # by their stand-ins
+        if stream is None:
+            sys.stdout, sys.stderr = (self._stand_in(s, lines) for s in (sys.stdout, sys.stderr))
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Write one line. A closed terminal takes none, and the run goes on."""
+        stream = getattr(record, "stream", None)
+        text = record.msg if stream is not None else f"{record.msg}\n"
+        stream = stream or self._stream or sys.stderr
+        with suppress(OSError, ValueError):
+            out = direct(self._terminals.get(stream, stream))
+            out.write(text)
+            out.flush()
+
+    def finish(self) -> None:
+        """Write the lines that wait; end without them if a terminal does not take them."""
+        for stream in self._terminals:
+            stream.flush()
+        stopping = threading.Thread(target=self.stop, daemon=True)
+        stopping.start()
+        stopping.join(PATIENCE_S if self._terminals else None)
+        sys.stdout, sys.stderr = (self._terminals.get(s, s) for s in (sys.stdout, sys.stderr))
+
+    def _stand_in(self, stream: TextIO, lines: _BoundedQueue) -> TextIO:
+        made = stand_in(stream, lambda text: lines.printed(text, made))
+        if made is not stream:
+            self._terminals[made] = stream
+        return made

@@ -1,13 +1,33 @@
-"""Where statuses go: the terminal, files, the feed. Each outlet keeps its own pace, and none can end a training."""
+"""Destinations of a status: terminal, files, feed. Each keeps its own pace; none ends a training."""
 
 import logging
 from collections.abc import Callable
 
 from farflung.learner.observe.status import Status
 
+log = logging.getLogger(__name__)
+
+
+class Tolerant:
+    """Calls functions that may fail without harm to the run; names each new failure in the log."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._said = ""
+
+    def __call__(self, function: Callable[[], object]) -> None:
+        """Call the function. A closed terminal or a full disk may pass, so it is tried again."""
+        try:
+            function()
+        except Exception as error:  # a fault of ours in what people see is not worth the run either
+            words = f"{type(error).__name__}: {error}"
+            if words != self._said:
+                log.warning("%s cannot be written, the run goes on: %s", self._name, words)
+            self._said = words
+
 
 class StatusSink:
-    """Takes a status as often as one likes, and passes it on every so often. It never raises."""
+    """Passes on a status now and then, however often it is shown one. It never raises."""
 
     def __init__(
         self,
@@ -17,37 +37,25 @@ class StatusSink:
         leave: Callable[[], None] | None = None,
         evaluations: bool = True,
     ) -> None:
-        self._name = name
         self._write = write
         self._leave = leave
         self._interval_s = interval_s
-        self._evaluations = evaluations  # whether each of them is news
+        self._evaluations = evaluations  # True: each of them is news
         self._next_s = 0.0
         self._news: object = None
-        self._said = ""
+        self._tolerant = Tolerant(name)
 
     def show(self, status: Status) -> None:
-        """Pass this on if it is time, or if there is news: another state, an evaluation."""
+        """Pass it on if it is due or has news: another state, an evaluation."""
         news = (status.state, status.evaluation if self._evaluations else None)
         if status.seconds < self._next_s and news == self._news:
             return
         self._news = news
         self._next_s = status.seconds + self._interval_s
-        self._guarded(lambda: self._write(status))
+        self._tolerant(lambda: self._write(status))
 
     def close(self, status: Status) -> None:
-        """Pass on the last figures, whatever the pace, and let go of files and terminal."""
-        self._guarded(lambda: self._write(status))
+        """Pass on the last figures, due or not, and close files and terminal."""
+        self._tolerant(lambda: self._write(status))
         if self._leave is not None:
-            self._guarded(self._leave)
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:  # a closed terminal, a full disk or a fault of ours: none is worth the run, and it may pass
-            words = f"{type(error).__name__}: {error}"
-            if words != self._said:
-                logging.getLogger(__name__).warning(
-                    "%s cannot be written, the run goes on: %s", self._name, words
-                )
-            self._said = words
+            self._tolerant(self._leave)

@@ -3,17 +3,17 @@
 import importlib.util
 import json
 import os
-import pty
 import re
 import resource
 import signal
 import subprocess
 import sys
-import termios
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.programs import PATIENCE_S
+from support.terminals import Terminal
 from support.waiting import eventually, run_to_end, used_at_most
 
 from farflung.common.protocol.messages import Hello
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 90, 130
 # Processor time, twice what is promised by the clock; `python bench/startup.py` prints that figure.
 FIRST_MESSAGE_S, HELP_S = 1.0, 0.6
-HEAVY = {"torch", "onnxruntime", "gymnasium", "numpy", "zmq", "rich.live"}
+HEAVY = {"torch", "onnxruntime", "gymnasium", "numpy", "zmq", "rich.live_render"}
 TESTS = str(Path(__file__).parents[1])
 
 
@@ -257,38 +257,64 @@ def test_a_world_whose_extra_is_not_installed_is_refused_with_the_command_that_i
     assert refusal(lander, 78) == f"learner: {sentence}"
 
 
-def test_a_terminal_that_takes_nothing_does_not_stop_a_training(tmp_path):
-    """Stopped as with Ctrl-S from before the first frame of the panel: the learner meets its goal, saves and ends all the same."""
-    front, back = pty.openpty()
-    termios.tcflow(back, termios.TCOOFF)
-    words = (
-        "learner",
-        "--port",
-        "0",
-        "--ui",
-        "panel",
-        "--name",
-        "quiet",
-        "--actors",
-        "1",
-        "--warmup",
-        "200",
-        "--until",
-        "updates > 100",
-    )
-    command = [str(Path(sys.executable).parent / words[0]), *words[1:]]
+@contextmanager
+def on_a_terminal(terminal, folder, *words):
+    """A learner whose standard output and error are this terminal."""
+    command = [str(Path(sys.executable).parent / "learner"), "--port", "0", "--ui", "panel", *words]
     variables = os.environ | {"TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
+    out = terminal.stream
     with subprocess.Popen(
-        command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=back, stderr=back, env=variables
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=variables
     ) as learner:
         try:
-            eventually(lambda: learner.poll() is not None, "the end", PATIENCE_S)
-            assert learner.returncode == 0
+            yield learner
         finally:
             learner.kill()
+
+
+@pytest.fixture
+def terminal():
+    """Of 80 by 24."""
+    made = Terminal()
+    yield made
+    made.close()
+
+
+def test_learner_on_a_stopped_terminal_meets_its_goal_saves_and_ends(tmp_path, terminal):
+    """Stopped as with Ctrl-S from before the first frame of the panel."""
+    terminal.stop()
+    words = ("--name", "quiet", "--actors", "1", "--warmup", "200", "--until", "updates > 100")
+    with on_a_terminal(terminal, tmp_path, *words) as learner:
+        eventually(lambda: learner.poll() is not None, "the end", PATIENCE_S)
+        assert learner.returncode == 0
     assert (tmp_path / "runs" / "quiet" / "FINISHED").exists()
-    os.close(back)
-    os.close(front)
+
+
+def test_training_goes_on_behind_a_stopped_and_then_closed_terminal(tmp_path, terminal):
+    """After Ctrl-Q the panel is back with the newest figures; a closed window ends nothing."""
+    figures = tmp_path / "runs" / "quiet" / "metrics.jsonl"
+
+    def steps():
+        lines = figures.read_text().splitlines() if figures.exists() else []
+        return json.loads(lines[-1])["time/total_timesteps"] if lines else 0
+
+    words = ("--name", "quiet", "--actors", "1", "--warmup", "200", "--replay-ratio", "1")
+    with on_a_terminal(terminal, tmp_path, *words) as learner:
+        eventually(lambda: terminal.has_shown("local-0") and steps(), "steps", PATIENCE_S)
+        terminal.stop()
+        terminal.read()
+        at_stop = steps()
+        eventually(lambda: steps() > at_stop + 500, "steps behind a stopped terminal", PATIENCE_S)
+        assert terminal.read() == ""
+        terminal.go_on()
+        assert "local-0" in terminal.shows("waiting")
+        terminal.vanish()
+        at_end = steps()
+        eventually(lambda: steps() > at_end + 500, "steps without a terminal", PATIENCE_S)
+        learner.send_signal(signal.SIGTERM)
+        eventually(lambda: learner.poll() is not None, "the end", PATIENCE_S)
+        assert learner.returncode == 0
+    assert "stopped: SIGTERM" in (tmp_path / "runs" / "quiet" / "logs" / "learner.log").read_text()
 
 
 def test_until_ends_a_run_and_init_begins_with_its_weights(shell):

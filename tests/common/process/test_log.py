@@ -1,13 +1,23 @@
+"""Log lines: their form, their repetition, and terminals that take none."""
+
 import io
 import logging
+import os
+import pty
 import re
+import select
+import sys
+import termios
+import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.waiting import eventually
 
-from farflung.common.process.log import Log, Sparingly, once_every, start
+from farflung.common.process.log import WAITING_LINES, Log, Sparingly, once_every, start
 
 
 @pytest.fixture
@@ -35,6 +45,7 @@ def test_a_line_has_time_role_name_process_and_version(log: Log, stream: io.Stri
     log.who.version = "1.42"
     logging.getLogger("farflung.actor.connection.sockets").warning("again")
     logging.getLogger("farflung.actor.connection.sockets").debug("too fine")
+    log.stop()
     first, second = stream.getvalue().splitlines()
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z actor box-1f03a2\[\d+\] - INFO hello there", first
@@ -57,18 +68,102 @@ def test_lines_are_copied_to_a_file(log: Log, stream: io.StringIO, tmp_path: Pat
     assert "too late" not in stream.getvalue()
 
 
-def test_it_follows_a_replaced_stderr(
+def test_log_follows_a_replaced_stderr(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A panel that takes over stderr gets the lines that come while it is there."""
     log = start("learner", "run")
     panel = io.StringIO()
     logging.getLogger("farflung.learner.x").warning("before")
+    eventually(lambda: "before" in capsys.readouterr().err)
     monkeypatch.setattr("sys.stderr", panel)
     logging.getLogger("farflung.learner.x").warning("meanwhile")
     log.stop()
-    assert "before" in capsys.readouterr().err
     assert "meanwhile" in panel.getvalue()
+
+
+class Window:
+    """A pseudo-terminal: `front` is the person's side, `stream` the program's."""
+
+    def __init__(self) -> None:
+        self.front, outside = pty.openpty()
+        self.stream = os.fdopen(outside, "w", encoding="utf-8")
+        self.shown = ""
+
+    def is_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make it standard output and error. In the test: pytest sets its own before each phase."""
+        monkeypatch.setattr(sys, "stdout", self.stream)
+        monkeypatch.setattr(sys, "stderr", self.stream)
+
+    def shows(self, text: str) -> bool:
+        """Read the screen; return True once this text was on it."""
+        while select.select([self.front], [], [], 0.02)[0]:
+            if not (data := os.read(self.front, 1 << 16)):
+                break  # a test closed it
+            self.shown += data.decode()
+        return text in self.shown
+
+
+@pytest.fixture
+def window() -> Iterator[Window]:
+    window = Window()
+    yield window
+    with suppress(termios.error):  # a test closed it
+        termios.tcflow(window.stream, termios.TCOON)
+    window.shows("")
+    window.stream.close()
+    os.close(window.front)
+
+
+@pytest.mark.slow
+def test_a_stopped_terminal_holds_up_neither_log_nor_prints(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines beyond a bound are counted; after Ctrl-Q those that waited appear, with the count."""
+    window.is_ours(monkeypatch)
+    with start("learner", "run"):
+        termios.tcflow(window.stream, termios.TCOOFF)  # as Ctrl-S does
+        for number in range(WAITING_LINES):
+            logging.getLogger("farflung.learner.x").info("line %d", number)
+        for _ in range(7):
+            print("x" * 5000)
+        assert not window.shows("line")
+        termios.tcflow(window.stream, termios.TCOON)
+        assert eventually(lambda: window.shows("INFO line 900"))
+        print("goes on")
+    assert window.shows("goes on")
+    left_out = int(re.search(r"\((\d+) lines were left out", window.shown)[1])
+    assert left_out in (6, 7)  # one may fit in the place of the line that is being written
+    assert window.shown.count("x" * 5000) == 7 - left_out
+    assert sys.stdout is sys.stderr is window.stream
+
+
+@pytest.mark.slow
+def test_a_log_ends_though_a_terminal_takes_nothing(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer gets a second; the lines in the file are whole."""
+    window.is_ours(monkeypatch)
+    began = time.monotonic()
+    with start("learner", "run"):
+        termios.tcflow(window.stream, termios.TCOOFF)
+        print("last words")
+    assert time.monotonic() - began < 3
+    assert not window.shows("last words")
+
+
+def test_a_closed_terminal_ends_nothing(
+    window: Window, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The lines are in the file."""
+    window.is_ours(monkeypatch)
+    with start("learner", "run") as log:
+        log.copy_to(tmp_path / "log")
+        os.close(window.front)
+        print("to the void")
+        logging.getLogger("farflung.learner.x").warning("kept")
+    window.front = os.open(os.devnull, os.O_RDONLY)
+    assert "kept" in (tmp_path / "log").read_text()
 
 
 def test_a_repeated_line_is_written_once_in_a_while_and_counted(now: list[float]) -> None:
@@ -102,6 +197,7 @@ def test_a_held_back_count_stands_in_each_place(
     link = logging.getLogger("farflung.actor.connection.sockets")
     for now[0] in (0.0, 1.0, 2.0, 11.0):
         link.warning("at %g", now[0], extra=once_every(10))
+    log.stop()
     assert [line.rpartition("WARNING ")[2] for line in stream.getvalue().splitlines()] == [
         "at 0",
         "at 11 (2 more like this before)",

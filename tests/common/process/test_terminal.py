@@ -1,114 +1,79 @@
-"""A terminal that takes nothing does not hold up whoever writes to it."""
+"""Ways to write to a terminal: past the buffer of a stream, and through a stand-in."""
 
+import io
 import os
 import pty
-import select
-import sys
-import termios
 import threading
 from collections.abc import Iterator
+from typing import TextIO
 
 import pytest
 
-from farflung.common.process.terminal import HELD_BYTES, Lenient, unblocked
-
-
-class Window:
-    """A pseudo-terminal from both sides: `front` for whoever sits before it, `stream` for the program."""
-
-    def __init__(self) -> None:
-        self.front, outside = pty.openpty()
-        self.stream = os.fdopen(outside, "w", encoding="utf-8")
-
-    def read(self) -> str:
-        """What is on the screen and was not read before."""
-        parts = []
-        while select.select([self.front], [], [], 0.05)[0]:
-            parts.append(os.read(self.front, 1 << 16))
-        return b"".join(parts).decode()
+from farflung.common.process.terminal import Direct, Lines, direct, stand_in
 
 
 @pytest.fixture
-def window() -> Iterator[Window]:
-    """It is open."""
-    window = Window()
-    yield window
-    termios.tcflow(window.stream, termios.TCOON)
-    window.read()
-    window.stream.close()
-    os.close(window.front)
+def terminal() -> Iterator[tuple[int, TextIO]]:
+    """The side of the person, and the stream of the program."""
+    front, outside = pty.openpty()
+    stream = os.fdopen(outside, "w", encoding="utf-8")
+    yield front, stream
+    stream.close()
+    os.close(front)
 
 
-@pytest.mark.slow
-def test_a_stopped_terminal_does_not_hold_up_whoever_writes(
-    window: Window, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After Ctrl-S far more is written than anybody holds; after Ctrl-Q what was held appears, and how much was left out."""
-    monkeypatch.setattr(sys, "stdout", window.stream)
-    with unblocked():
-        termios.tcflow(window.stream, termios.TCOOFF)  # what Ctrl-S does, in its time
-        for number in range(3):
-            print(number)
-        sys.stdout.write("x" * HELD_BYTES + "\n")
-        assert window.read() == ""
-        termios.tcflow(window.stream, termios.TCOON)
-        print("goes on")
-        shown = window.read()
-    assert [line for line in shown.splitlines() if "x" not in line] == [
-        "0",
-        "1",
-        "2",
-        f"({HELD_BYTES + 1} bytes were left out while this terminal took nothing)",
-        "goes on",
-    ]
-    assert sys.stdout is window.stream
+def test_stand_in_takes_whole_lines_at_once(terminal: tuple[int, TextIO]) -> None:
+    """A line that is printed in pieces stays one line; a flush hands over a beginning."""
+    lines: list[str] = []
+    stream = stand_in(terminal[1], lines.append)
+    stream.write("one\ntw")
+    assert lines == ["one\n"]
+    print("o", file=stream)
+    print("three", end="", file=stream, flush=True)
+    assert lines == ["one\n", "two\n", "three"]
 
 
-@pytest.mark.slow
-def test_a_terminal_that_nobody_reads_does_not_hold_up_whoever_writes(
-    window: Window, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its buffer and ours fill up. In the end there is patience for a moment only."""
-    monkeypatch.setattr(sys, "stdout", window.stream)
-    with unblocked():
-        for _ in range(100):
-            print("x" * 4000)
-    assert len(window.read()) >= 4000
+def test_stand_in_is_the_terminal_to_libraries(terminal: tuple[int, TextIO]) -> None:
+    """Its descriptor, encoding and kind are those of the terminal."""
+    stream = stand_in(terminal[1], lambda line: None)
+    assert stream.isatty()
+    assert stream.fileno() == terminal[1].fileno()
+    assert stream.encoding == "utf-8"
 
 
-def test_the_shell_keeps_a_terminal_that_waits(
-    window: Window, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever else has it open is not told to come back later."""
-    monkeypatch.setattr(sys, "stdout", window.stream)
-    with unblocked():
-        assert sys.stdout.isatty()
-        assert not os.get_blocking(sys.stdout.fileno())
-        assert os.get_blocking(window.stream.fileno())
+def test_files_have_no_stand_in() -> None:
+    """A file or a closed stream loses nothing, so it stays as it is."""
+    file, closed = io.StringIO(), io.StringIO()
+    closed.close()
+    assert stand_in(file, lambda line: None) is file
+    assert stand_in(closed, lambda line: None) is closed
 
 
-def test_a_file_is_written_as_ever(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """Where it is no terminal, nothing may be left out."""
-    with (tmp_path / "log").open("w") as file:
-        monkeypatch.setattr(sys, "stdout", file)
-        with unblocked():
-            assert sys.stdout is file
-
-
-def test_any_thread_may_write() -> None:
+def test_any_thread_may_write_to_a_stand_in(terminal: tuple[int, TextIO]) -> None:
     """Whole lines, none lost."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    terminal = Lenient(writing)
+    taken: list[str] = []
+    stream = Lines(terminal[1], taken.append)
     threads = [
-        threading.Thread(target=lambda: [terminal.write(b"0123456\n") for _ in range(50)])
+        threading.Thread(target=lambda: [stream.write("0123456\n") for _ in range(50)])
         for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert terminal.drain(1.0)
-    assert os.read(reading, 1 << 16) == b"0123456\n" * 200
-    terminal.close()
-    os.close(reading)
+    assert taken == ["0123456\n"] * 200
+
+
+def test_direct_way_passes_the_buffer(terminal: tuple[int, TextIO]) -> None:
+    """The text is there without a flush, whatever the encoding makes of it."""
+    front, stream = terminal
+    stream.reconfigure(encoding="ascii")  # type: ignore[attr-defined]
+    assert isinstance(direct(stream), Direct)
+    direct(stream).write("caf\u00e9\n")
+    assert os.read(front, 100) == b"caf\\xe9\r\n"
+
+
+def test_streams_without_a_descriptor_are_written_as_they_are() -> None:
+    """As those of a notebook."""
+    stream = io.StringIO()
+    assert direct(stream) is stream

@@ -1,0 +1,108 @@
+"""The live panel: frames drawn over one another by a thread of its own; printed lines scroll past.
+
+Training hands over a status and goes on. A terminal that is stopped with Ctrl-S, or unread, makes
+the thread wait; when it takes text again, the thread draws the newest status.
+"""
+
+import os
+import sys
+import threading
+from collections import deque
+from typing import TextIO, cast
+
+from rich.console import Console
+from rich.live_render import LiveRender
+from rich.text import Text
+
+from farflung.common.process.terminal import PATIENCE_S, Direct, stand_in
+from farflung.learner.observe.panel import draw
+from farflung.learner.observe.sinks import Tolerant
+from farflung.learner.observe.status import Status
+
+IDLE_S = 0.5  # a line waits this long at most for the next status, which may explain it
+LINES = 1000  # that wait for the terminal; older ones are counted and left out
+HINT = "Ctrl-C finishes and saves"
+
+
+class LivePanel:
+    """A panel on a terminal, from the first status to `close`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = Direct(stream)
+        self._console = Console(file=cast(TextIO, self._terminal))
+        self._frame = LiveRender(Text())
+        self._size = terminal_size(stream)
+        self._newest: Status | None = None
+        self._lines: deque[str] = deque(maxlen=LINES)
+        self._left_out = 0
+        self._wake, self._over = threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="panel", daemon=True)
+        self._tolerant = Tolerant("the panel")
+
+    def show(self, status: Status) -> None:
+        """Hand over a status; it replaces one that waits to be drawn."""
+        self._newest = status
+        self._wake.set()
+        if self._thread.ident is None:
+            self._before = sys.stdout, sys.stderr
+            sys.stdout, sys.stderr = (stand_in(stream, self._take) for stream in self._before)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Keep the last frame, below it the cursor. A stopped terminal gets a second for it."""
+        self._over = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(PATIENCE_S)
+            sys.stdout, sys.stderr = self._before
+        sys.stderr.write(self._pending())
+
+    def _take(self, line: str) -> None:
+        self._left_out += len(self._lines) == LINES
+        self._lines.append(line)
+
+    def _pending(self) -> str:
+        left_out, self._left_out = self._left_out, 0
+        lines = [f"({left_out} lines were left out: nothing took them)\n"] if left_out else []
+        while self._lines:
+            lines.append(self._lines.popleft())
+        return "".join(lines)
+
+    def _run(self) -> None:
+        over = False
+        while not over:
+            self._wake.wait(IDLE_S)
+            self._wake.clear()
+            over = self._over  # before drawing, so that the last status is drawn
+            self._tolerant(self._draw)
+        self._tolerant(lambda: self._terminal.write("\n"))
+
+    def _draw(self) -> None:
+        """Draw the newest status, or the old one again, below the lines that wait."""
+        status, self._newest = self._newest, None
+        lines = self._pending().rstrip("\n")
+        if status is None and not lines:
+            return
+        with self._console.capture() as shown:
+            self._fit()
+            self._console.print(self._frame.position_cursor(), end="")
+            if lines:
+                self._console.print(Text.from_ansi(lines))
+            if status is not None:
+                self._frame.set_renderable(draw(status, self._size[0], self._size[1] - 1, HINT))
+            self._console.print(self._frame, end="")
+        self._terminal.write(shown.get())  # all at once, so that nothing flickers
+
+    def _fit(self) -> None:
+        size = terminal_size(self._stream)
+        self._console.size = size  # rich would ask the terminal behind standard input
+        if size != self._size:
+            self._size = size
+            self._console.clear()  # the terminal has wrapped the old frame: begin on an empty one
+
+
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Return columns and lines; 80 by 24 if there is no terminal, or one that does not say."""
+    columns, lines = os.get_terminal_size(stream.fileno()) if stream.isatty() else (0, 0)
+    return columns or 80, lines or 24

@@ -1,0 +1,139 @@
+"""The live panel on a real pseudo-terminal."""
+
+import dataclasses
+import logging
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.terminals import Terminal
+from support.waiting import eventually
+
+from farflung.learner.observe.live_panel import LINES, LivePanel
+from farflung.learner.observe.screen import screen
+from farflung.learner.observe.status import ActorStatus, Status
+
+STATUS = Status(run="r", seconds=151.0, steps=1_243_904, steps_target=2_000_000)
+
+
+def at(steps: int, **values: object) -> Status:
+    """A status of this moment."""
+    return dataclasses.replace(STATUS, steps=steps, **values)
+
+
+@pytest.fixture
+def panel(terminal: Terminal) -> Iterator[LivePanel]:
+    """It has not been shown anything yet."""
+    made = LivePanel(terminal.stream)
+    yield made
+    made.close()
+
+
+def test_panel_draws_over_itself_and_stays_at_the_end(terminal: Terminal) -> None:
+    """A frame goes up to the beginning of the last; in the end the cursor is below."""
+    shown = screen("auto", terminal.stream)
+    shown.show(STATUS)
+    terminal.shows("1,243,904 of 2,000,000")
+    shown.show(at(1_300_000, seconds=152.0))
+    assert "\x1b[1A" in terminal.shows("1,300,000")
+    shown.close(at(1_300_001, seconds=152.1))
+    assert terminal.shows("1,300,001").endswith("\n")
+
+
+def test_panel_never_hides_the_cursor(terminal: Terminal, panel: LivePanel) -> None:
+    """A learner that is killed could not bring it back."""
+    panel.show(STATUS)
+    assert "\x1b[?25l" not in terminal.shows("╯")
+
+
+def test_panel_follows_the_size_of_its_terminal(terminal: Terminal, panel: LivePanel) -> None:
+    """After a change the screen is cleared, since the terminal has wrapped the old frame."""
+    panel.show(STATUS)
+    terminal.shows("╯")
+    terminal.resize(60, 14)
+    panel.show(at(7))
+    drawn = terminal.shows("╯")
+    assert "\x1b[2J" in drawn
+    assert "─" * 60 not in drawn
+
+
+def test_lines_of_others_scroll_past_above_the_panel(
+    terminal: Terminal, panel: LivePanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that is printed does not tear the frame: first the line, then the frame again."""
+    monkeypatch.setattr(sys, "stderr", terminal.stream)
+    panel.show(STATUS)
+    terminal.shows("╯")
+    print("an actor joined", file=sys.stderr)
+    drawn = terminal.shows("╯")
+    assert drawn.index("an actor joined") < drawn.index("╭")
+    panel.close()
+    assert sys.stderr is terminal.stream
+
+
+def test_line_is_drawn_with_the_status_that_explains_it(
+    terminal: Terminal, panel: LivePanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log says that an actor joined: the frame below it does not say that there is none."""
+    monkeypatch.setattr(sys, "stderr", terminal.stream)
+    panel.show(STATUS)
+    assert "no actor yet" in terminal.shows("╯")
+    print("box-1 joined", file=sys.stderr)
+    panel.show(at(1, actors=(ActorStatus("box-1", "running"),)))
+    drawn = terminal.shows("╯")
+    assert "box-1 joined" in drawn
+    assert "no actor yet" not in drawn
+
+
+@pytest.mark.slow
+def test_stopped_terminal_holds_up_no_caller_and_then_shows_the_newest(
+    terminal: Terminal, panel: LivePanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After Ctrl-S statuses replace one another and lines beyond a bound are counted."""
+    monkeypatch.setattr(sys, "stdout", terminal.stream)
+    panel.show(STATUS)
+    terminal.shows("╯")
+    terminal.stop()
+    began = time.monotonic()
+    panel.show(at(0))
+    for number in range(1, 1000):
+        panel.show(at(number))
+    for number in range(3 * LINES):
+        print(f"line {number}")
+    assert time.monotonic() - began < 2
+    assert terminal.read() == ""
+    frames = terminal.seen.count(" of 2,000,000")
+    terminal.go_on()
+    for text in ("999 of 2,000,000", f"line {3 * LINES - 1}", "lines were left out"):
+        eventually(lambda text=text: terminal.has_shown(text), text)
+    assert terminal.seen.count(" of 2,000,000") <= frames + 3  # the frame that waited, and newer
+    panel.show(at(5000))
+    terminal.shows("5,000 of 2,000,000")
+
+
+@pytest.mark.slow
+def test_stopped_terminal_gets_a_second_at_the_end(terminal: Terminal, panel: LivePanel) -> None:
+    """The run is over and saved: nothing is worth waiting for longer."""
+    panel.show(STATUS)
+    terminal.shows("╯")
+    terminal.stop()
+    panel.show(at(5))
+    began = time.monotonic()
+    panel.close()
+    assert time.monotonic() - began < 3
+
+
+def test_vanished_terminal_does_not_end_the_run(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The window was closed: the log names it once, and the run goes on."""
+    shown = screen("panel", terminal.stream)
+    shown.show(STATUS)
+    terminal.shows("╯")
+    terminal.vanish()
+    with caplog.at_level(logging.WARNING):
+        shown.show(at(1, seconds=152.0))
+        eventually(lambda: "the panel cannot be written, the run goes on" in caplog.text)
+        shown.close(at(2, seconds=153.0))
+    assert len(caplog.records) == 1
