@@ -30,13 +30,8 @@ class Weights:
     @property
     def arrays(self) -> "dict[str, np.ndarray]":
         """Return the state dict, as views into the block."""
-        import numpy as np
-
-        offsets, _ = layout(tensor.size for tensor in self.tensors)
-        return {
-            tensor.name: np.ndarray(tensor.shape, tensor.dtype, self.block, offset)
-            for tensor, offset in zip(self.tensors, offsets, strict=True)
-        }
+        names = (tensor.name for tensor in self.tensors)
+        return dict(zip(names, cut(self.tensors, self.block), strict=True))
 
 
 def pack(tensors: tuple[Tensor, ...], arrays: "Mapping[str, np.ndarray]") -> bytearray:
@@ -48,3 +43,14 @@ def pack(tensors: tuple[Tensor, ...], arrays: "Mapping[str, np.ndarray]") -> byt
     for tensor, offset in zip(tensors, offsets, strict=True):
         np.ndarray(tensor.shape, tensor.dtype, block, offset)[...] = arrays[tensor.name]
     return block
+
+
+def cut(tensors: tuple[Tensor, ...], block: bytes | bytearray | memoryview) -> "list[np.ndarray]":
+    """Return the tensors that lie in a block, as views."""
+    import numpy as np
+
+    offsets, _ = layout(tensor.size for tensor in tensors)
+    return [
+        np.ndarray(tensor.shape, tensor.dtype, block, offset)
+        for tensor, offset in zip(tensors, offsets, strict=True)
+    ]

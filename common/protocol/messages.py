@@ -1,6 +1,7 @@
 """The messages besides parcels and weights: what actors and learners tell each other."""
 
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -111,6 +112,29 @@ class Bye(Struct, frozen=True, forbid_unknown_fields=True):
     incarnation: Identity
     base: Positive
     reason: str
+
+
+class Numbered(Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields by which a message of a sender is counted once, however often it arrives."""
+
+    run: Name
+    policy: Name
+    actor: ActorName  # the sender
+    incarnation: Identity  # of its process
+    sequence: Positive
+    base: Positive  # the lowest number that the sender still holds
+
+    def __post_init__(self) -> None:
+        """Refuse a number below the base."""
+        if self.base > self.sequence:
+            raise ValueError(f"number {self.sequence} is below the base {self.base}")
+
+
+class Command(Numbered, frozen=True, forbid_unknown_fields=True):
+    """A request to a learner, executed once. Its sender is the `actor`."""
+
+    name: Name
+    arguments: dict[str, Any]  # plain values
 
 
 class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,18 +1,26 @@
-"""Messages whose columns are tensors, each under its own name: weights."""
+"""Messages whose columns are tensors, each under its own name: weights and gradients."""
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from farflung.common.data.fields import Name, Natural
+from farflung.common.data.fields import Name, Natural, Positive
 from farflung.common.data.layout import layout
+from farflung.common.data.parcel import Results
+from farflung.common.data.schema import digest, line, sizes
 from farflung.common.data.spec import Tensor
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Weights, cut
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
-from farflung.common.protocol.plain import from_flat
+from farflung.common.protocol.messages import Numbered
+from farflung.common.protocol.parcels import RESULTS
+from farflung.common.protocol.plain import from_flat, from_plain, to_plain
 from farflung.common.protocol.wire import Kind, Opened, assemble, read_table
 
 
@@ -47,6 +55,90 @@ def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
     ):
         raise Refused("columns", "the weights are not those of the acting graph")
     return Weights(**asdict(envelope), tensors=tensors, block=opened.data)
+
+
+class GradientsEnvelope(Numbered, frozen=True, forbid_unknown_fields=True):
+    """What a worker says of gradients."""
+
+    version: Version  # of the weights that they are taken at
+    schema: str  # of the tensors
+    round: Natural  # of the sync mode; 0 outside of it
+    samples: Positive  # rows that the gradients are the mean over
+    steps: Natural  # environment steps that the worker took since its message before
+    norm: float  # of all gradients together, before anything is clipped
+    metrics: dict[str, float]  # of the loss and of priorities, by name
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Named gradients of one worker, and the episodes that it finished since its message before."""
+
+    envelope: GradientsEnvelope
+    arrays: Mapping[str, np.ndarray]  # one of each tensor's shape and dtype
+    results: Results = field(default_factory=Results)
+
+
+class GradientsCodec:
+    """Gradients of one list of tensors as bytes, both ways."""
+
+    def __init__(self, tensors: tuple[Tensor, ...]) -> None:
+        self.schema = digest(line("tensor", t.dtype, sizes(t.shape), t.name) for t in tensors)
+        self._tensors = tensors
+
+    def encode(self, gradients: Gradients) -> bytearray:
+        """Return the frame of gradients, tensors first and results last."""
+        results = gradients.results
+        tensors = self._columns(len(results.returns))
+        arrays = [gradients.arrays[tensor.name] for tensor in self._tensors]
+        columns = [
+            np.ascontiguousarray(array, tensor.dtype).tobytes()
+            for tensor, array in zip(
+                tensors, (*arrays, results.returns, results.lengths), strict=True
+            )
+        ]
+        envelope = to_plain(gradients.envelope)
+        return assemble(Kind.GRADIENTS, envelope, columns, _tensor_table(tensors))
+
+    def decode(self, opened: Opened) -> Gradients:
+        """Return gradients of exactly the receiver's tensors, as views into the received bytes."""
+        if opened.kind is not Kind.GRADIENTS:
+            raise Refused("kind", f"{opened.kind.name} is not expected here")
+        envelope = from_plain(GradientsEnvelope, opened.envelope)
+        if envelope.schema != self.schema:
+            raise Refused("schema", f"{envelope.schema}, and this learner's is {self.schema}")
+        table = read_table(opened)
+        tensors = self._columns(_episodes(table, len(opened.data)))
+        _, total = layout(tensor.size for tensor in tensors)
+        if table != _tensor_rows(tensors) or len(opened.data) != total:
+            raise Refused("columns", "the gradients are not those of the learner's tensors")
+        *arrays, returns, lengths = cut(tensors, opened.data)
+        self._require_finite(envelope, [*arrays, returns])
+        names = (tensor.name for tensor in self._tensors)
+        return Gradients(envelope, dict(zip(names, arrays, strict=True)), Results(returns, lengths))
+
+    def _columns(self, episodes: int) -> tuple[Tensor, ...]:
+        """Return the tensors, and the results of so many episodes as two more."""
+        return self._tensors + tuple(
+            Tensor(column.name, column.dtype, (episodes,)) for column in RESULTS
+        )
+
+    def _require_finite(self, envelope: GradientsEnvelope, arrays: list[np.ndarray]) -> None:
+        if not all(map(math.isfinite, (envelope.norm, *envelope.metrics.values()))):
+            raise Refused("nonfinite", "the norm or a metric is NaN or infinity")
+        for tensor, array in zip(self._columns(0), arrays, strict=False):
+            if not np.isfinite(array).all():
+                raise Refused("nonfinite", f"{tensor.name} holds NaN or infinity")
+
+
+def _episodes(table: Any, most: int) -> int:
+    """Return how many results a table claims: the length of its last column."""
+    try:
+        (episodes,) = table[-1][2]
+    except (TypeError, ValueError, LookupError):
+        episodes = None
+    if type(episodes) is not int or not 0 <= episodes <= most:
+        raise Refused("columns", "the results do not say how many they are")
+    return episodes
 
 
 def _tensor_table(tensors: tuple[Tensor, ...]) -> bytes:

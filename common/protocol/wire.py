@@ -10,15 +10,23 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from msgspec import Struct
 from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
 
-from farflung.common.data.fields import ActorName, Identity, Name, Natural, Positive
+from farflung.common.data.fields import Natural
 from farflung.common.data.layout import ALIGNMENT, aligned, layout
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
-from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, Telemetry
+from farflung.common.protocol.messages import (
+    Announcement,
+    Beacon,
+    Bye,
+    Command,
+    Hello,
+    Numbered,
+    Report,
+    Telemetry,
+)
 from farflung.common.protocol.plain import from_flat, from_plain, to_plain
 
 MAGIC, VERSION = b"\xfa\x5f", 1
@@ -43,10 +51,11 @@ class Kind(IntEnum):
     TELEMETRY = 19
 
 
-Message = Hello | Report | Bye | Announcement | Beacon | Telemetry
+Message = Hello | Report | Command | Bye | Announcement | Beacon | Telemetry
 KINDS: dict[Kind, type[Message]] = {
     Kind.HELLO: Hello,
     Kind.REPORT: Report,
+    Kind.COMMAND: Command,
     Kind.BYE: Bye,
     Kind.ANNOUNCEMENT: Announcement,
     Kind.BEACON: Beacon,
@@ -90,15 +99,9 @@ class Opened:
     data: memoryview  # the columns
 
 
-class Envelope(Struct, frozen=True, forbid_unknown_fields=True):
-    """The sender of a parcel and its number: what delivery needs, and all that a relay reads."""
+class Envelope(Numbered, frozen=True, forbid_unknown_fields=True):
+    """The envelope of a parcel. Delivery needs the first fields and no more."""
 
-    run: Name
-    policy: Name
-    actor: ActorName
-    incarnation: Identity
-    sequence: Positive
-    base: Positive  # the lowest number that the sender still holds
     version: Version  # of the weights that acted
     schema: str  # of the spec
     round: Natural = 0  # of the sync mode; 0 outside of it
@@ -250,12 +253,4 @@ def read_envelope(opened: Opened) -> Envelope:
     """Return the sender of a parcel and its number."""
     if opened.kind is not Kind.PARCEL:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    envelope = from_flat(Envelope, opened.envelope)
-    require_base(envelope.sequence, envelope.base)
-    return envelope
-
-
-def require_base(sequence: int, base: int) -> None:
-    """Refuse a number below the lowest one that its sender still holds."""
-    if base > sequence:
-        raise Refused("malformed", f"number {sequence} with base {base}")
+    return from_flat(Envelope, opened.envelope)

@@ -23,6 +23,10 @@ from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
 
+UNTAKEN = {
+    Kind.GRADIENTS: "this learner takes no gradients, only parcels",
+    Kind.COMMAND: "this learner takes no commands",
+}
 PROBLEMS = 50  # of all actors, the latest
 LIVES = 4096  # remembered: those heard last
 RETURNS = 2  # of a life after another of its name: one may be a late word of an actor that was started again
@@ -78,6 +82,8 @@ class Receiver:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
+            if opened.kind in UNTAKEN:
+                raise Refused("kind", UNTAKEN[opened.kind])
             if opened.kind is not Kind.PARCEL:
                 self._hear(opened, now, sender)
                 return None

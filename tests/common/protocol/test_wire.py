@@ -15,14 +15,14 @@ from support.makers import rewritten
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import Graph, Space, Spec, Tensor, World
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import Refused
-from farflung.common.protocol import packing, tensors, wire
+from farflung.common.protocol import packing, wire
 from farflung.common.protocol.messages import (
     Ack,
     Announcement,
     Beacon,
     Bye,
+    Command,
     Credit,
     Hello,
     Problem,
@@ -428,6 +428,7 @@ MESSAGES = [
         (Problem(1, "environment", "Traceback …"),),
     ),
     Bye("r", "p", "a", 5, 3, "interrupted"),
+    Command("r", "p", "ops/desk", 5, 3, 1, "set", {"replay_ratio": 2.5, "tags": ["a", None]}),
     Beacon(
         "r",
         "p",
@@ -473,55 +474,49 @@ def test_a_message_with_a_field_too_many_or_too_few_is_refused(message):
     )
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.update(base=4),
+        lambda fields: fields.update(sequence=0),
+        lambda fields: fields.update(name="rm -rf /"),
+        lambda fields: fields.update(arguments=[1]),
+        lambda fields: fields.update(arguments={b"a": 1}),
+        lambda fields: fields.update(arguments={"a": [[[[[[[[[[[[[[1]]]]]]]]]]]]]]}),
+    ],
+)
+def test_odd_command_is_refused(change):
+    """Its number, its name and its arguments are checked before anyone looks at them."""
+    command = Command("r", "p", "desk", 5, 3, 1, "set", {"replay_ratio": 2.5})
+    frame = rewritten(wire.encode(command), change)
+    assert reason(lambda: wire.read(wire.open_frame(frame))) == "malformed"
+
+
+def test_message_without_columns_that_brings_some_is_refused():
+    """Nothing travels where nothing is looked at."""
+    opened = wire.open_frame(wire.encode(MESSAGES[0]))
+    for columns, table in (((b"data",), b""), ((), b"\x90"), ((b"data",), b"\x90")):
+        frame = wire.assemble(opened.kind, opened.envelope, columns, table)
+        assert reason(lambda frame=frame: wire.open_frame(frame)) == "columns"
+
+
+def test_relay_passes_on_experience_of_a_later_release():
+    """A kind that it does not know has the same frame, and a policy and an actor in its envelope."""
+    frame = bytearray(wire.encode(MESSAGES[0]))
+    frame[3] = 9
+    reseal(frame)
+    assert wire.peek(frame) == ("p", "lab/a-1")
+    assert reason(lambda: wire.open_frame(frame)) == "kind"
+    frame[3] = 40
+    assert reason(lambda: wire.peek(frame)) == "kind"
+
+
 def test_a_parcel_is_no_message_of_the_feed_and_weights_are_no_parcel():
     """Kinds are not mistaken for one another."""
     spec = a_spec()
     opened = wire.open_frame(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
     assert reason(lambda: wire.read(opened)) == "kind"
-    assert reason(lambda: tensors.read_weights(opened, GRAPH.weights)) == "kind"
     assert reason(lambda: wire.read_envelope(wire.open_frame(wire.encode(MESSAGES[0])))) == "kind"
-
-
-def some_weights():
-    arrays = {
-        "a.weight": np.arange(6, dtype=np.float32).reshape(3, 2),
-        "scale": np.float32(0.5),
-        "count": np.arange(5),
-    }
-    return Weights("r", "p", Version(2, 11), 1000, 50, GRAPH.weights, pack(GRAPH.weights, arrays))
-
-
-def test_weights_survive_the_trip_and_keep_a_scalar_a_scalar():
-    """A version arrives with its counters, and its block is the graph's external data as it stands."""
-    out = tensors.read_weights(
-        wire.open_frame(tensors.encode_weights(some_weights())), GRAPH.weights
-    )
-    assert (out.run, out.policy, out.version, out.steps, out.updates) == (
-        "r",
-        "p",
-        Version(2, 11),
-        1000,
-        50,
-    )
-    assert str(out.version) == "2.11"
-    assert out.arrays["scale"].shape == ()
-    np.testing.assert_array_equal(out.arrays["a.weight"], some_weights().arrays["a.weight"])
-    assert bytes(out.block) == bytes(some_weights().block)
-
-
-def test_weights_of_another_graph_are_refused():
-    """A tensor of another name or shape is never handed to a session."""
-    frame = tensors.encode_weights(some_weights())
-    other = (*GRAPH.weights[:2], Tensor("count", "int64", (6,)))
-    assert reason(lambda: tensors.read_weights(wire.open_frame(frame), other)) == "columns"
-    assert (
-        reason(
-            lambda: tensors.read_weights(
-                wire.open_frame(rewritten(frame, lambda header: header.pop("run"))), GRAPH.weights
-            )
-        )
-        == "malformed"
-    )
 
 
 def test_the_schema_tells_apart_what_a_receiver_relies_on():

@@ -173,6 +173,21 @@ def test_a_shape_of_odd_numbers_never_raises(side, frame, size):
     assert side.receiver.inbox.ledger.balanced
 
 
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (wire.Kind.GRADIENTS, "this learner takes no gradients, only parcels"),
+        (wire.Kind.COMMAND, "this learner takes no commands"),
+    ],
+)
+def test_gradients_and_commands_are_refused_in_a_sentence(side, kind, sentence):
+    """Their formats are known, and no learner of this release takes them."""
+    envelope = {"run": side.spec.run, "policy": side.spec.policy, "actor": "box-1"}
+    side.receiver.receive(bytes(wire.assemble(kind, envelope)), 0.0)
+    assert side.receiver.inbox.ledger.refused == {"kind": 1}
+    assert list(side.receiver.problems) == [f"refused from somebody: kind: {sentence}"]
+
+
 def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
     """A refusal is named once among the problems; a hundred more of the kind do not push the others out."""
     for _ in range(3):
