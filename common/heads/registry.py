@@ -48,7 +48,7 @@ def require(spec: Spec) -> None:
     taken = [column.name for column in spec.columns]
     for extra in spec.extras:
         if taken.count(extra.name) > 1:
-            raise Refused("columns", f"there are two columns named {extra.name}")
+            raise Refused("columns", f"there are two columns named {extra.name}: rename one")
     further = {
         (output.name, output.dtype, output.shape)
         for output in spec.graph.outputs[len(head.outputs) :]

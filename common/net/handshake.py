@@ -30,7 +30,7 @@ def attempt(
     events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     events |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     with (
-        sockets.visitor(context, kind, address, keys) as socket,
+        sockets.probe(context, kind, address, keys) as socket,
         socket.get_monitor_socket(events) as monitor,
     ):
         socket.connect(address.experience if kind == zmq.PUSH else address.feed)

@@ -139,9 +139,7 @@ def feed_relay(
     return socket
 
 
-def visitor(
-    context: Context, kind: int, address: Address, keys: ClientKeys | None = None
-) -> Socket:
+def probe(context: Context, kind: int, address: Address, keys: ClientKeys | None = None) -> Socket:
     """Return an unconnected socket that tries a connection; the caller watches and connects it."""
     socket = _socket(context, kind, address)
     _identify(socket, keys)

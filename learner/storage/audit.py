@@ -219,7 +219,7 @@ class Audit:
         return any(sequence <= it["kept"] or sequence in it["beyond"] for it in own)
 
     def summary(self) -> Iterator[str]:
-        """Yield the figures, for people."""
+        """Yield lines about run, journal, actors, ledger and checkpoints."""
         totals, records = self.totals, self.records
         yield (
             f"run {totals.run} in {self.run}: the learner started {len(self.starts)} times, "

@@ -67,7 +67,7 @@ def load(run_folder: Path) -> Checkpoint:
     """Read the newest checkpoint of a run; if that fails, say so and read the one before it."""
     kept = manifest.kept(run_folder)
     if not kept:
-        raise ConfigurationError(f"{run_folder} has no checkpoint")
+        raise ConfigurationError(f"{run_folder} has no checkpoint: name a run that has one")
     for name in reversed(kept[1:]):
         try:
             return _read(run_folder, name)

@@ -57,7 +57,7 @@ def facts(run_folder: Path, name: str) -> dict[str, Any]:
     except (OSError, ValueError, msgpack.UnpackException) as error:
         raise ConfigurationError(f"the checkpoint {path.parent} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{path} is not a table")
+        raise ConfigurationError(f"{path} is damaged: remove its checkpoint from {MANIFEST}")
     try:
         return found | {
             key: from_plain(kind, found[key]) for key, kind in KINDS.items() if key in found

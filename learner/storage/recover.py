@@ -110,7 +110,10 @@ def _count(
         if totals is not None or found.kind is Kind.TOTALS:
             totals = counted(totals, found, f"segment {number}, byte {found.start}")
     if totals is None:
-        raise ConfigurationError(f"nothing in {journal} can be read")
+        raise ConfigurationError(
+            f"nothing in {journal} can be read: "
+            f"--init {run.folder} starts another run from its weights"
+        )
     return totals, parcels
 
 
@@ -136,7 +139,7 @@ def _spare_totals(
     if number == last:
         raise ConfigurationError(
             f"the journal cannot be resumed: {path}: the totals before it are lost, so nothing "
-            "is known of earlier segments"
+            "is known of earlier segments. --init starts another run from the weights of this one"
         )
     return None
 

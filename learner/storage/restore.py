@@ -65,7 +65,8 @@ def _restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
     except (RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(
-            f"the weights in {run_folder} do not fit this algorithm and network ({reason})"
+            f"the weights in {run_folder} do not fit this algorithm and network ({reason}): "
+            "use the ones that they were trained with"
         ) from error
     if random := saved.facts.get("random"):
         torch.set_rng_state(torch.from_numpy(np.frombuffer(random, np.uint8).copy()))
@@ -121,7 +122,8 @@ def _parcels(
                 parcel = codec.decode(opened, envelope, known_finite=True)
             except Refused as refusal:
                 raise ConfigurationError(
-                    f"the journal does not fit these settings: {refusal}"
+                    f"the journal does not fit these settings: {refusal}. "
+                    "Resume it with the settings that it was written under"
                 ) from refusal
             digest = record.chained(digest, payload)
             yield parcel, Position(number, end, digest)

@@ -43,7 +43,7 @@ class Saver:
 
     @property
     def busy(self) -> bool:
-        """A checkpoint is being written."""
+        """True while a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, roster: RosterState | None = None) -> None:
@@ -76,14 +76,15 @@ class Saver:
         """Write the last checkpoint, after the one being written; raise if that fails."""
         if not self._wait():
             raise DiskFailure(
-                f"no last checkpoint: the one before it was not written within {FINAL_S:g} s"
+                f"no last checkpoint: the one before it was not written within {FINAL_S:g} s. "
+                "Check the disk"
             )
         self.problem()
         self.begin(roster)
         if not self._wait():
             raise DiskFailure(
-                f"the last checkpoint was not written within {FINAL_S:g} s: "
-                "the one before it stands"
+                f"the last checkpoint was not written within {FINAL_S:g} s, the one before it "
+                "stands: check the disk"
             )
         if sentence := self.problem():
             raise DiskFailure(sentence)

@@ -211,8 +211,9 @@ def test_subscriptions_are_repeated_to_a_learner_that_returns(
     eventually(lambda: b"\x01" + Z in learner.hear())
     learner.close()
     again = town(learner.address)
-    eventually(lambda: len(again.hear()) == 5)
-    assert again.words == [b"\x01c/", b"\x01s/", b"\x01t/broker:", b"\x01w/p0/", b"\x01" + Z]
+    # On a slow machine the broker may have connected again, and repeated all of them.
+    eventually(lambda: len(again.hear()) >= 5)
+    assert again.words[:5] == [b"\x01c/", b"\x01s/", b"\x01t/broker:", b"\x01w/p0/", b"\x01" + Z]
 
 
 def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
