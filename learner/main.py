@@ -1,4 +1,4 @@
-"""The `learner` command: train, or one of the subcommands. What needs torch is imported only where it is needed."""
+"""The `learner` command: train, or run a subcommand. Torch is imported only by training."""
 
 import sys
 from pathlib import Path
@@ -11,33 +11,33 @@ from farflung.learner.config import SETTINGS, LearnerConfig, config_class
 ABOUT = "Train a policy from the trajectories that actors send. Without a command: train."
 COMMANDS = (
     Command(
-        "status", "farflung.learner.cli.commands:status", "Show how a running learner is doing."
+        "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
     Command(
         "audit",
         "farflung.learner.cli.commands:audit",
-        "Check offline that what a run left on disk adds up.",
+        "Check a run's journal, checkpoints and ledger offline.",
     ),
     Command(
         "keys",
         "farflung.learner.cli.commands:keys",
-        "Make keys, so that only who has one is let in and nothing can be read on the way.",
+        "Make the keys that admit clients and encrypt the connection.",
     ),
     Command(
         "self-test",
         "farflung.learner.cli.commands:self_test",
-        "Say in half a minute whether this installation works.",
+        "Check this installation in half a minute.",
     ),
 )
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command and exit with its code."""
     sys.exit(lifecycle.main_guard("learner", lambda: command(sys.argv[1:])))
 
 
 def command(argv: list[str]) -> int:
-    """Run what these words ask for; gives the exit code."""
+    """Run the command line; return the exit code."""
     argv = with_own_settings(argv)
     return config.run(
         "learner", config_class(argv), train, argv, description=ABOUT, commands=COMMANDS
@@ -45,7 +45,7 @@ def command(argv: list[str]) -> int:
 
 
 def with_own_settings(argv: list[str]) -> list[str]:
-    """A run that is resumed by its folder goes on under the settings in it; flags still come first."""
+    """Add the settings of a run that is resumed by its folder; flags still come first."""
     asks = not argv or argv[0].startswith("-")
     resumed = config.peek("learner", "resume", argv) if asks else None
     if resumed in (None, "", "auto") or config.peek("learner", "config", argv) is not None:
@@ -53,7 +53,7 @@ def with_own_settings(argv: list[str]) -> list[str]:
     settings = Path(str(resumed)) / SETTINGS
     if not settings.exists():
         raise ConfigurationError(
-            f"--resume {resumed}: that is not the folder of a run, there is no {SETTINGS} in it"
+            f"--resume {resumed}: there is no {SETTINGS} in it. Name the folder of a run."
         )
     return [*argv, "--config", str(settings)]
 

@@ -1,4 +1,4 @@
-"""Terminals that take nothing, stopped with Ctrl-S or unread: a thread waits for them, not the run."""
+"""Terminals that take nothing, stopped with Ctrl-S or unread: a thread waits, not the run."""
 
 import io
 import os

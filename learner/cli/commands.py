@@ -1,4 +1,4 @@
-"""The subcommands of `learner`: each is a function whose parameters are its flags."""
+"""The subcommands of `learner`. The parameters of each function are its flags."""
 
 import sys
 from pathlib import Path
@@ -18,20 +18,21 @@ def status(
     json: bool = False,
     stalled_after: float = 60.0,
 ) -> int:
-    """Show how a running learner is doing; exit code 1 if nothing is heard or nothing moves.
+    """Show the status of a running learner; exit code 1 if it is silent or makes no progress.
 
     Parameters
     ----------
     address
         The learner: HOST, HOST:PORT or [IPv6]:PORT.
     keys
-        Any key file that this learner allows; by default ~/.config/farflung/actor.key if that is there and the learner is elsewhere.
+        A key file that this learner allows; by default ~/.config/farflung/actor.key, if it exists
+        and the learner is on another machine.
     feed_port
-        Its feed, where it is not the next port.
+        The learner's feed port, if it is not the next one.
     json
         Print the whole status as one line of JSON.
     stalled_after
-        Seconds without a step or an update after which nothing moves; 0: it only has to answer.
+        Fail after this many seconds without a step or an update (0: any answer will do).
     """
     from farflung.common.net import sockets
     from farflung.common.net.address import parse_address
@@ -52,18 +53,20 @@ def status(
 
 
 def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "actor") -> int:
-    """Make the keys of a learner or broker and of whoever dials it. What is there is kept.
+    """Make the keys of a learner or broker and of its clients. Existing keys are kept.
 
-    Remove a file from the folder `allowed` to shut its owner out, at once; take a `.key` file to whoever is to use it, and nowhere else.
+    Copy a `.key` file to the machine that uses it, and nowhere else. Remove a file from the folder
+    `allowed` to revoke a key; this works at once.
 
     Parameters
     ----------
     folder
-        Where they are, or shall be: server.key, actor.key, and allowed/actor.pub.
+        The folder of the keys: server.key, actor.key and allowed/actor.pub.
     add
-        Label of another client: LABEL.key and allowed/LABEL.pub. The names of its actors begin with LABEL/.
+        Label of another client: makes LABEL.key and allowed/LABEL.pub. The names of its actors
+        begin with LABEL/.
     role
-        broker: it may pass on what actors of any name say.
+        Role of that client; a broker may relay actors of any name.
     """
     from farflung.common.net.keys import make
 
@@ -73,16 +76,17 @@ def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "
 
 
 def audit(run: Path, /, *, against: Files = (), actor: str = "") -> int:
-    """Check offline that what a run left on disk adds up: journal, checkpoints, ledger. Exit code 0 only if all of it does.
+    """Check a run's journal, checkpoints and ledger offline; exit code 0 only if all agree.
 
     Parameters
     ----------
     run
         The folder of the run.
     against
-        Files that actors wrote with --acknowledged: everything in them must be in the journal once, byte for byte.
+        Files that actors wrote with --acknowledged: each parcel in them must be in the journal
+        once, byte for byte.
     actor
-        List everything that this actor sent.
+        List all parcels of this actor.
     """
     from farflung.learner.storage.audit import audit as run_audit
 
@@ -90,7 +94,7 @@ def audit(run: Path, /, *, against: Files = (), actor: str = "") -> int:
 
 
 def self_test() -> int:
-    """Say in half a minute whether this installation works: a real learner and a real actor, a wrong message, and learning."""
+    """Check this installation in half a minute: networks, repetition, a learner and an actor."""
     from farflung.learner.cli.self_test import self_test as run
 
     return run(sys.stdout)

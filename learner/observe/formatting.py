@@ -1,4 +1,4 @@
-"""How figures are written for people: short, of steady width, and never more than a terminal may safely print."""
+"""Figures and texts for people: short, of steady width, and safe to print on a terminal."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ WAITS: dict[str, str] = {
 
 
 def count(number: int) -> str:
-    """A count with its thousands marked: 1,243,904."""
+    """Return a count with its thousands marked: 1,243,904."""
     return f"{number:,}"
 
 
 def compact(number: int) -> str:
-    """A size in at most five characters up to a billion: 950, 62.3k, 100k, 1.5M."""
+    """Return a size in at most six characters: 950, 62.3k, 100k, 1.5M."""
     for unit, mark in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= unit:
             return f"{number / unit:.1f}".removesuffix(".0") + mark
@@ -29,7 +29,7 @@ def compact(number: int) -> str:
 
 
 def figure(value: float | None) -> str:
-    """A measured number to about three digits: 471.3, 7.90, 0.128, 2.1e-05."""
+    """Return a measured number with about three digits: 471.3, 7.90, 0.128, 2.1e-05."""
     if value is None:
         return UNKNOWN
     if value == 0:
@@ -41,14 +41,14 @@ def figure(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Something per second: 18,402, 28.7, 0.5."""
+    """Return a number per second: 18,402, 28.7, 0.5."""
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.1f}"
 
 
 def duration(seconds: float) -> str:
-    """A duration in its two largest units: 41 s, 2 min 31 s, 3 h 12 min, 2 d 4 h."""
+    """Return a duration in its two largest units: 41 s, 2 min 31 s, 3 h 12 min, 2 d 4 h."""
     if not math.isfinite(seconds):
         return UNKNOWN
     whole = int(seconds)
@@ -63,7 +63,7 @@ def duration(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The series as bars from its lowest to its highest value, the newest right; a number that is not finite leaves a gap."""
+    """Return a series as bars between its extremes, the newest right; not finite: a gap."""
     bars = "▁▂▃▄▅▆▇█"
     values = _shrunk(values, width)
     finite = [value for value in values if math.isfinite(value)]
@@ -75,7 +75,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _shrunk(values: Sequence[float], width: int) -> Sequence[float]:
-    """At most so many values: neighbours become their mean."""
+    """Return at most so many values: neighbours become their mean."""
     each = -(-len(values) // width) if width > 0 else len(values) + 1
     if each <= 1:
         return values
@@ -84,7 +84,7 @@ def _shrunk(values: Sequence[float], width: int) -> Sequence[float]:
 
 
 def one_line(text: str) -> str:
-    """The text as one line: of a traceback, what it was about and the error at its end."""
+    """Return a text as one line: of a traceback, its subject and the error at its end."""
     lines = [
         line.strip()
         for line in text.replace("Traceback (most recent call last):", "").splitlines()
@@ -94,7 +94,10 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with everything that could steer a terminal blanked, at the same length: names and problems come over the network."""
+    """Return a text of the same length without what could steer a terminal.
+
+    Names and problems come over the network.
+    """
     return (
         text
         if text.isprintable()

@@ -1,4 +1,4 @@
-"""Destinations of a status: terminal, files, feed. Each keeps its own pace; none ends a training."""
+"""Destinations of a status: terminal, files, feed. Each has its own pace; none ends a run."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`learner status`: what a running learner says of itself, once, and whether it makes progress."""
+"""`learner status`: show the status of a running learner once; fail without progress."""
 
 import time
 from typing import TextIO
@@ -16,12 +16,12 @@ from farflung.learner.observe.formatting import duration, waiting
 from farflung.learner.observe.screen import can_draw, line
 from farflung.learner.observe.status import Status, from_document, to_document
 
-PATIENCE_S = 1.5  # before it is asked why nothing is heard: figures come every second
-STALLED_S = 60.0  # without a step or an update a running learner is stuck, or nobody collects; 0: however long
+PATIENCE_S = 1.5  # before asking why there is silence: a status comes every second
+STALLED_S = 60.0  # without a step or an update; 0: for ever
 
 
 class Unhealthy(FarflungError):
-    """No learner answers, or one that makes no progress: what a health check wants to know."""
+    """No learner answers, or it makes no progress. A health check reads the exit code."""
 
     exit_code = Exit.UNHEALTHY
 
@@ -35,7 +35,10 @@ def watch(
     keys: ClientKeys | None = None,
     stalled_s: float = STALLED_S,
 ) -> None:
-    """Prints the next status that the learner at this address tells; raises `Unhealthy` if there is none, or no progress."""
+    """Print the next status of the learner at this address.
+
+    Raise `Unhealthy` if none comes, or if the learner makes no progress.
+    """
     status = receive(context, address, timeout_s, keys)
     stream.write((to_document(status) if as_json else describe(status, stream)) + "\n")
     if status.state == State.RUN and 0 < stalled_s < status.idle_seconds:
@@ -48,7 +51,7 @@ def watch(
 def receive(
     context: Context, address: Address, timeout_s: float, keys: ClientKeys | None = None
 ) -> Status:
-    """The next status on the feed that can be read; raises `Unhealthy` when the time is over."""
+    """Return the next readable status on the feed; raise `Unhealthy` when the time is over."""
     unread, relayed = "", False
     silent = Finding("")
     with feed_subscriber(context, address, [telemetry()], keys=keys) as socket:
@@ -70,18 +73,20 @@ def receive(
                 unread = str(refusal)
     if unread:
         raise Unhealthy(
-            f"what {address} tells cannot be read, use the same release on both sides: {unread}"
+            f"the status of the learner at {address} cannot be read: {unread}. "
+            "Use the same release on both sides."
         )
     if relayed:
         raise Unhealthy(
-            f"a broker answers at {address}, but no learner behind it was heard within {timeout_s:g} s"
+            f"a broker answers at {address}, but no learner behind it was heard within "
+            f"{timeout_s:g} s: does one run, and does the broker reach it?"
         )
     why = silent.text or f"does a learner run there, with its feed on port {address.feed_port}?"
     raise Unhealthy(f"nothing heard from {address} within {timeout_s:g} s: {why}")
 
 
 def decode(frame: bytes) -> Status:
-    """The status in a telemetry message; raises `Refused` for any other bytes."""
+    """Return the status in a telemetry message; raise `Refused` for any other bytes."""
     message = read(open_frame(frame))
     if not isinstance(message, Telemetry):
         raise Refused("kind", f"{type(message).__name__} is not expected here")
@@ -89,7 +94,7 @@ def decode(frame: bytes) -> Status:
 
 
 def describe(status: Status, stream: TextIO) -> str:
-    """The panel where the stream shows it, else one line."""
+    """Return the panel for a terminal that can show it, else one line."""
     if not can_draw(stream):
         return line(status)
     from rich.console import Console

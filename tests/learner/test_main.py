@@ -47,6 +47,6 @@ def test_what_is_no_run_cannot_be_gone_on_with(tmp_path: Path) -> None:
     """The sentence names the flag, not a file that nobody asked for."""
     with pytest.raises(
         ConfigurationError,
-        match=r"--resume .*/nowhere: that is not the folder of a run, there is no config.toml in it",
+        match=r"--resume .*/nowhere: there is no config.toml in it. Name the folder of a run.",
     ):
         main.command(["--resume", str(tmp_path / "nowhere")])

@@ -22,7 +22,7 @@ class Terminal:
         self.seen = ""
 
     def resize(self, width: int, height: int) -> None:
-        """Give it another size, as when a window is dragged."""
+        """Change its size, as when a window is dragged."""
         fcntl.ioctl(self.front, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def stop(self) -> None:

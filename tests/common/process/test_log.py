@@ -167,7 +167,7 @@ def test_a_closed_terminal_ends_nothing(
 
 
 def test_a_repeated_line_is_written_once_in_a_while_and_counted(now: list[float]) -> None:
-    """Lines with one text are one kind whatever their arguments; the next that is written says how many were held back."""
+    """Lines of one text are one kind; the next one says how many were held back."""
     sparingly = Sparingly(lambda: now[0])
 
     def written(text: str, *arguments: object, marked: bool = True) -> tuple[bool, int]:

@@ -65,7 +65,7 @@ def test_any_thread_may_write_to_a_stand_in(terminal: tuple[int, TextIO]) -> Non
 
 
 def test_direct_way_passes_the_buffer(terminal: tuple[int, TextIO]) -> None:
-    """The text is there without a flush, whatever the encoding makes of it."""
+    """The text is there without a flush; letters that the encoding lacks are escaped."""
     front, stream = terminal
     stream.reconfigure(encoding="ascii")  # type: ignore[attr-defined]
     assert isinstance(direct(stream), Direct)

@@ -32,7 +32,7 @@ def test_status_asks_the_address_it_is_given(monkeypatch):
 
 
 def test_no_progress_is_exit_code_1(monkeypatch):
-    """What a health check wants to know."""
+    """A health check reads it."""
 
     def silent(*arguments, **options):
         raise Unhealthy("nothing heard")
@@ -44,7 +44,7 @@ def test_no_progress_is_exit_code_1(monkeypatch):
 
 
 def test_self_test_gives_its_exit_code(monkeypatch):
-    """Whatever it finds is what a supervisor sees."""
+    """A supervisor sees it."""
     module = ModuleType("farflung.learner.cli.self_test")
     module.self_test = lambda stream: 4 if stream is sys.stdout else 5
     monkeypatch.setitem(sys.modules, "farflung.learner.cli.self_test", module)

@@ -1,4 +1,4 @@
-"""How numbers, durations and foreign text are written."""
+"""Numbers, durations and foreign text as people read them."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_a_figure_has_about_three_digits(value: float | None, text: str) -> None
     [(None, "-"), (0.0, "0"), (0.52, "0.5"), (28.71, "28.7"), (18402.4, "18,402")],
 )
 def test_a_rate_is_whole_when_it_is_large(value: float | None, text: str) -> None:
-    """Nobody reads the decimals of thousands."""
+    """The decimals of thousands are noise."""
     assert rate(value) == text
 
 
@@ -113,7 +113,7 @@ def test_foreign_text_cannot_steer_a_terminal() -> None:
 
 
 def test_a_traceback_becomes_one_line() -> None:
-    """What it was about, and the error at its end."""
+    """Its subject, and the error at its end."""
     text = (
         "cpu01: step\nTraceback (most recent call last):\n  File x, line 3\nValueError: too far\n"
     )

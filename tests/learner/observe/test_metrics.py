@@ -42,7 +42,7 @@ def clock() -> float:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """What metrics.jsonl holds."""
+    """Return the lines of metrics.jsonl."""
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -66,7 +66,7 @@ def test_figures_have_the_names_that_stable_baselines_gives_them() -> None:
 
 
 def test_other_figures_have_names_of_their_own() -> None:
-    """The algorithm's stand under train/ unless they say otherwise; refusals add up; the silent are not present."""
+    """The algorithm's stand under train/ unless their names have a slash; refusals add up."""
     named = scalars(STATUS)
     assert named["train/skipped_updates"] == 0.0
     assert (
@@ -78,7 +78,7 @@ def test_other_figures_have_names_of_their_own() -> None:
 
 
 def test_what_is_unknown_is_left_out() -> None:
-    """A curve begins where it is known; the algorithm may give what the status does not."""
+    """A curve begins with the first known value."""
     named = scalars(Status(run="r", metrics={"loss": 2.0, "unknown": None}))
     assert "rollout/ep_rew_mean" not in named
     assert "train/unknown" not in named

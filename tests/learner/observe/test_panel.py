@@ -1,10 +1,13 @@
-"""The panel: what stands in a frame, and that it fits whatever terminal there is."""
+"""The panel: the contents of a frame, and its fit into any terminal."""
 
+import dataclasses
+import io
 import math
 import time
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 
 from farflung.learner.observe.panel import draw
 from farflung.learner.observe.status import (
@@ -52,21 +55,23 @@ STATUS = Status(
 
 
 def lines(status: Status, width: int = 100, height: int = 30) -> list[str]:
-    """The frame as plain lines."""
-    return draw(status, width, height, "Ctrl-C finishes and saves").plain.split("\n")
+    """Return the frame as plain lines."""
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    with console.capture() as frame:
+        console.print(draw(status, width, height, "Ctrl-C finishes and saves"), end="")
+    return frame.get().removesuffix("\n").split("\n")
 
 
 def changed(**values: object) -> Status:
     """The status with other values."""
-    fields = {name: getattr(STATUS, name) for name in STATUS.__dataclass_fields__}
-    return Status(**{**fields, **values})
+    return dataclasses.replace(STATUS, **values)
 
 
 WORDS = (
     *(
         "CartPole-v1 · dqn on cpu",
-        "running · 2 min 31 s",
-        "62 %  1,243,904 of 2,000,000",
+        "running 2 min 31 s",
+        "1,243,904 of 2,000,000  62 %",
         "41 s left",
         "471.3",
         "496.0  best 500.0",
@@ -139,11 +144,37 @@ def test_where_actors_do_not_fit_the_silent_ones_stand_first_and_the_rest_is_sum
     actors[50] = ActorStatus("lost-one", ActorState.SILENT, seen_ago=38.4)
     actors[0] = ActorStatus("gone", ActorState.LEFT)
     frame = lines(changed(actors=tuple(actors)), 80, 23)
-    table = frame[next(number for number, line in enumerate(frame) if "64 actors" in line) + 1 :]
+    table = frame[next(number for number, line in enumerate(frame) if "63 actors" in line) + 1 :]
     assert "lost-one" in table[0]
     assert "38 s" in table[0]
     shown = sum("cpu" in line for line in table)
     assert f"and {63 - shown} more: {62 - shown} running, 1 left" in table[-2]
+
+
+@pytest.mark.parametrize("height", [11, 12, 14])
+def test_small_terminal_shows_actors_before_it_shows_all_figures(height: int) -> None:
+    """On twelve lines figures make room, since who takes part matters more than any of them."""
+    two = lines(changed(actors=ACTORS[:2]), 80, height)
+    assert sum("cpu0" in line for line in two) == 2
+    many = "\n".join(lines(changed(actors=ACTORS * 20, problems=("a", "b")), 80, height))
+    assert "60 actors" in many
+    assert many.count("cpu0") >= 2 or height == 11
+    assert "more: " in many
+
+
+def test_departed_actors_are_not_counted_as_present() -> None:
+    """Two are there; one said goodbye and keeps its row."""
+    gone = dataclasses.replace(ACTORS[0], state=ActorState.LEFT)
+    assert "2 actors " in "\n".join(lines(changed(actors=(gone, *ACTORS[1:]))))
+
+
+def test_all_metrics_of_the_algorithm_are_shown_by_their_names() -> None:
+    """The panel knows none of them."""
+    metrics = {"loss": 0.5, "entropy": 1.25, "kl_divergence": 0.01, "a/b": None}
+    frame = " ".join("\n".join(lines(changed(metrics=metrics))).split())
+    assert [
+        f for f in ("loss 0.500", "entropy 1.25", "kl divergence 0.010") if f not in frame
+    ] == []
 
 
 def test_names_that_differ_at_their_ends_stay_different() -> None:
@@ -176,26 +207,40 @@ def test_losses_refusals_and_problems_stand_at_the_bottom_the_newest_first() -> 
 
 
 def test_updates_that_were_skipped_are_counted() -> None:
-    """Whoever looks at a loss that stands still sees why."""
+    """A loss that stands still has its reason beside it."""
     assert "skipped     12 of 900 updates: loss or gradients were not finite" in "\n".join(
         lines(changed(skipped=12, updates=900))
     )
 
 
-def test_foreign_text_cannot_steer_the_terminal() -> None:
-    """Names, reasons and problems come over the network."""
-    evil = "\x1b[2J\x07\u202e"
-    frame = draw(
-        changed(
-            problems=(evil,),
-            refused={evil: 1},
-            actors=(ActorStatus(evil, evil),),
-            waiting=WaitingStatus(evil, 1, 1.0),
-        ),
-        100,
-        30,
-    ).plain
-    assert all(line.isprintable() for line in frame.split("\n"))
+EVIL = "\x1b[2J\x07\u202e[bold red]"
+
+
+def test_foreign_text_is_shown_as_text() -> None:
+    """Escapes and markup from the network steer nothing, in any field."""
+    texts = {
+        field.name: EVIL for field in dataclasses.fields(Status) if isinstance(field.default, str)
+    }
+    status = changed(
+        **texts | {"run": EVIL},
+        problems=(EVIL,),
+        refused={EVIL: 1},
+        metrics={EVIL: 1.0},
+        actors=(ActorStatus(EVIL, EVIL),),
+        waiting=WaitingStatus(EVIL, 1, 1.0),
+    )
+    frame = lines(status, 120, 40)
+    assert all(line.isprintable() for line in frame)
+    assert {cell_len(line) for line in frame} == {120}
+    assert "\n".join(frame).count("[bold red]") >= 8
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "日本語" * 50, "a\nb" * 30, "\u0301" * 200])
+def test_names_of_hostile_length_do_not_break_the_frame(name: str) -> None:
+    """A name that is too long, wide, or of several lines is cut."""
+    for width in (40, 80, 120):
+        frame = lines(changed(run=name, actors=(ActorStatus(name, "running"),)), width, 24)
+        assert {cell_len(line) for line in frame} == {width}
 
 
 def test_other_modes_and_policies_are_named() -> None:
@@ -204,11 +249,11 @@ def test_other_modes_and_policies_are_named() -> None:
 
 
 def test_a_frame_is_cheap() -> None:
-    """Laying out 64 actors is a matter of milliseconds: it stands beside training four times a second."""
+    """64 actors take milliseconds: meanwhile training has no interpreter, four times a second."""
     status = changed(actors=ACTORS * 21)
     durations = []
     for _ in range(9):
         began = time.perf_counter()
-        draw(status, 100, 30)
+        lines(status)
         durations.append(time.perf_counter() - began)
     assert min(durations) < 0.008

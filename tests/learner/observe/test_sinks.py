@@ -39,7 +39,7 @@ def test_news_do_not_wait() -> None:
 
 
 def test_closing_writes_the_last_figures_and_leaves() -> None:
-    """Whatever the pace; files and terminal are let go."""
+    """Due or not; files and terminal are closed."""
     events: list[object] = []
     outlet = StatusSink(
         "lines", lambda status: events.append(status.seconds), 10.0, lambda: events.append("left")

@@ -38,7 +38,7 @@ def test_a_document_comes_back_equal() -> None:
 
 
 def test_a_document_is_one_line_of_strict_json() -> None:
-    """What is not finite becomes null: machines that read JSON know no NaN."""
+    """A number that is not finite becomes null: readers of JSON know no NaN."""
     metrics = {"loss": math.nan, "q_mean": math.inf}
     document = to_document(Status(run="r", metrics=metrics, return_history=(1.0, math.nan)))
     assert "\n" not in document

@@ -1,4 +1,4 @@
-"""What a learner shows of itself comes from one place."""
+"""The builder of a status: from settings, core, network and clock."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def evaluated(mean, version):
 
 
 def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
-    """What was asked for is there; what is not known yet is None, not 0."""
+    """Settings are there; figures that are not known yet are None, not 0."""
     overview.join = "actor box:5555"
     status = overview.status(NetworkView(), 0.0)
     assert (status.run, status.policy, status.mode, status.environment, status.algorithm) == (

@@ -28,7 +28,7 @@ def frame(status: Status) -> bytes:
 
 @pytest.fixture
 def publish(context: Context) -> Iterator[Callable[..., Address]]:
-    """Starts a feed that says these frames to the first who asks for telemetry, and gives its address."""
+    """Start a feed that sends these frames to its first subscriber; return its address."""
     threads: list[threading.Thread] = []
 
     def start(*frames: bytes) -> Address:
@@ -94,7 +94,7 @@ def test_a_learner_without_progress_is_unhealthy(
 def test_how_long_it_may_stand_still_can_be_told(
     context: Context, publish: Callable[..., Address], stalled_s: float
 ) -> None:
-    """For ever, too: whoever only wants to know that it is alive does not mind that nobody collects."""
+    """For ever, too: some health checks only ask if it is alive."""
     watch(
         context,
         publish(frame(Status(run="r", idle_seconds=75.0))),
@@ -111,9 +111,9 @@ def test_a_paused_learner_is_healthy(context: Context, publish: Callable[..., Ad
 
 
 def test_silence_is_unhealthy(context: Context) -> None:
-    """Nothing listens there: the sentence names the address and the feed's port, and the exit code is 1."""
+    """Nothing listens there: the sentence names address and feed port; the exit code is 1."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can answer there
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: no other program can answer there
         port = taken.getsockname()[1]
         with pytest.raises(
             Unhealthy,
@@ -125,7 +125,7 @@ def test_silence_is_unhealthy(context: Context) -> None:
 
 def test_another_release_is_named(context: Context, publish: Callable[..., Address]) -> None:
     """Not silence, but words that this side does not know."""
-    with pytest.raises(Unhealthy, match="use the same release"):
+    with pytest.raises(Unhealthy, match="Use the same release"):
         watch(context, publish(b"odd"), io.StringIO(), timeout_s=0.2)
 
 
