@@ -1,17 +1,17 @@
-"""The actor's loop: join, collect windows or play evaluations, send what came of it, and join again when another run is there."""
+"""The actor's loop: join, play windows or evaluations, hand over what came of them, join again."""
 
 import logging
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from farflung.actor import worker
-from farflung.actor.connection.policy_client import Joined
-from farflung.actor.connection.sockets import PUMP_S, WAIT_S, Connection
+from farflung.actor import evaluator, player
+from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
 from farflung.actor.heartbeat import Heartbeat
-from farflung.actor.worker import Means, Place
-from farflung.actor.worlds.seats import Seats
+from farflung.actor.play import Play, Playing
+from farflung.actor.worlds.world import World
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError, PolicyTooOld
 from farflung.common.process.exits import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog
@@ -20,164 +20,188 @@ from farflung.common.protocol.messages import State
 
 log = logging.getLogger(__name__)
 
+OpenWorld = Callable[[Joined, str], World]
+"""Make the world of a run, at the place of a role in the seed tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules that an actor's operator set."""
+
+    evaluates: bool = False
+    allowed: tuple[str, ...] = ()  # environments; none: all that are registered here
+    once: bool = False  # end with the run
+    max_policy_age_s: float = 0.0  # 0: any
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+
 
 class ActorLoop:
-    """One actor at work over one link."""
+    """One actor at work over one connection."""
 
     def __init__(
         self,
-        link: Connection,
-        means: Means,
+        connection: Connection,
+        open_world: OpenWorld,
+        rules: Rules,
         stop: Stop,
         watchdog: Watchdog,
         who: Who,
-        allowed: tuple[str, ...],
-        once: bool,
-        max_policy_age_s: float = 0.0,
-        contact: Heartbeat | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._link, self._client, self._work = link, link.client, link.client.work
-        self._means, self._stop, self._watchdog, self._who = means, stop, watchdog, who
-        self._clock = means.clock
-        self._allowed, self._once, self._max_policy_age_s = allowed, once, max_policy_age_s
-        self._contact = contact or Heartbeat()
-        self._pumped_at = 0.0
+        self._connection, self._work = connection, connection.work
+        self._open_world, self._rules = open_world, rules
+        self._stop, self._watchdog, self._who, self._clock = stop, watchdog, who, clock
+        self._joined: Joined | None = None
+        self._play: Play | None = None
+        self._parcels: deque[Parcel] = deque()  # played, and not handed over yet
+        self._exchanged_at = 0.0
 
-    def run(self, evaluates: bool) -> None:
-        """Until somebody says stop, or (`once`) until the run is over."""
-        while (joined := self._join()) is not None:
-            if evaluates:
-                self._evaluate(joined)
-            else:
-                self._collect(joined)
+    def run(self) -> None:
+        """Take turns until stopped, or (`once`) until the run is over."""
+        try:
+            while not self._over:
+                if not self.turn():
+                    self._exchange(WAIT_S)
+        finally:
+            self.close()
 
-    def _join(self) -> Joined | None:
-        """The snapshot of the run at our address, however long it takes to come."""
-        while not self._over:
-            if (joined := self._client.ready) is not None:
-                self._require_allowed(joined)
-                return joined
-            self._pump(WAIT_S)
-        return None
+    def turn(self) -> bool:
+        """Play one window or evaluation, if there is what it takes; return whether it was played.
 
-    def _collect(self, joined: Joined) -> None:
-        with self._watchdog:
-            collector, seats = worker.collector(
-                joined.spec, Place(joined.index, joined.start), self._means
-            )
-        count = f"{len(seats)} seats" if len(seats) > 1 else "one seat"
-        log.info(
-            "collecting %s as actor %d.%d: %s",
-            joined.spec.world.environment,
-            joined.index,
-            joined.start,
-            count,
-        )
-        held: Version | None = None
-        with self._seated(seats):
-            while self._stays(joined):
-                weights = self._client.weights
-                if weights is not None and weights.version != held:
-                    collector.use(weights)
-                    held, self._who.version = weights.version, str(weights.version)
-                collector.steps = max(collector.steps, self._client.steps)
-                parcel = self._play(collector.window(), len(seats))
-                if (
-                    parcel is not None and parcel.rows
-                ):  # none, where every environment failed at each step
-                    self._hand_over(joined, parcel)
-
-    def _evaluate(self, joined: Joined) -> None:
-        """Play the wanted episodes whenever they are due."""
-        with self._watchdog:
-            evaluator, seats = worker.evaluator(
-                joined.spec, Place(joined.index, joined.start), self._means
-            )
-        with self._seated(seats):
-            while self._stays(joined):
-                weights = self._client.weights
-                if weights is None or not evaluator.is_due(weights):
-                    self._pump(WAIT_S)
-                    continue
-                self._who.version = str(weights.version)
-                parcel = self._play(evaluator.evaluate(weights), len(seats))
-                if parcel is not None:
-                    self._hand_over(joined, parcel)
-
-    def _play(self, steps: Generator[None, None, Parcel], seats: int) -> Parcel | None:
-        """Step through a window, looking after the link now and then; None if the process is to end."""
-        before = self._clock()
-        while True:
-            try:
-                with self._watchdog:
-                    next(steps)
-            except StopIteration as ended:
-                parcel: Parcel = ended.value
-                self._work.episodes += len(parcel.results.returns)
-                return parcel
-            now = self._clock()
-            self._work.longest_step_s = max(self._work.longest_step_s, now - before)
-            self._work.steps += seats
-            if now - self._pumped_at >= PUMP_S:
-                if self._over:
-                    return None
-                self._pump(0.0)
-                now = self._clock()
-            before = now
-
-    def _hand_over(self, joined: Joined, parcel: Parcel) -> None:
-        """Into the outbox; where it is full, or there is no credit, wait: that is how pacing holds collection back.
-
-        Also while the learner is away: environments lose nothing by waiting, and then play under a newer policy.
+        Where the learner has no room, nothing is played: that is how pacing holds collection back.
+        Also while the learner is away: environments lose nothing by waiting, and then play under a
+        newer policy.
         """
-        while self._stays(joined):
-            if self._client.offer(parcel):
-                break
-            self._pump(WAIT_S, waits=True)
-        self._pump(0.0)
-        while self._stays(joined) and self._client.outbox.ledger.waiting.parcels:
-            self._pump(WAIT_S, waits=True)
+        newest = self._connection.newest
+        if newest.joined is not self._joined:
+            self._change_run(newest.joined)
+        self._work.waits = float(not self._handed_over())
+        if self._work.waits or self._play is None or not self._begin(self._play, newest):
+            return False
+        if self._finish(self._play):
+            self._handed_over()
+        return True
 
-    def _pump(self, timeout_s: float, waits: bool = False) -> None:
-        self._work.waits = float(waits)
-        self._link.pump(timeout_s)
-        self._pumped_at = now = self._clock()
-        self._require_fresh(now)
-        if self._contact.lost(self._client.tracker.sends(now), now):
-            # Whoever plays for one run only may have missed its end.
-            self._stop.set(
-                f"nobody answers at {self._link.address}", 0 if self._once else Exit.UNAVAILABLE
+    def close(self) -> None:
+        """Close the environments."""
+        if self._play is not None:
+            self._play.world.close()
+        self._play = None
+
+    def _change_run(self, joined: Joined | None) -> None:
+        """Make the world and the players of the run at our address; drop what was for another."""
+        self.close()
+        self._joined = joined
+        self._parcels.clear()
+        if joined is None:
+            return
+        self._require_allowed(joined)
+        evaluates = self._rules.evaluates
+        with self._watchdog:
+            world = self._open_world(joined, "evaluation" if evaluates else "actor")
+            seats = {policy: len(seats) for policy, seats in world.seats.items()}
+            self._play = Play(world, {p: self._player(joined, n) for p, n in seats.items()})
+            if not evaluates:
+                self._play.reset()
+        if not evaluates:
+            count = sum(seats.values())
+            log.info(
+                "collecting %s as actor %d.%d: %s",
+                joined.spec.world.environment,
+                joined.index,
+                joined.start,
+                f"{count} seats" if count > 1 else "one seat",
             )
 
-    def _require_fresh(self, now: float) -> None:
-        """End where the policy in use is known to be too old, and every snapshot that was asked for failed to bring a newer one."""
-        age_s = self._client.tracker.outdated_s(now)
-        if 0 < self._max_policy_age_s <= age_s:
+    def _player(self, joined: Joined, seats: int) -> Playing:
+        if self._rules.evaluates:
+            return evaluator.greedy(joined.spec, seats)
+        return player.exploring(joined.spec, seats, joined.index, joined.start)
+
+    def _begin(self, play: Play, newest: Newest) -> bool:
+        """Begin the next window or evaluation, if there is one to play."""
+        weights = newest.weights
+        if weights is None or not play.begin(weights, newest.steps):
+            return False
+        self._who.version = str(weights.version)
+        if self._rules.evaluates:
+            with self._watchdog:
+                play.reset()
+        return True
+
+    def _finish(self, play: Play) -> bool:
+        """Step until a player has finished, exchanging messages now and then.
+
+        Return False if the process is to end before that.
+        """
+        finished = False
+        while not finished:
+            finished = self._step(play)
+            if self._clock() - self._exchanged_at >= EXCHANGE_S:
+                if self._over:
+                    return False
+                self._exchange(0.0)
+        for player_ in play.players.values():
+            if player_.full:
+                parcels = player_.parcels()
+                self._parcels += parcels
+                self._work.episodes += sum(len(parcel.results.returns) for parcel in parcels)
+        return True
+
+    def _step(self, play: Play) -> bool:
+        """Step until a player has finished, or messages are due; return whether one has."""
+        clock, work = self._clock, self._work
+        until = self._exchanged_at + EXCHANGE_S
+        before = clock()
+        with self._watchdog:
+            while True:
+                work.steps += play.step()
+                now = clock()
+                if now - before > work.longest_step_s:
+                    work.longest_step_s = now - before
+                if play.full or now >= until:
+                    return play.full
+                before = now
+
+    def _handed_over(self) -> bool:
+        """Offer what was played; return whether all of it has left, and more may be played."""
+        offered = False
+        while self._parcels and self._offer(self._parcels[0]):
+            self._parcels.popleft()
+            offered = True
+        if offered:
+            self._exchange(0.0)
+        return not self._parcels and self._connection.may_play
+
+    def _offer(self, parcel: Parcel) -> bool:
+        return self._joined is None or self._connection.offer(self._joined, parcel)
+
+    def _exchange(self, timeout_s: float) -> None:
+        connection = self._connection
+        connection.exchange(timeout_s)
+        self._exchanged_at = now = self._clock()
+        status = connection.status
+        if 0 < self._rules.max_policy_age_s <= status.outdated_s:
             raise PolicyTooOld(
-                f"for {age_s:.0f} s a newer policy than version {self._client.tracker.held} has been announced and has not come, "
-                f"although it was asked for: --max-policy-age is {self._max_policy_age_s:g}"
+                f"for {status.outdated_s:.0f} s a newer policy than version {status.held} has been "
+                "announced and has not come, although it was asked for: "
+                f"--max-policy-age is {self._rules.max_policy_age_s:g}"
             )
-
-    def _stays(self, joined: Joined) -> bool:
-        return self._client.joined is joined and not self._over
+        if self._rules.heartbeat.lost(status.heard, now):
+            # An actor that plays for one run only may have missed its end.
+            code = 0 if self._rules.once else Exit.UNAVAILABLE
+            self._stop.set(f"no learner answers at {connection.address}", code)
 
     @property
     def _over(self) -> bool:
-        """Whether this process is to end."""
-        if self._once and self._client.state is State.STOP:
+        """The process is to end."""
+        if self._rules.once and self._connection.status.state is State.STOP:
             self._stop.set("the run is over")
         return bool(self._stop)
 
     def _require_allowed(self, joined: Joined) -> None:
         environment = joined.spec.world.environment
-        if self._allowed and environment not in self._allowed:
+        if self._rules.allowed and environment not in self._rules.allowed:
             raise ConfigurationError(
                 f"the learner asks for {environment}, which --allow-env does not name here"
             )
-
-    @contextmanager
-    def _seated(self, seats: Seats) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            seats.close()

@@ -49,13 +49,14 @@ def act(loaded: Loaded[ActorConfig]) -> int:
 
 def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     """The whole life of an actor."""
-    from farflung.actor.connection.policy_client import (
-        PolicyClient,  # what needs numpy and sockets is not imported for --help
-    )
-    from farflung.actor.connection.sockets import GRACE_S, Connection
+    # Not imported for --help: these need numpy and sockets.
+    from farflung.actor.connection.inline import InlineConnection
+    from farflung.actor.connection.policy_client import PolicyClient
+    from farflung.actor.connection.port import GRACE_S
+    from farflung.actor.connection.sockets import Sockets
     from farflung.actor.heartbeat import Heartbeat
-    from farflung.actor.loop import ActorLoop
-    from farflung.actor.worker import Means
+    from farflung.actor.loop import ActorLoop, Rules
+    from farflung.actor.worlds.gymnasium import Surroundings, opener
     from farflung.common.net import sockets
     from farflung.common.process.plugins import import_packages
     from farflung.common.protocol.receipts import Receipts
@@ -68,32 +69,27 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate)
     if asked.acknowledged:
         client.write_receipts(Receipts(Path(asked.acknowledged)))
-    means = Means(
-        asked.environments, client.problem, stop.wait, time.monotonic, asked.vector, watchdog.beat
+    around = Surroundings(client.problem, stop.wait, time.monotonic, watchdog.beat)
+    open_world = opener(asked.environments, around, asked.vector)
+    rules = Rules(
+        asked.evaluate,
+        asked.allowed,
+        asked.once,
+        asked.max_policy_age,
+        Heartbeat(asked.patience, asked.heartbeat),
     )
-    contact = Heartbeat(asked.patience, asked.heartbeat)
     with lifecycle.signals(stop), sockets.context() as context:
-        link = Connection(context, asked.learner, client, keys=keys)
+        connection = InlineConnection(client, Sockets(context, asked.learner, client, keys=keys))
         try:
-            ActorLoop(
-                link,
-                means,
-                stop,
-                watchdog,
-                who,
-                asked.allowed,
-                asked.once,
-                asked.max_policy_age,
-                contact,
-            ).run(asked.evaluate)
+            ActorLoop(connection, open_world, rules, stop, watchdog, who).run()
         except Exception as error:
-            client.problem("ended", str(error))
+            connection.problem("ended", str(error))
             stop.set(str(error), 1)
             raise
         finally:
-            link.pump()
+            connection.exchange(0.0)
             watchdog.close()
-            link.close(stop.reason, GRACE_S)
+            connection.close(stop.reason, GRACE_S)
     logger.log(
         logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING,
         "ended: %s",

@@ -1,99 +1,76 @@
-"""Recording: the steps of a window become trajectories, all seats at once."""
+"""Recording: the steps of a window become trajectories, each seat at its own cursor."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from farflung.actor.worlds.seats import Step
-from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.actor.acting.memory import FrameMemory
+from farflung.actor.worlds.world import Due, End, Outcomes
+from farflung.common.data.parcel import Ending, Results
 from farflung.common.data.spec import ACTIONS, REWARDS, Column
 from farflung.common.data.version import Version
+from farflung.common.heads import At
 
-
-class Frames:
-    """The newest `stack` frames of every seat: what the policy acts on. A new episode begins with its first frame repeated."""
-
-    def __init__(self, observations: Mapping[str, np.ndarray], stack: int) -> None:
-        self.stack = stack
-        self._observations = observations
-        self.stacks = dict(
-            observations
-        )  # by column: [N, stack, *shape]; without stacking the observations themselves, [N, *shape]
-        if stack > 1:
-            self.stacks = {
-                name: np.repeat(frame[:, None], stack, axis=1)
-                for name, frame in observations.items()
-            }
-
-    def add(self, step: Step) -> None:
-        """Takes the newest frame of every seat in."""
-        if self.stack == 1:
-            return
-        begun = [*step.ended, *step.lost]
-        for name, stacked in self.stacks.items():
-            newest = step.observations[name]
-            stacked[:, :-1] = stacked[:, 1:]
-            stacked[:, -1] = newest
-            stacked[begun] = newest[begun, None]
-
-    def history(self, name: str) -> np.ndarray:
-        """A column's frames, oldest first: [stack, N, *shape]."""
-        return (
-            self._observations[name][None] if self.stack == 1 else self.stacks[name].swapaxes(0, 1)
-        )
+Columns = Mapping[str, np.ndarray]
 
 
 class Scores:
-    """Returns and lengths of the episodes that are going on, and of those that finished. A lost episode has no result."""
+    """Returns and lengths of running episodes and of finished ones. A lost one has no result."""
 
     def __init__(self, seats: int) -> None:
         self._returns = np.zeros(seats, np.float64)
         self._lengths = np.zeros(seats, np.int32)
         self._finished: list[tuple[float, int]] = []
 
-    def add(self, step: Step) -> dict[int, tuple[float, int]]:
-        """Counts one step of every seat; gives return and length of the episodes that finished with it, by seat."""
-        self._returns += step.rewards
-        self._lengths += 1
-        if not step.ended and not step.lost:
+    def add(self, outcomes: Outcomes) -> dict[int, tuple[float, int]]:
+        """Count one step of each seat; return the return and length of finished episodes by seat."""
+        if outcomes.seats is None:
+            self._returns += outcomes.rewards
+            self._lengths += 1
+        else:
+            self._returns[outcomes.seats] += outcomes.rewards
+            self._lengths[outcomes.seats] += 1
+        if not outcomes.ended and not outcomes.lost:
             return {}
         finished = {
-            seat: (float(self._returns[seat]), int(self._lengths[seat])) for seat in step.ended
+            seat: (float(self._returns[seat]), int(self._lengths[seat])) for seat in outcomes.ended
         }
         self._finished += finished.values()
-        begun = [*step.ended, *step.lost]
+        begun = [*outcomes.ended, *outcomes.lost]
         self._returns[begun] = 0.0
         self._lengths[begun] = 0
         return finished
 
     def take(self) -> Results:
-        """The episodes that finished since the last call."""
+        """Return the episodes that finished since the last call."""
         finished, self._finished = self._finished, []
         return results(finished)
 
 
 def results(finished: Sequence[tuple[float, int]]) -> Results:
-    """Finished episodes, each a return and a length, as columns."""
+    """Return finished episodes, each a return and a length, as columns."""
     return Results(
         np.array([r for r, _ in finished], np.float64), np.array([n for _, n in finished], np.int32)
     )
 
 
 class Cut(NamedTuple):
-    """How a window falls into trajectories, seat after seat. Places are those of a recorder's rows: time * seats + seat."""
+    """A window as trajectories, seat after seat. A place in its rows is time * seats + seat."""
 
     lengths: np.ndarray  # [K] int32
     endings: np.ndarray  # [K] uint8
     steps: np.ndarray  # [R] int64: the place of each step
     frames: np.ndarray  # [R + K * stack] int64: the place of each frame
-    finals: (
-        np.ndarray
-    )  # [E] int64: which of `frames` are the last of an episode that ended, and not among the rows
+    finals: np.ndarray  # [E] int64: which of `frames` end an episode, and are not among the rows
 
 
 def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
-    """Cuts where an episode ended and where a step did not happen; `endings [T, N] uint8` and `lost [T, N] bool` are by time and seat."""
+    """Cut where an episode ended and where a step did not happen.
+
+    `endings [T, N] uint8` and `lost [T, N] bool` are by time and seat.
+    """
     ended, taken = endings.T != Ending.OPEN, ~lost.T  # [N, T] bool
     first, last = taken.copy(), taken.copy()
     first[:, 1:] &= ended[:, :-1] | ~taken[:, :-1]
@@ -106,7 +83,8 @@ def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
     counts = lengths + stack
     ends = np.cumsum(counts)
     times = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
-    # Only at the window's first row do frames of the same episode lie before; elsewhere an episode's first frame is repeated.
+    # Only at the window's first row do frames of the same episode lie before; elsewhere an
+    # episode's first frame is repeated.
     times = np.maximum(times, np.repeat(np.where(starts > 0, starts + stack - 1, 0), counts))
     return Cut(
         lengths=lengths.astype(np.int32),
@@ -117,64 +95,252 @@ def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
     )
 
 
-class Recorder:
-    """Writes down a window step by step, and cuts it into trajectories at its end."""
+class Block(NamedTuple):
+    """Trajectories of one version, columns concatenated."""
 
-    def __init__(self, columns: Sequence[Column], seats: int, horizon: int, stack: int) -> None:
-        self.steps = 0  # of all seats together, so far
+    version: Version
+    lengths: np.ndarray  # [K] int32
+    endings: np.ndarray  # [K] uint8
+    columns: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """A decision from a window that is over, the outcome of which is not known yet."""
+
+    version: Version
+    frames: Columns  # [stack, *shape], per observation
+    decided: Columns  # [1, *shape], per step and per trajectory
+
+
+class Recorder:
+    """Writes a window down and cuts it into trajectories at its end.
+
+    Each seat has a cursor: its steps in this window. While all seats act at once, all cursors are
+    the same number, and a step is a block copy. The window is over when the first cursor reaches
+    the horizon. A decision without an outcome is then carried: its step becomes a trajectory of its
+    own, under the version that chose it.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        seats: int,
+        horizon: int,
+        stack: int,
+        answered: Sequence[str] = (),
+    ) -> None:
+        """Make rows for a window. Columns in `answered` are per observation, and computed there."""
+        self.steps = 0  # the furthest cursor
         self._stack = stack
-        # One row for all seats at each time, so that a step is a block copy. Observations begin with the frames before the window.
-        rows = {"observation": stack + horizon, "step": horizon}
+        # One row for all seats at each time, so that a step is a block copy. Observations begin
+        # with the frames before the window.
         self._rows = {
-            c.name: np.empty((rows[c.per], seats, *c.shape), c.dtype)
-            for c in columns
-            if c.per in rows
+            column.name: np.zeros(
+                (stack + horizon if column.per == "observation" else horizon, seats, *column.shape),
+                column.dtype,
+            )
+            for column in columns
         }
-        self._frames = [c.name for c in columns if c.per == "observation"]
+        self._frames = [column.name for column in columns if column.per == "observation"]
+        self._seen = [name for name in self._frames if name not in answered]
+        self._answered = answered
+        self._decided = [n for n in self._rows if n not in self._frames and n != REWARDS]
+        self._extras = [name for name in self._decided if name != ACTIONS]
+        self.actions, self._rewards = self._rows[ACTIONS], self._rows[REWARDS]
+        self._firsts = {column.name for column in columns if column.per == "trajectory"}
         self._endings = np.zeros((horizon, seats), np.uint8)
         self._lost = np.zeros((horizon, seats), np.bool_)
-        self._finals: dict[
-            tuple[int, int], Mapping[str, np.ndarray]
-        ] = {}  # by seat and time: the last observation of an episode
+        self._finals: dict[tuple[int, int], Columns] = {}  # by seat and time: ends of episodes
+        self._seats = np.arange(seats)
+        self.aligned = True  # all cursors are `steps`
+        self._cursors = np.zeros(seats, np.int64)  # where they are not
+        self._acted = np.zeros(seats, np.bool_)  # decided, and the outcome is not known
+        self._carried: dict[int, _Carried] = {}  # by seat
+        self._singles: list[Block] = []  # carried steps that are complete
 
-    def begin(self, frames: Frames) -> None:
-        """Starts a window at what the seats see now."""
-        for name in self._frames:
-            self._rows[name][: self._stack] = frames.history(name)
+    def begin(self, due: Due | None, memory: FrameMemory) -> None:
+        """Start a window with the seats that must act now."""
         self._endings.fill(Ending.OPEN)
         self._lost.fill(False)
         self._finals.clear()
         self.steps = 0
+        self._cursors.fill(0)
+        self._acted.fill(False)
+        self.aligned = due is not None and due.seats is None and not self._carried
+        if due is not None:
+            self.see(due, memory)
 
-    def add(self, actions: np.ndarray, step: Step) -> None:
-        """Writes one step of every seat down."""
-        t = self.steps
-        self._rows[ACTIONS][t] = actions
-        self._rows[REWARDS][t] = step.rewards
-        for name in self._frames:
-            self._rows[name][t + self._stack] = step.observations[name]
-        for seat, (ending, observation) in step.ended.items():
-            self._endings[t, seat] = ending
-            self._finals[seat, t] = observation
-        if step.lost:
-            self._lost[t, step.lost] = True
-        self.steps = t + 1
+    def at(self, seats: np.ndarray | None) -> At:
+        """Return the place of the next decision of these seats."""
+        if self.aligned:
+            return self.steps
+        seats = self._seats if seats is None else seats
+        return self._cursors[seats], seats
 
-    def parcel(self, version: Version, scores: Results) -> Parcel:
-        """What was written down since `begin`: whole trajectories, seat after seat; what is still going on is cut open here."""
-        where = cut(self._endings[: self.steps], self._lost[: self.steps], self._stack)
-        columns = {
-            name: _take(rows, where.frames if name in self._frames else where.steps)
-            for name, rows in self._rows.items()
+    def decide(self, actions: np.ndarray, at: At) -> None:
+        """Write down actions [n, *shape] of seats with cursors of their own."""
+        assert not isinstance(at, int)
+        self.actions[at] = actions
+        self._acted[at[1]] = True
+
+    def note(self, columns: Columns, at: At) -> None:
+        """Write down the extra columns [n, *shape] of decisions."""
+        for name in self._extras:
+            self._rows[name][at] = columns[name]
+        before = self._stack - 1
+        here = at + before if isinstance(at, int) else (at[0] + before, at[1])
+        for name in self._answered:
+            self._rows[name][here] = columns[name]
+
+    def settle(self, outcomes: Outcomes, due: Due | None) -> None:
+        """Write down what came of decisions. `due` holds what their seats see next."""
+        if not self.aligned or outcomes.seats is not None:
+            self._settle_some(outcomes, due)
+            return
+        step = self.steps
+        self._rewards[step] = outcomes.rewards
+        for seat, end in outcomes.ended.items():
+            self._endings[step, seat] = end.ending
+            self._finals[seat, step] = end.columns
+        if outcomes.lost:
+            self._lost[step, outcomes.lost] = True
+        self.steps = step + 1
+
+    def see(self, due: Due, memory: FrameMemory) -> None:
+        """Write down what the due seats see: the frame after their last step, or their first."""
+        if self.aligned and due.seats is None:
+            if self.steps:
+                row = self.steps + self._stack - 1
+                for name in self._seen:
+                    self._rows[name][row] = due.columns[name]
+                return
+            for name in self._seen:
+                self._rows[name][: self._stack] = memory.history(name, due)
+            return
+        self._see_some(due, memory)
+
+    def blocks(self, version: Version, memory: FrameMemory) -> list[Block]:
+        """Return the window's trajectories, and carried steps that became complete in it.
+
+        Trajectories are whole, seat after seat; what is still going on is cut open here.
+        """
+        lost = self._lost[: self.steps]
+        if not self.aligned:
+            lost = lost | (np.arange(self.steps)[:, None] >= self._cursors)
+        where = cut(self._endings[: self.steps], lost, self._stack)
+        columns = {name: _take(self._rows[name], where.frames) for name in self._frames}
+        begins = where.steps[where.lengths.cumsum() - where.lengths]
+        for name in (*self._decided, REWARDS):
+            columns[name] = _take(self._rows[name], begins if name in self._firsts else where.steps)
+        finals = [self._finals[key] for key in sorted(self._finals)]  # in the trajectories' order
+        for name in self._seen if finals else ():
+            columns[name][where.finals] = [final[name] for final in finals]
+        singles, self._singles = self._singles, []
+        self._carry(version, memory)
+        return [*singles, Block(version, where.lengths, where.endings, columns)]
+
+    def _part(self, acted: bool) -> None:
+        """Give each seat a cursor of its own, if they had one in common."""
+        if self.aligned:
+            self._cursors.fill(self.steps)
+            self._acted.fill(acted)
+            self.aligned = False
+
+    def _settle_some(self, outcomes: Outcomes, due: Due | None) -> None:
+        self._part(acted=True)
+        seats = self._seats if outcomes.seats is None else outcomes.seats
+        self._require_due(seats, outcomes, due)
+        if self._carried:
+            seats, rewards = self._settle_carried(seats, outcomes, due)
+        else:
+            rewards = outcomes.rewards
+        if not self._acted[seats].all():
+            raise ValueError(f"seats {seats.tolist()} have an outcome, and not all had acted")
+        cursors = self._cursors[seats]
+        self._rewards[cursors, seats] = rewards
+        for seat in seats.tolist():
+            if (end := outcomes.ended.get(seat)) is not None:
+                self._endings[self._cursors[seat], seat] = end.ending
+                self._finals[seat, int(self._cursors[seat])] = end.columns
+            elif seat in outcomes.lost:
+                self._lost[self._cursors[seat], seat] = True
+        self._cursors[seats] += 1
+        self._acted[seats] = False
+        self.steps = int(self._cursors.max())
+
+    def _settle_carried(
+        self, seats: np.ndarray, outcomes: Outcomes, due: Due | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Complete steps of windows that are over; return the other seats and their rewards."""
+        rest = np.ones(len(seats), np.bool_)
+        for place, seat in enumerate(seats.tolist()):
+            if (carried := self._carried.pop(seat, None)) is None:
+                continue
+            rest[place] = False
+            if seat in outcomes.lost:
+                continue
+            end = outcomes.ended.get(seat) or _next(seat, due)
+            self._singles.append(self._single(carried, outcomes.rewards[place], end))
+        return seats[rest], outcomes.rewards[rest]
+
+    def _single(self, carried: _Carried, reward: np.ndarray, end: End) -> Block:
+        """Return a trajectory of one step."""
+        frames = {
+            name: np.concatenate([frames, end.columns.get(name, frames[-1])[None]])
+            for name, frames in carried.frames.items()
         }
-        finals = [
-            self._finals[key] for key in sorted(self._finals)
-        ]  # in the order of the trajectories
-        for name in self._frames if finals else ():
-            columns[name][where.finals] = [observation[name] for observation in finals]
-        return Parcel(version, where.lengths, where.endings, columns, scores)
+        columns = {**frames, **carried.decided, REWARDS: np.array([reward], np.float32)}
+        return Block(
+            carried.version, np.ones(1, np.int32), np.array([end.ending], np.uint8), columns
+        )
+
+    def _see_some(self, due: Due, memory: FrameMemory) -> None:
+        self._part(acted=False)
+        seats = self._seats if due.seats is None else due.seats
+        if self._acted[seats].any() or not self._carried.keys().isdisjoint(seats.tolist()):
+            raise ValueError(f"seats {seats.tolist()} are due, and not all had an outcome before")
+        cursors = self._cursors[seats]
+        for name in self._seen:
+            self._rows[name][cursors + self._stack - 1, seats] = due.columns[name]
+        if self._stack > 1 and not cursors.all():
+            first = cursors == 0
+            for name in self._seen:
+                self._rows[name][: self._stack, seats[first]] = memory.history(name, due)[:, first]
+
+    def _require_due(self, seats: np.ndarray, outcomes: Outcomes, due: Due | None) -> None:
+        """Refuse the outcome of a running episode whose seat sees nothing next."""
+        if due is not None and due.seats is None:
+            return
+        seen = set() if due is None or due.seats is None else set(due.seats.tolist())
+        open_ = set(seats.tolist()) - outcomes.ended.keys() - {*outcomes.lost}
+        if not open_ <= seen:
+            raise ValueError(
+                f"seats {sorted(open_ - seen)} have an outcome, and neither see what comes next "
+                "nor have ended: a world adds up rewards until then"
+            )
+
+    def _carry(self, version: Version, memory: FrameMemory) -> None:
+        """Keep the decisions without an outcome: the next window overwrites the rows."""
+        for seat in self._acted.nonzero()[0].tolist():
+            cursor = int(self._cursors[seat])
+            here = cursor + self._stack - 1
+            frames = {name: memory.frames(name, seat) for name in self._seen if self._stack > 1}
+            for name in self._frames:
+                if name not in frames:
+                    newest = self._rows[name][here, seat]
+                    frames[name] = np.repeat(newest[None], self._stack, axis=0)
+            decided = {name: self._rows[name][cursor, seat][None].copy() for name in self._decided}
+            self._carried[seat] = _Carried(version, frames, decided)
+
+
+def _next(seat: int, due: Due | None) -> End:
+    """Return what a seat sees next, as the end of a trajectory that is cut open there."""
+    assert due is not None
+    place = seat if due.seats is None else int((due.seats == seat).argmax())
+    return End(Ending.OPEN, {name: column[place].copy() for name, column in due.columns.items()})
 
 
 def _take(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The rows [T, N, *shape] at these places: [len(places), *shape]."""
+    """Return the rows [T, N, *shape] at these places, [len(places), *shape]."""
     return rows.reshape((-1, *rows.shape[2:])).take(places, axis=0)

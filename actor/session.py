@@ -1,10 +1,11 @@
-"""The actor as a library, for simulators and robots that own the loop: they show what they see, are told what to do, say what came of it.
+"""The actor as a library, for simulators and robots that own their loop.
 
     with ActorSession("host:5555") as session:
         action = session.act(observation)
         session.record(reward, terminated, truncated, next_observation)
 
-It starts no thread: it looks after its connection while `act` runs. Use a session from one thread only.
+The caller shows what it sees, is told what to do, and says what came of it. Use a session from one
+thread only. It exchanges messages while `act` runs; with `threaded=True` a thread of its own does.
 """
 
 import logging
@@ -12,18 +13,25 @@ import math
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from farflung.actor.connection.policy_client import WAITING_BYTES, Joined, PolicyClient
-from farflung.actor.connection.sockets import GRACE_S, PUMP_S, WAIT_S, Connection
-from farflung.actor.external import Seat
+from farflung.actor import player
+from farflung.actor.connection.inline import InlineConnection
+from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
+from farflung.actor.connection.port import EXCHANGE_S, GRACE_S, WAIT_S, Connection, Joined
+from farflung.actor.connection.sockets import Sockets
+from farflung.actor.connection.threaded import ThreadedConnection
 from farflung.actor.recording import Scores
+from farflung.actor.worlds.external import NO_INFO, ExternalWorld
+from farflung.actor.worlds.world import Turn
+from farflung.common import heads
 from farflung.common.data.names import default_name
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
+from farflung.common.data.weights import Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import parse_address
 from farflung.common.net.keys import client_keys_for, full_name
@@ -40,15 +48,22 @@ log = logging.getLogger(__name__)
 class ActorSession:
     """One seat of a learner's run, in a world that the caller steps.
 
-    It dials the learner and returns when that has sent spec and weights; within `join_within_s`, or it raises. Later a learner may go,
-    come back or begin another run: the session acts on by the last weights that it has, and goes on by itself.
+    It dials the learner and returns when that has sent spec and weights; within `join_within_s`, or
+    it raises. Later a learner may leave, come back or begin another run: the session acts on by the
+    last weights that it has, and takes part again by itself.
 
-    What is recorded leaves in windows of the spec's horizon, each played under one version of the weights. Between two windows `act` waits
+    Recorded steps leave in windows of the spec's horizon, each played under one version of the
+    weights. Between two windows `act` waits
 
-    - for a learner that is there but has no room, so that a fast simulator keeps the learner's pace: at most `patience_s` each time;
-      0 for a robot, which cannot stand still. While the learner is away it does not wait: windows are kept, up to `waiting_bytes`.
-    - when these are full, until the learner is back (the default); with `when_full=WhenFull.DROP_OLDEST` it never waits for that: the
-      oldest window is dropped, and counted in the ledger.
+    - for a learner that is there but has no room, so that a fast simulator keeps the learner's
+      pace: at most `patience_s` each time; 0 for a robot, which cannot stand still. While the
+      learner is away it does not wait: windows are kept, up to `waiting_bytes`.
+    - when these are full, until the learner is back (the default); with
+      `when_full=WhenFull.DROP_OLDEST` it never waits for that: the oldest window is dropped, and
+      counted in the ledger.
+
+    With `threaded=True` a thread of its own owns the sockets: `act` and `record` never send, read
+    or decode a message. What ends that thread is raised by the next `act`.
 
     `keys` is a key file, as `actor --keys` takes it.
     """
@@ -65,91 +80,122 @@ class ActorSession:
         patience_s: float = math.inf,
         when_full: WhenFull = WhenFull.WAIT,
         waiting_bytes: int = WAITING_BYTES,
+        threaded: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         where = parse_address(address, feed_port)
         key_pair = client_keys_for(where, keys)
         name = full_name(key_pair, name or default_name(socket.gethostname(), secrets.randbits(24)))
         self._clock, self._patience_s = clock, patience_s
-        self._acted_at = self._pumped_at = clock()
-        self._scores = Scores(1)
-        self._client = PolicyClient(
+        self._acted_at = self._exchanged_at = clock()
+        self._scores = Scores(1)  # an episode may span two runs
+        self._weights: Weights | None = None  # of the window
+        self._open = False  # a window has begun
+        self._acknowledged = False  # as of the end
+        client = PolicyClient(
             policy, name, seats=1, when_full=when_full, waiting_bytes=waiting_bytes
         )
-        self._work = self._client.work
-        self._context: sockets.Context | None = sockets.context()
-        self._link = Connection(self._context, where, self._client, clock, key_pair)
+        context = sockets.context()
+        self._context: sockets.Context | None = context
+
+        def connect() -> Sockets:
+            return Sockets(context, where, client, clock, key_pair)
+
+        self._connection: Connection = (
+            ThreadedConnection(client, where, connect, clock)
+            if threaded
+            else InlineConnection(client, connect(), clock)
+        )
+        self._work = self._connection.work
         try:
-            self._joined = self._join(join_within_s)
-            self._seat = Seat(self._joined, self._scores)
+            self._change_run(self._join(join_within_s))
         except BaseException as error:
             self._disconnect(str(error), 0.0)
             raise
 
     @property
     def spec(self) -> Spec:
-        """What the learner wants: world, spaces, horizon."""
+        """What the learner asks for: world, spaces, horizon."""
         return self._joined.spec
 
     @property
     def version(self) -> Version:
-        """The weights that it acts on."""
-        return self._seat.version
+        """The weights that it acts on; 0.0 before the first action."""
+        return self._weights.version if self._weights else Version(0, 0)
 
     @property
     def ledger(self) -> Ledger:
-        """What became of everything that was recorded and has left its window."""
-        return self._client.outbox.ledger
+        """The books of everything that was recorded and has left its window."""
+        return self._connection.status.ledger
 
     @property
     def over(self) -> bool:
-        """Whether the learner has ended its run. Whoever goes on acting takes part in the next one at this address."""
-        return self._client.state is State.STOP
+        """The learner has ended its run. A caller that acts on takes part in the next one."""
+        return self._connection.status.state is State.STOP
 
-    def act(self, observation: Any, *, explore: bool = True) -> Any:
-        """What to do about what is seen now: an int for a discrete space, else an array; without `explore`, what the policy likes best.
+    def act(
+        self, observation: Any, *, explore: bool = True, info: Mapping[str, Any] = NO_INFO
+    ) -> Any:
+        """Return what to do about an observation: an int for a discrete space, else an array.
 
-        Observations are arrays as the spec has them, or a dictionary of them; discrete ones and discrete actions count from 0. They are
-        copied. An action whose outcome is never recorded is left out, and what follows counts as another episode.
+        Without `explore` it is what the policy likes best. Observations are arrays as the spec has
+        them, or a dictionary of them; discrete ones and discrete actions count from 0. They are
+        copied. `info` holds the extra columns that the learner asks the world for, such as a mask.
+        An action without a recorded outcome is left out, and what follows counts as another
+        episode.
         """
         if self._context is None:
             raise ValueError("the session is closed")
-        parcel = self._seat.see(observation)
-        if parcel is not None:
-            self._hand_over(parcel)
-        elif self._clock() - self._pumped_at >= PUMP_S:
-            self._pump()
-        ready = self._client.ready
-        if ready is not None and ready is not self._joined:
-            self._change_run(ready)
-            self._seat.see(observation)
-        weights = self._client.weights if self._client.joined is self._joined else None
-        action = self._seat.choose(weights, self._client.steps, explore)
+        turn = self._see(observation, info)
+        if self._open and self._player.full:
+            self._hand_over(self._end_window())
+        elif self._clock() - self._exchanged_at >= EXCHANGE_S:
+            self._exchange()
+        newest = self._connection.newest
+        if newest.joined not in (None, self._joined):
+            self._change_run(newest.joined)
+            turn = self._see(observation, info)
+        if not self._open:
+            weights = newest.weights if newest.joined is self._joined else None
+            self._begin_window(weights or self._weights, newest.steps)
+        due = turn.due[self.spec.policy]
+        action = self._player.act(due, None if explore else self._greedy)[0]
+        self._world.acted()
         self._acted_at = self._clock()
-        return action
+        return action.copy() if self.spec.action.shape else int(action)
 
     def record(
-        self, reward: float, terminated: bool, truncated: bool, next_observation: Any
+        self,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        next_observation: Any,
+        info: Mapping[str, Any] = NO_INFO,
     ) -> None:
-        """What came of the last action. After an ending, what is seen next is the beginning of another episode.
+        """Record what came of the last action.
 
-        Within an episode what counts as the outcome is what the next `act` is shown, should it differ from `next_observation`.
+        After an ending, what is seen next is the beginning of another episode. Within an episode
+        what counts as the outcome is what the next `act` is shown, should it differ from
+        `next_observation`.
         """
         self._work.longest_step_s = max(self._work.longest_step_s, self._clock() - self._acted_at)
-        self._seat.record(reward, terminated, truncated, next_observation)
+        self._world.record(reward, terminated, truncated, next_observation, info)
         self._work.steps += 1
-        self._work.episodes += bool(
-            terminated or truncated
-        )  # numpy's own would make it a number that no report can hold
+        self._work.episodes += bool(terminated or truncated)  # no report can hold numpy's own
 
     def close(self, patience_s: float = GRACE_S, reason: str = "the session was closed") -> bool:
-        """Send what was recorded, wait at most so long for its acknowledgement, and say goodbye. Gives whether all was acknowledged."""
+        """Send the rest, wait at most so long for its acknowledgement, and say goodbye.
+
+        Return whether everything was acknowledged.
+        """
         if self._context is not None:
-            parcel = self._seat.rest()
-            if parcel is not None and self._goes_out(parcel):
-                self._client.offer(parcel)
+            turn = self._world.rest()
+            if turn is not None:
+                self._record(turn)
+            for parcel in self._end_window() if self._open else ():
+                self._connection.offer(self._joined, parcel)
             self._disconnect(reason, patience_s)
-        return self._client.outbox.idle
+        return self._acknowledged
 
     def __enter__(self) -> "ActorSession":
         return self
@@ -163,53 +209,71 @@ class ActorSession:
         if error is None:
             self.close()
             return
-        self._client.problem("ended", repr(error))
+        self._connection.problem("ended", repr(error))
         self.close(reason=repr(error))
 
     def _join(self, within_s: float) -> Joined:
-        """The snapshot of the run at our address."""
-        log.info("joining the learner at %s", self._link.address)
+        """Return the place in the run at our address that its snapshot hands out."""
+        log.info("joining the learner at %s", self._connection.address)
         deadline = self._clock() + within_s
-        while (joined := self._client.ready) is None:
+        while (joined := self._connection.newest.joined) is None:
             if self._clock() >= deadline:
                 raise ConfigurationError(
-                    f"no learner answered at {self._link.address} within {within_s:g} s: is one running there?"
+                    f"no learner answered at {self._connection.address} within {within_s:g} s: "
+                    "is one running there?"
                 )
-            self._link.pump(WAIT_S)
+            self._connection.exchange(WAIT_S)
         return joined
 
     def _change_run(self, joined: Joined) -> None:
-        """Take part in the run that is at our address now. What was played for the one before ends here."""
-        self._joined, self._seat = joined, Seat(joined, self._scores)
+        """Take part in the run that is at our address now; what was played before ends here."""
+        spec = joined.spec
+        self._joined, self._world = joined, ExternalWorld(spec)
+        self._player = player.exploring(spec, 1, joined.index, joined.start, self._scores)
+        self._greedy = heads.find(spec.head).greedy(spec)
+        self._open = False
         self._scores.take()
 
-    def _hand_over(self, parcel: Parcel) -> None:
-        """Into the outbox, where it waits for room; and wait for the learner to take it, if that is there at all."""
-        outbox = self._client.outbox
-        while self._goes_out(parcel):
-            if self._client.offer(parcel):
-                break
-            self._pump(WAIT_S, waits=True)
-        self._pump()
+    def _see(self, observation: Any, info: Mapping[str, Any]) -> Turn:
+        turn = self._world.see(observation, info)
+        self._record(turn)
+        return turn
+
+    def _record(self, turn: Turn) -> None:
+        policy = self.spec.policy
+        self._player.record(turn.outcomes.get(policy), turn.due.get(policy))
+
+    def _begin_window(self, weights: Weights | None, steps: int) -> None:
+        assert weights is not None
+        self._weights, self._open = weights, True
+        self._player.begin(weights, steps)
+
+    def _end_window(self) -> list[Parcel]:
+        self._open = False
+        return self._player.parcels()
+
+    def _hand_over(self, parcels: list[Parcel]) -> None:
+        """Offer a window until there is room, then wait for the learner to take it, if it listens."""
+        connection = self._connection
+        for parcel in parcels:
+            while not connection.offer(self._joined, parcel):
+                self._exchange(WAIT_S, waits=True)
+        self._exchange()
         deadline = self._clock() + self._patience_s
         while (
-            outbox.ledger.waiting.parcels
-            and self._client.listens(now := self._clock())
-            and now < deadline
+            not connection.may_play
+            and connection.status.listens
+            and (now := self._clock()) < deadline
         ):
-            self._pump(min(WAIT_S, deadline - now), waits=True)
+            self._exchange(min(WAIT_S, deadline - now), waits=True)
 
-    def _goes_out(self, parcel: Parcel) -> bool:
-        """Whether the learner wants it: it has rows, and its run is not over."""
-        return bool(parcel.rows) and self._client.joined is self._joined
-
-    def _pump(self, timeout_s: float = 0.0, waits: bool = False) -> None:
+    def _exchange(self, timeout_s: float = 0.0, waits: bool = False) -> None:
         self._work.waits = float(waits)
-        self._link.pump(timeout_s)
-        self._pumped_at = self._clock()
+        self._connection.exchange(timeout_s)
+        self._exchanged_at = self._clock()
 
     def _disconnect(self, reason: str, patience_s: float) -> None:
         assert self._context is not None
-        self._link.close(reason, patience_s)
+        self._acknowledged = self._connection.close(reason, patience_s)
         self._context.term()
         self._context = None

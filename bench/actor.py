@@ -20,10 +20,10 @@ from pathlib import Path
 import _measure
 import numpy as np
 
+from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
-from farflung.actor.loop import ActorLoop
-from farflung.actor.worker import Means
+from farflung.actor.connection.sockets import Sockets
+from farflung.actor.loop import ActorLoop, Rules
 from farflung.actor.worlds import gymnasium
 from farflung.common.data.spec import World
 from farflung.common.net import sockets
@@ -77,7 +77,7 @@ def acting(address: Address, environments: int, seconds: float) -> float:
     """Run an actor and return its steps per second after the warm-up."""
     stop, watchdog = Stop(), Watchdog(60.0)
     client = PolicyClient("default", f"bench-{next(NAMES)}", environments)
-    means = Means(environments, client.problem, stop.wait, time.monotonic, beat=watchdog.beat)
+    around = gymnasium.Surroundings(client.problem, stop.wait, time.monotonic, watchdog.beat)
     looks: list[tuple[float, float]] = []
 
     def look() -> None:
@@ -93,17 +93,16 @@ def acting(address: Address, environments: int, seconds: float) -> float:
 
     watcher = threading.Thread(target=watch)
     with sockets.context() as context:
-        link = Connection(context, address, client)
+        connection = InlineConnection(client, Sockets(context, address, client))
+        open_world, who = gymnasium.opener(environments, around), Who("actor", "bench")
         watcher.start()
         try:
-            ActorLoop(
-                link, means, stop, watchdog, Who("actor", "bench"), allowed=(), once=False
-            ).run(evaluates=False)
+            ActorLoop(connection, open_world, Rules(), stop, watchdog, who).run()
         finally:
             stop.set("ended")
             watcher.join()
             watchdog.close()
-            link.close(stop.reason, 3.0)
+            connection.close(stop.reason, 3.0)
             stop.close()
     (before, first), (after, last) = looks
     return (last - first) / (after - before)

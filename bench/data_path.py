@@ -21,7 +21,7 @@ import numpy as np
 import zmq
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.version import Version
@@ -115,15 +115,15 @@ def rate(arm: "partial[float]", count: int) -> float:
     return count / (arm() - start)
 
 
-def ours(process: "subprocess.Popen[str]", link: Connection, block: Parcel, count: int) -> float:
+def ours(process: "subprocess.Popen[str]", link: Sockets, block: Parcel, count: int) -> float:
     """Send parcels as fast as they leave; return when the last one was in the replay."""
     ask(process, "ours", count)
     outbox = link.client.outbox
     for _ in range(count):
         outbox.offer(block, block.rows, block.size)
-        link.pump()
+        link.exchange()
         while outbox.ledger.waiting.parcels:  # no credit
-            link.pump(0.1)
+            link.exchange(0.1)
     (moment,) = answer(process)
     return float(moment)
 
@@ -139,15 +139,15 @@ def push(
     return float(moment)
 
 
-def joined(context: sockets.Context, ports: "Ports") -> Connection:
+def joined(context: sockets.Context, ports: "Ports") -> Sockets:
     """Return an actor's connection that has its snapshot and its credit."""
-    link = Connection(
+    link = Sockets(
         context,
         Address("127.0.0.1", ports.experience, ports.feed),
         PolicyClient("default", "bench", 1),
     )
     while link.client.joined is None:
-        link.pump(0.1)
+        link.exchange(0.1)
     return link
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench import data_path
 from bench.data_path import Ports, answer, ask, joined, ours, parcel, rate, spec_of
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.net import sockets
 
 SHAPE = data_path.SHAPES["64_KiB"]
@@ -77,18 +77,18 @@ def main() -> None:
     _measure.report("durability", {"bytes": block.size} | figures | per_second | none | waits)
 
 
-def acknowledgements(process: "subprocess.Popen[str]", link: Connection, count: int) -> list[float]:
+def acknowledgements(process: "subprocess.Popen[str]", link: Sockets, count: int) -> list[float]:
     """Return the seconds from sending to acknowledgement, one parcel at a time."""
     ask(process, "ours", count)
     block, taken = parcel(SHAPE), []
     for _ in range(count):
         while not link.client.outbox.idle:
-            link.pump(0.1)
+            link.exchange(0.1)
         start = time.perf_counter()
         link.client.outbox.offer(block, block.rows, block.size)
-        link.pump()
+        link.exchange()
         while not link.client.outbox.idle:
-            link.pump(0.1)
+            link.exchange(0.1)
         taken.append(time.perf_counter() - start)
     answer(process)
     return taken

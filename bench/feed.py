@@ -27,7 +27,7 @@ from msgspec import structs
 from bench import data_path
 from bench.relay import broker
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Graph, Spec, Tensor
 from farflung.common.data.version import Version
@@ -134,9 +134,9 @@ def join(context: sockets.Context, address: Address, pair: ClientKeys | None) ->
     """Return the milliseconds from making an actor's sockets until it could act."""
     name = keys.full_name(pair, f"late-{secrets.randbits(32)}")
     start = time.perf_counter()
-    link = Connection(context, address, PolicyClient("default", name, 1), keys=pair)
-    while link.client.ready is None:
-        link.pump(0.1)
+    link = Sockets(context, address, PolicyClient("default", name, 1), keys=pair)
+    while link.client.newest.joined is None:
+        link.exchange(0.1)
     taken = 1000 * (time.perf_counter() - start)
     link.close("measured", 0.0)
     return taken

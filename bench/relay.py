@@ -24,7 +24,7 @@ import zmq
 
 from bench import data_path
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.statistics import Spread
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -159,11 +159,11 @@ def settle(feed: Socket, subscriber: Socket) -> None:
         subscriber.recv_multipart()
 
 
-def joined(context: sockets.Context, address: Address, name: str) -> Connection:
+def joined(context: sockets.Context, address: Address, name: str) -> Sockets:
     """Return an actor's connection that has its snapshot and its credit."""
-    link = Connection(context, address, PolicyClient("default", name, 1))
+    link = Sockets(context, address, PolicyClient("default", name, 1))
     while link.client.joined is None:
-        link.pump(0.1)
+        link.exchange(0.1)
     return link
 
 

@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 TESTS = str(Path(__file__).parents[1] / "tests")  # where the toy world with images is
 IMPORTS = (
     "import farflung.actor.main, farflung.actor.connection.policy_client, "
-    "farflung.actor.connection.sockets, farflung.actor.loop, farflung.actor.worker, "
+    "farflung.actor.connection.sockets, farflung.actor.loop, farflung.actor.worlds.gymnasium, "
     "gymnasium.envs.classic_control.cartpole"
 )
 

@@ -2,17 +2,16 @@
 
 import shlex
 import time
+from functools import partial
 from pathlib import Path
 
 from farflung.actor.config import ActorConfig
-from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.worker import Means
 from farflung.common.net.address import Address
 from farflung.common.net.keys import CLIENT_FILE, client_keys
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.children import Children, actor_command
 from farflung.learner.config import LearnerConfig
-from farflung.learner.players import LocalCollector, LocalEvaluator
+from farflung.learner.players import local_actor
 from farflung.learner.processors import local_actors
 from farflung.learner.transport.in_process import Player
 
@@ -58,16 +57,11 @@ def line_to_paste(config: LearnerConfig, address: Address) -> str:
 
 def players(config: LearnerConfig, stop: Stop) -> list[Player]:
     """The actors of the sequential mode, with the same names and sizes."""
-    made: list[Player] = []
-
-    def means(client: PolicyClient, environments: int) -> Means:
-        return Means(environments, client.problem, stop.wait, time.monotonic)
-
-    for index in range(max(1, local_actors(config))):
-        client = PolicyClient(config.policy, f"local-{index}", config.environments)
-        made.append(LocalCollector(client, means(client, config.environments)))
+    make = partial(local_actor, config.policy, wait=stop.wait, clock=time.monotonic, stop=stop)
+    made: list[Player] = [
+        make(f"local-{index}", config.environments) for index in range(max(1, local_actors(config)))
+    ]
     if config.evaluate_every:
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)
-        client = PolicyClient(config.policy, "evaluator", seats, evaluates=True)
-        made.append(LocalEvaluator(client, means(client, seats)))
+        made.append(make("evaluator", seats, evaluates=True))
     return made

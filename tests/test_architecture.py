@@ -79,7 +79,10 @@ def test_packages_import_only_what_is_below_them():
 def test_heavy_libraries_are_imported_in_one_place():
     """An actor needs no torch, a broker neither gymnasium nor onnxruntime."""
     assert {path.partition("/")[0] for path in importers("torch")} == {"learner"}
-    assert importers("gymnasium") == {"actor/worlds/gymnasium.py"}
+    assert importers("gymnasium") == {
+        "actor/worlds/gymnasium.py",
+        "actor/worlds/gymnasium_spaces.py",
+    }
     assert importers("onnxruntime") == {"actor/acting/policy.py"}
 
 

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from cyclopts import Parameter
 
-from farflung.actor import recording
 from farflung.actor.acting import graph_check
+from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.config import ActorConfig
+from farflung.actor.worlds.world import Due
 from farflung.common.data.layout import ALIGNMENT
 from farflung.common.data.names import NAME
-from farflung.common.data.spec import Exploration, Graph, Space, Spec, World
+from farflung.common.data.spec import Column, Exploration, Graph, Space, Spec, World
 from farflung.common.heads.discrete import rungs
 from farflung.common.process import config
 from farflung.common.process.exits import Exit
@@ -200,8 +201,10 @@ def test_acting_in_the_protocol_page_is_the_code_s():
     expected = [1 + 7 * ((index * seats + seat) % ladder) / (ladder - 1) for seat in range(seats)]
     assert rungs(Exploration(ladder=ladder), seats, index).tolist() == expected
     assert Exploration(1.0, 0.2, 100).epsilon(50) == pytest.approx(1.0 + (0.2 - 1.0) * 0.5)
-    frames = recording.Frames({"observations": np.array([[7.0]])}, 3)
-    assert frames.stacks["observations"].tolist() == [[[7.0], [7.0], [7.0]]]
+    memory = FrameMemory((Column("observations", "float32", (), "observation"),), 1, 3)
+    due = Due({"observations": np.array([7.0])})
+    memory.see(due)
+    assert memory.stacks(due)["observations"].tolist() == [[7.0, 7.0, 7.0]]
 
 
 def test_the_operations_page_lists_every_exit_code():

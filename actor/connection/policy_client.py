@@ -3,9 +3,10 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import accumulate
 
+from farflung.actor.connection.port import ConnectionStatus, Joined, Newest, Work
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.layout import layout
 from farflung.common.data.parcel import Parcel
@@ -39,25 +40,6 @@ PROBLEM_BYTES = 4 << 10  # the end of a traceback says most
 PROBLEMS_BYTES = 32 << 10  # in one report, so that it stays a header
 REASON_LETTERS = 500
 WORDS = 8  # hello, report, bye: each says what is, so old ones may go
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """What a snapshot brought: all that an actor needs."""
-
-    spec: Spec
-    index: int
-    start: int
-
-
-@dataclass(slots=True)
-class Work:
-    """What an actor has to show for itself on the learner's screen. Whoever owns its loop counts it."""
-
-    steps: int = 0
-    episodes: int = 0
-    waits: float = 0.0  # 1 while the learner has no room for what was played
-    longest_step_s: float = 0.0
 
 
 class PolicyClient:
@@ -97,9 +79,27 @@ class PolicyClient:
         self._report_at = float("-inf")
 
     @property
-    def ready(self) -> Joined | None:
-        """The snapshot to act by, once its weights are here too."""
-        return self.joined if self.weights is not None else None
+    def newest(self) -> Newest:
+        """The newest that came: a run counts once its weights are here too."""
+        return Newest(self.joined if self.weights is not None else None, self.weights, self.steps)
+
+    def status(self, now: float) -> ConnectionStatus:
+        """Return the state of the connection."""
+        tracker, outbox = self.tracker, self.outbox
+        return ConnectionStatus(
+            state=self.state,
+            heard=tracker.sends(now),
+            listens=self.listens(now),
+            idle=outbox.idle,
+            held=tracker.held,
+            outdated_s=tracker.outdated_s(now),
+            ledger=outbox.ledger,
+        )
+
+    @property
+    def may_play(self) -> bool:
+        """Another window may begin: all parcels before it have left."""
+        return not self.outbox.ledger.waiting.parcels
 
     def listens(self, now: float) -> bool:
         """Whether a learner is there that takes what is sent."""
@@ -246,6 +246,10 @@ class PolicyClient:
             self._words.popleft()
         if self.joined is not None:
             self.outbox.drain(now, send)
+
+    def offer_of(self, joined: Joined, parcel: Parcel) -> bool:
+        """Take a parcel of a run; drop it if that is over. False: there is no room."""
+        return joined is not self.joined or self.offer(parcel)
 
     def offer(self, parcel: Parcel) -> bool:
         """Take a parcel to send. False: there is no room; the caller keeps it and offers it again."""

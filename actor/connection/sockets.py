@@ -20,14 +20,11 @@ from farflung.common.protocol.outbox import Frame
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.0005  # between two looks at the feed, where parcels leave faster than that: one for each took a tenth of the data path
-PUMP_S = 0.005  # between two looks at the sockets while there is something else to do
-WAIT_S = 0.1  # for something to hear while there is nothing else to do
-GRACE_S = 3.0  # for the last acknowledgements, at the end
 UNANSWERED = "%s speaks, but does not answer %s: if it refuses messages as `label`, the label in %s is not the one in its folder of allowed keys"
 
 
-class Connection:
-    """An actor's connection to the learner at an address. It dials out, and goes on by itself whenever the learner returns."""
+class Sockets:
+    """The sockets of a policy client. They dial out, and go on by themselves when the learner returns."""
 
     def __init__(
         self,
@@ -48,7 +45,7 @@ class Connection:
         client.ask(now)
         self._build(now)
 
-    def pump(self, timeout_s: float = 0.0) -> None:
+    def exchange(self, timeout_s: float = 0.0) -> None:
         """Hear what there is, if the last look was not a moment ago, and send all that may go; first wait so long for something to hear."""
         if timeout_s:
             self._feed.poll(int(timeout_s * 1000))
@@ -81,7 +78,7 @@ class Connection:
             and self._clock() < deadline
             and self.client.listens(self._clock())
         ):
-            self.pump(0.02)
+            self.exchange(0.02)
         self.client.bye(reason)
         self._send(self._clock())
         self._push.close(linger=sockets.GOODBYE_MS if self.client.listens(self._clock()) else 0)

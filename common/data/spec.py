@@ -14,6 +14,7 @@ from farflung.common.data.schema import digest, line, sizes
 OBSERVATIONS = "observations"
 ACTIONS = "actions"
 REWARDS = "rewards"
+INFO = "info."  # in front of the name of an extra column that the world supplies
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +134,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             Column(column_name(key), space.dtype, space.shape, "observation")
             for key, space in self.observation.items()
         )
+
+    @cached_property
+    def infos(self) -> tuple[Column, ...]:
+        """The extra columns that the world supplies, such as a mask of the legal actions."""
+        return tuple(extra for extra in self.extras if extra.name.startswith(INFO))
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:

@@ -1,6 +1,6 @@
 """The registry of heads: a spec names one of them, and all roles look it up here."""
 
-from farflung.common.data.spec import Column, Spec
+from farflung.common.data.spec import INFO, Column, Spec
 from farflung.common.heads.discrete import LogitsHead, QHead
 from farflung.common.heads.gaussian import GaussianHead
 from farflung.common.heads.head import Head
@@ -59,15 +59,19 @@ def require(spec: Spec) -> None:
 
 
 def _further(spec: Spec) -> tuple[Column, ...]:
-    """Return the extra columns that the head does not compute: they are outputs of the graph."""
-    computed = find(spec.head).columns(spec)
-    return tuple(extra for extra in spec.extras if extra not in computed)
+    """Return the extra columns that are outputs of the graph.
+
+    Neither the head computes them nor the world supplies them.
+    """
+    others = *find(spec.head).columns(spec), *spec.infos
+    return tuple(extra for extra in spec.extras if extra not in others)
 
 
 def _unknown(extra: Column, computed: tuple[Column, ...], spec: Spec) -> str:
     known = ", ".join(f"{column.name} per {column.per}" for column in computed) or "none"
     return (
         f"the learner asks for the column {extra.name} ({extra.dtype} {extra.shape} per "
-        f"{extra.per}), which actors of this release cannot record: the head {spec.head} computes "
-        f"{known}, and the acting graph has no further output of that name, dtype and shape"
+        f"{extra.per}), and nothing supplies it: the head {spec.head} computes {known}, the acting "
+        f"graph has no further output of that name, dtype and shape, and the name of a column that "
+        f"the world supplies begins with {INFO}"
     )

@@ -6,7 +6,6 @@ Everything but the sockets is the same as over a network: the same messages, che
 from typing import Protocol
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.protocol.outbox import Frame
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
@@ -21,11 +20,12 @@ ROUND_S = 1.0  # by the clock here; all turns are within it, so that no actor se
 class Player(Protocol):
     """An actor that takes its turn when it is asked to."""
 
-    client: PolicyClient
+    @property
+    def client(self) -> PolicyClient:
+        """Its side of the protocol."""
 
-    def turn(self, weights: Weights) -> Parcel | None:
-        """Play under these weights; return a parcel if there is one."""
-        ...
+    def turn(self) -> None:
+        """Play, if there is what it takes, and offer what was played to the client."""
 
     def close(self) -> None:
         """Close the environments."""
@@ -83,9 +83,7 @@ class InProcess:
     def _receive(self, player: Player) -> None:
         """Let one player take its turn, and receive all frames that it has to send."""
         client = player.client
-        parcel = player.turn(client.weights) if client.weights is not None else None
-        if parcel is not None:
-            client.offer(parcel)
+        player.turn()
         client.due(self._now)
         client.drain(self._now, self._take)
 

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from support import worlds
-from support.learner_double import InProcessConnection, LearnerDouble
+from support.learner_double import DoubleTransport, LearnerDouble
 from support.makers import some_weights
 from support.stamps import a_stamp_spec
 from support.waiting import Clock
 
+from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.heartbeat import Heartbeat
-from farflung.actor.loop import ActorLoop
-from farflung.actor.worker import Means
+from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Evaluation, World
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, PolicyTooOld
@@ -25,7 +26,7 @@ from farflung.common.protocol.messages import State
 
 
 class Stage:
-    """A rollout, and who stops it: `each(stage)` is called after every turn, and it ends after 2,000 of them."""
+    """A loop, and what stops it: `each(stage)` is called after every turn, and it ends after 2,000 of them."""
 
     def __init__(
         self, clock: Any, wire: Any, desk: Any, each: Callable[["Stage"], None], **options: Any
@@ -36,15 +37,15 @@ class Stage:
         self.link = wire(self.client, desk, clock, self._turn)
         self.turns = 0
         self._each = each
-        means = Means(environments, self.client.problem, clock.wait, clock)
         watchdog = options.pop("watchdog", None) or Watchdog(0.0)
-        allowed, once = options.pop("allowed", ()), options.pop("once", False)
-        age_s, contact = options.pop("age_s", 0.0), options.pop("contact", None)
-        self.rollout = ActorLoop(
-            self.link, means, self.stop, watchdog, self.who, allowed, once, age_s, contact
+        open_world = opener(
+            environments, Surroundings(self.client.problem, clock.wait, clock, watchdog.beat)
         )
+        connection = InlineConnection(self.client, self.link, clock)
+        rules = Rules(evaluates=evaluates, **options)
+        self.loop = ActorLoop(connection, open_world, rules, self.stop, watchdog, self.who, clock)
         try:
-            self.rollout.run(evaluates)
+            self.loop.run()
         finally:
             self.stop.close()
 
@@ -87,10 +88,8 @@ def watched(
 
 @pytest.fixture
 def play() -> Callable[..., Stage]:
-    """Runs a rollout to its end."""
-    return lambda desk, each, **options: Stage(
-        Clock(0.001), InProcessConnection, desk, each, **options
-    )
+    """Runs a loop to its end."""
+    return lambda desk, each, **options: Stage(Clock(0.001), DoubleTransport, desk, each, **options)
 
 
 def enough(parcels: int) -> Callable[[Stage], None]:
@@ -284,7 +283,7 @@ class TestEnding:
         """However long that is; what was played of it is left behind."""
 
         def each(stage: Stage) -> None:
-            if stage.client.ready and stage.turns > 5:
+            if stage.client.newest.joined and stage.turns > 5:
                 stage.stop.set("enough")
 
         stage = play(LearnerDouble(a_stamp_spec(horizon=1_000_000)), each)
@@ -340,9 +339,9 @@ class TestEnding:
                 stage.desk.due = lambda now, client=None: []
 
         stage = play(
-            LearnerDouble(a_stamp_spec()), each, once=once, contact=Heartbeat(patience_s=20.0)
+            LearnerDouble(a_stamp_spec()), each, once=once, heartbeat=Heartbeat(patience_s=20.0)
         )
-        assert (stage.stop.reason, stage.stop.exit_code) == ("nobody answers at double", code)
+        assert (stage.stop.reason, stage.stop.exit_code) == ("no learner answers at double", code)
         assert 20.0 <= stage.clock.now - fell_silent_at < 30.0  # it is noticed after 8 s
 
 
@@ -431,7 +430,7 @@ class TestAge:
             PolicyTooOld,
             match=r"for 10 s a newer policy than version 1\.1 .* --max-policy-age is 10",
         ) as caught:
-            play(forgetful, each, age_s=10.0, evaluates=evaluates)
+            play(forgetful, each, max_policy_age_s=10.0, evaluates=evaluates)
         assert caught.value.exit_code == 75
         assert stages[0].client.tracker.nonce is not None  # a question stands
 

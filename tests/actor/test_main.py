@@ -88,7 +88,7 @@ def test_an_actor_collects_until_the_run_is_over(
 def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]) -> None:
     """Nobody is at its address, and its patience is over: exit code 69, and not in silence."""
     assert main.act(Loaded(ActorConfig(str(nowhere), patience=0.01, log_level="warning"), {})) == 69
-    assert f"WARNING ended: nobody answers at {nowhere}" in capfd.readouterr().err
+    assert f"WARNING ended: no learner answers at {nowhere}" in capfd.readouterr().err
 
 
 def test_an_evaluator_sends_results_only(serve: Callable[..., Any]) -> None:

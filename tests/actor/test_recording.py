@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farflung.actor.recording import Frames, Recorder, Scores, cut, results
-from farflung.actor.worlds.seats import End, Step
-from farflung.common.data.parcel import Ending, Results
+from farflung.actor.acting.memory import FrameMemory
+from farflung.actor.recording import Recorder, Scores, cut, results
+from farflung.actor.worlds.world import Due, End, Outcomes
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column
 from farflung.common.data.version import Version
 
@@ -48,7 +49,8 @@ class Model:
     def __init__(self, seats: int, stack: int) -> None:
         self.stack = stack
         self.count = 0.0
-        self.step = Step({"observations": np.zeros(seats, np.float32)}, np.zeros(seats, np.float32))
+        self.due = Due({"observations": np.zeros(seats, np.float32)})
+        self.outcomes = Outcomes(np.zeros(seats, np.float32))
         self.history = [[self.see(seat)] * stack for seat in range(seats)]
         self.open: list[list[list[float]]] = [
             [] for _ in range(seats)
@@ -58,7 +60,7 @@ class Model:
     def see(self, seat: int) -> float:
         """Another number in a seat."""
         self.count += 1
-        self.step.observations["observations"][seat] = self.count
+        self.due.columns["observations"][seat] = self.count
         return self.count
 
     def begin(self) -> None:
@@ -66,22 +68,24 @@ class Model:
         self.kept = [[] for _ in self.kept]
         self.open = [[list(history), []] for history in self.history]
 
-    def play(self, events: tuple[int, ...]) -> Step:
+    def play(self, events: tuple[int, ...]) -> Outcomes:
         """One step of every seat."""
-        self.step.ended, self.step.lost = {}, []
+        self.outcomes.ended, self.outcomes.lost = {}, []
         for seat, event in enumerate(events):
             frames, rewards = self.open[seat]
             if event == LOST:
-                self.step.lost.append(seat)
+                self.outcomes.lost.append(seat)
                 self.close(seat, Ending.OPEN)
             else:
-                self.step.rewards[seat] = self.count
+                self.outcomes.rewards[seat] = self.count
                 rewards.append(self.count)
             if event in (TERMINATES, TRUNCATES):
                 final = self.see(seat)
                 frames.append(final)
                 ending = Ending(event)
-                self.step.ended[seat] = End(ending, {"observations": np.array(final, np.float32)})
+                self.outcomes.ended[seat] = End(
+                    ending, {"observations": np.array(final, np.float32)}
+                )
                 self.close(seat, ending)
             seen = self.see(seat)
             if event == GOES_ON:
@@ -90,7 +94,7 @@ class Model:
             else:
                 self.history[seat] = [seen] * self.stack
                 self.open[seat] = [list(self.history[seat]), []]
-        return self.step
+        return self.outcomes
 
     def close(self, seat: int, ending: Ending) -> None:
         """A trajectory without steps is none."""
@@ -105,26 +109,26 @@ def test_any_window_is_cut_as_seat_by_seat(data: st.DataObject) -> None:
     """Whatever ends and is lost, wherever windows begin and end: frames, rewards and endings are those of a plain list for each seat."""
     seats, stack, horizon = (data.draw(st.integers(1, most)) for most in (3, 4, 6))
     model = Model(seats, stack)
-    frames = Frames(model.step.observations, stack)
+    memory = FrameMemory(COLUMNS[:1], seats, stack)
+    memory.see(model.due)
     recorder = Recorder(COLUMNS, seats, horizon, stack)
     for _ in range(3):
-        recorder.begin(frames)
+        recorder.begin(model.due, memory)
         model.begin()
         for _ in range(horizon):
-            step = model.play(
+            outcomes = model.play(
                 data.draw(
                     st.tuples(
                         *[st.sampled_from([GOES_ON, GOES_ON, TERMINATES, TRUNCATES, LOST])] * seats
                     )
                 )
             )
-            recorder.add(np.arange(seats), step)
-            frames.add(step)
+            step(recorder, memory, model, outcomes, np.arange(seats))
             expected = model.history if stack > 1 else [history[0] for history in model.history]
-            assert frames.stacks["observations"].tolist() == expected
+            assert memory.stacks(model.due)["observations"].tolist() == expected
         for seat in range(seats):
             model.close(seat, Ending.OPEN)
-        parcel = recorder.parcel(Version(1, 2), Results())
+        parcel = packed(recorder, memory)
         found = [
             (
                 trajectory.columns["observations"].tolist(),
@@ -139,43 +143,62 @@ def test_any_window_is_cut_as_seat_by_seat(data: st.DataObject) -> None:
         ]
 
 
-def test_a_window_may_be_packed_before_its_end() -> None:
-    """What there is so far is cut open there."""
-    model = Model(2, 1)
-    recorder = Recorder(COLUMNS, 2, 10, 1)
-    recorder.begin(Frames(model.step.observations, 1))
-    recorder.add(np.zeros(2), model_step(model))
-    parcel = recorder.parcel(Version(0, 5), Results())
-    assert (parcel.lengths.tolist(), parcel.endings.tolist(), parcel.version) == (
-        [1, 1],
-        [Ending.OPEN] * 2,
-        Version(0, 5),
-    )
+def step(
+    recorder: Recorder, memory: FrameMemory, model: Model, outcomes: Outcomes, actions: np.ndarray
+) -> None:
+    """Record one step of every seat."""
+    recorder.actions[recorder.at(None)] = actions
+    recorder.settle(outcomes, model.due)
+    memory.forget([*outcomes.ended, *outcomes.lost])
+    memory.see(model.due)
+    recorder.see(model.due, memory)
 
 
-def model_step(model: Model) -> Step:
+def packed(recorder: Recorder, memory: FrameMemory) -> Parcel:
+    """The window as far as it has come."""
+    (block,) = recorder.blocks(Version(1, 2), memory)
+    return Parcel(*block)
+
+
+def a_recorder(model: Model, horizon: int) -> tuple[Recorder, FrameMemory]:
+    """A recorder whose first window has begun."""
+    memory, recorder = FrameMemory(COLUMNS[:1], 2, 1), Recorder(COLUMNS, 2, horizon, 1)
+    memory.see(model.due)
+    recorder.begin(model.due, memory)
+    return recorder, memory
+
+
+def all_go_on(model: Model) -> Outcomes:
     """One step in which nothing ends."""
     model.begin()
     return model.play((GOES_ON,) * len(model.history))
 
 
+def test_a_window_may_be_packed_before_its_end() -> None:
+    """What there is so far is cut open there."""
+    model = Model(2, 1)
+    recorder, memory = a_recorder(model, 10)
+    step(recorder, memory, model, all_go_on(model), np.zeros(2))
+    parcel = packed(recorder, memory)
+    assert (parcel.lengths.tolist(), parcel.endings.tolist()) == ([1, 1], [Ending.OPEN] * 2)
+
+
 def test_a_parcel_owns_its_columns() -> None:
     """The next window is written into the same rows without touching what was handed out."""
-    model = Model(1, 1)
-    recorder = Recorder(COLUMNS, 1, 1, 1)
-    recorder.begin(Frames(model.step.observations, 1))
-    recorder.add(np.array([3]), model_step(model))
-    parcel = recorder.parcel(Version(0, 1), Results())
+    model = Model(2, 1)
+    recorder, memory = a_recorder(model, 1)
+    step(recorder, memory, model, all_go_on(model), np.array([3, 4]))
+    parcel = packed(recorder, memory)
     before = {name: column.copy() for name, column in parcel.columns.items()}
-    recorder.begin(Frames(model.step.observations, 1))
-    recorder.add(np.array([9]), model_step(model))
+    recorder.begin(model.due, memory)
+    step(recorder, memory, model, all_go_on(model), np.array([9, 9]))
     assert all((parcel.columns[name] == column).all() for name, column in before.items())
 
 
 def test_scores_are_of_whole_episodes() -> None:
     """Returns and lengths run over windows; a lost episode has none, and the next begins at nothing."""
     scores = Scores(2)
-    step = Step({}, np.array([1.5, 10.0], np.float32))
+    step = Outcomes(np.array([1.5, 10.0], np.float32))
     assert scores.add(step) == {}
     assert len(scores.take().returns) == 0
     step.ended = {0: End(Ending.TRUNCATED, {})}

@@ -78,9 +78,14 @@ def until(condition: Callable[[], object], turn: Callable[[], object]) -> None:
     raise AssertionError("it never happened")
 
 
+def sockets_of(session: ActorSession) -> Any:
+    """The sockets under its connection."""
+    return session._connection._transport  # type: ignore[attr-defined]
+
+
 def silence(session: ActorSession, clock: Any) -> None:
     """The learner is not heard any more, and ten seconds pass."""
-    session._link._hear = lambda now: None  # type: ignore[method-assign]
+    sockets_of(session)._hear = lambda now: None  # type: ignore[method-assign]
     clock.wait(10.0)
 
 
@@ -126,8 +131,8 @@ class TestPlaying:
         session.act(world.look())
         session._acted_at -= 50.0
         session.record(0.0, False, False, world.look())
-        session._pump()
-        work = session._client.work
+        session._exchange()
+        work = session._connection._client.work
         assert (work.steps, work.episodes, work.waits) == (14, 2, 0)
         assert work.longest_step_s >= 50
 
@@ -196,14 +201,14 @@ class TestWaiting:
         session = open_session(served.address)
         world = World(session)
         pumps = iter(range(3))
-        pump = session._link.pump
+        exchange = session._connection.exchange
 
-        def count(timeout_s: float = 0.0) -> None:
+        def count(timeout_s: float) -> None:
             if next(pumps, None) is None:
                 served.queue.room = 1 << 20
-            pump(timeout_s)
+            exchange(timeout_s)
 
-        session._link.pump = count  # type: ignore[method-assign]
+        session._connection.exchange = count  # type: ignore[method-assign]
         world.turn(30)
         assert session.ledger.collected.parcels == 7
         assert session.ledger.waiting.parcels == 0
@@ -215,11 +220,17 @@ class TestWaiting:
         desk.room = 0
         served = serve(desk)
         session = open_session(served.address, patience_s=0.0)
-        until(lambda: session._client.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
+        until(
+            lambda: session._connection._client.outbox.credit.messages == 0,
+            lambda: session._connection.exchange(0.01),
+        )
         World(session).turn(41)
         assert session.ledger.waiting.parcels == 10
         served.queue.room = 1 << 20
-        until(lambda: session._client.outbox.idle, lambda: session._link.pump(0.01))
+        until(
+            lambda: session._connection._client.outbox.idle,
+            lambda: session._connection.exchange(0.01),
+        )
         assert [parcel.columns["observations"][0, 2] for parcel in served.take(10)][:3] == [0, 4, 2]
 
     def test_patience_is_bounded(self, serve: Serve, open_session: Open) -> None:
@@ -227,7 +238,10 @@ class TestWaiting:
         desk = LearnerDouble(a_stamp_spec())
         desk.room = 0
         session = open_session(serve(desk).address, patience_s=0.05)
-        until(lambda: session._client.outbox.credit.messages == 0, lambda: session._link.pump(0.01))
+        until(
+            lambda: session._connection._client.outbox.credit.messages == 0,
+            lambda: session._connection.exchange(0.01),
+        )
         before = time.monotonic()
         World(session).turn(9)
         assert time.monotonic() - before >= 0.1
@@ -249,8 +263,11 @@ class TestWaiting:
         assert session.ledger.collected.parcels == 11
         assert session.ledger.waiting.parcels + session.ledger.sent.parcels >= 10
         assert "no word from the learner" in caplog.text
-        del session._link._hear
-        until(lambda: session._client.outbox.idle, lambda: session._link.pump(0.01))
+        del sockets_of(session)._hear
+        until(
+            lambda: session._connection._client.outbox.idle,
+            lambda: session._connection.exchange(0.01),
+        )
         assert sum(parcel.rows for parcel in served.take(11)) == 44
 
     def test_what_does_not_fit_is_dropped_if_wanted(self, served: Any, open_session: Open) -> None:
@@ -272,15 +289,15 @@ class TestWaiting:
         session = open_session(served.address, clock=clock, waiting_bytes=400)
         silence(session, clock)
         turns = iter(range(3))
-        pump, pumped = session._link.pump, []
+        exchange, pumped = session._connection.exchange, []
 
-        def count(timeout_s: float = 0.0) -> None:
+        def count(timeout_s: float) -> None:
             if timeout_s and next(turns, None) is None:
                 pumped.append(timeout_s)
-                vars(session._link).pop("_hear", None)
-            pump(timeout_s)
+                vars(sockets_of(session)).pop("_hear", None)
+            exchange(timeout_s)
 
-        session._link.pump = count  # type: ignore[method-assign]
+        session._connection.exchange = count  # type: ignore[method-assign]
         World(session).turn(41)
         assert pumped
         assert session.ledger.collected.parcels == 10
@@ -300,7 +317,7 @@ class TestRuns:
         world.turn(5)
         assert not session.over
         served.link.close(State.STOP)
-        until(lambda: session.over, lambda: session._link.pump(0.01))
+        until(lambda: session.over, lambda: session._connection.exchange(0.01))
         world.turn(41)
         assert not session.close(600.0)
 
@@ -370,4 +387,4 @@ def test_exploration_is_the_learners(serve: Serve, open_session: Open) -> None:
         ).address
     )
     assert {session.act([0, 0, 0]) for _ in range(50)} == {0, 1, 2, 3}
-    assert session._client.state is State.RUN
+    assert session._connection._client.state is State.RUN

@@ -9,7 +9,7 @@ from support.learner_double import LearnerDouble
 from support.makers import a_parcel, some_weights
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.roster import Presence
@@ -44,13 +44,13 @@ def school(context: sockets.Context) -> Iterator[School]:
 
 
 @pytest.fixture
-def crowd(context: sockets.Context) -> Iterator[Callable[[Address, int], list[Connection]]]:
+def crowd(context: sockets.Context) -> Iterator[Callable[[Address, int], list[Sockets]]]:
     """So many actors at an address."""
-    links: list[Connection] = []
+    links: list[Sockets] = []
 
-    def join(address: Address, count: int) -> list[Connection]:
+    def join(address: Address, count: int) -> list[Sockets]:
         links.extend(
-            Connection(context, address, PolicyClient("default", f"box-{number}", 1))
+            Sockets(context, address, PolicyClient("default", f"box-{number}", 1))
             for number in range(count)
         )
         return links
@@ -60,18 +60,18 @@ def crowd(context: sockets.Context) -> Iterator[Callable[[Address, int], list[Co
         link.close("the test is over", 0.0)
 
 
-def pump(links: list[Connection], condition: Callable[[], Any], within_s: float = 30.0) -> float:
+def pump(links: list[Sockets], condition: Callable[[], Any], within_s: float = 30.0) -> float:
     """Look after all links until it is so; gives how long that took."""
     start = time.monotonic()
     while not condition():
         assert time.monotonic() - start < within_s, "it never happened"
         for link in links:
-            link.pump()
-        links[0].pump(0.001)
+            link.exchange()
+        links[0].exchange(0.001)
     return time.monotonic() - start
 
 
-def offer(links: list[Connection], count: int) -> None:
+def offer(links: list[Sockets], count: int) -> None:
     """So many parcels of each."""
     parcel = a_parcel()
     for link in links:
@@ -79,7 +79,7 @@ def offer(links: list[Connection], count: int) -> None:
             assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
 
 
-def settled(links: list[Connection]) -> bool:
+def settled(links: list[Sockets]) -> bool:
     """Whether everybody's parcels are acknowledged."""
     return all(link.client.outbox.idle for link in links)
 
@@ -94,7 +94,7 @@ def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
     for _ in range(brokers):
         address = broker(address).address
     links = crowd(address, 64)
-    joined_s = pump(links, lambda: all(link.client.ready for link in links))
+    joined_s = pump(links, lambda: all(link.client.newest.joined for link in links))
     offer(links, 5)
     answered_s = pump(links, lambda: settled(links))
     print(
@@ -114,14 +114,14 @@ def test_a_broker_may_go_and_come_back(school: School, broker: Any, crowd: Any) 
     """What was in it is lost with it, and sent again: everything is counted once."""
     first = broker(school.link.address)
     links = crowd(first.address, 4)
-    pump(links, lambda: all(link.client.ready for link in links))
+    pump(links, lambda: all(link.client.newest.joined for link in links))
     for _ in range(3):
         offer(links, 20)
         pump(links, lambda: school.side.receiver.inbox.ledger.received > 0)
         first.ended()
         offer(links, 20)
         for link in links:
-            link.pump()
+            link.exchange()
         first = broker(school.link.address, address=first.address)
         took_s = pump(links, lambda: settled(links))
         print(f"everything was acknowledged {took_s:.2f} s after the broker was back")

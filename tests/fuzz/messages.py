@@ -247,7 +247,7 @@ def test_channel(data: bytes) -> None:
             else topics.beacon("default")
         )
         client.hear(topic, frame(part[1:]), count * 0.5)
-        if client.ready is not None and client.ready.spec == specs()[0]:
+        if client.newest.joined is not None and client.newest.joined.spec == specs()[0]:
             client.outbox.offer(a_parcel(), 3, 100)
         client.due(count * 0.5)
         client.drain(count * 0.5, lambda frame: True)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from support.learner_double import LearnerDouble
 from support.makers import a_frame, a_spec, some_weights
+from support.playing import seated, window
 
-from farflung.actor.collect import Collector
-from farflung.actor.worlds import gymnasium
+from farflung.actor.play import Play
+from farflung.actor.player import Player
 from farflung.common.data.spec import Space, World
 from farflung.common.heads import Choice
 from farflung.learner.replay.replay import Replay
@@ -72,7 +73,7 @@ class Stamped:
     def begin(self, horizon: int, steps: int) -> None:
         """Nothing is drawn."""
 
-    def choose(self, t: int, outputs):
+    def choose(self, at, outputs):
         return Choice(outputs[0].astype(np.int64).sum(axis=1) % 4)
 
 
@@ -149,22 +150,16 @@ class Stored:
         return np.array([row.truncated for row in self.rows])
 
 
-def collected(case: Case, seats, spec, windows: int, weights, extra: int) -> Iterator[object]:
+def collected(case: Case, world, spec, windows: int, weights, extra: int) -> Iterator[object]:
     """The parcels of one life, which is killed so many steps into one window more."""
     stamped = Stamped()
-    collector = Collector(spec, seats, stamped, stamped)
-    collector.use(weights)
+    play = Play(world, {spec.policy: Player(spec, case.seats, stamped, stamped)})
+    play.reset()
     for _ in range(windows):
-        steps = collector.window()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as ended:
-                yield ended.value
-                break
-    unfinished = collector.window()
+        yield from window(play, weights, policy=spec.policy)
+    play.begin(weights, 0)
     for _ in range(extra):
-        next(unfinished)
+        play.step()
 
 
 @pytest.fixture(scope="module")
@@ -190,23 +185,13 @@ def store() -> Callable[[str], Stored]:
         receiver = LearnerDouble(spec, versions=0).receiver
         wanted: list[Row] = []
 
-        def seats(start):
-            key = ("actor", 0, start)
-            return gymnasium.seats(
-                world,
-                case.seats,
-                key=key,
-                on_problem=lambda kind, text: None,
-                wait=lambda seconds: None,
-                clock=lambda: 0.0,
-            )
-
         for start in range(STARTS):
-            lives = [int(stamp[0]) for stamp in seats(start).reset().observations["observations"]]
+            due = seated(spec, case.seats, start=start).reset().due[spec.policy]
+            lives = [int(stamp[0]) for stamp in due.columns["observations"]]
             wanted += expected(case, lives)
             parcels = collected(
                 case,
-                seats(start),
+                seated(spec, case.seats, start=start),
                 spec,
                 case.windows,
                 some_weights(spec),

@@ -47,7 +47,7 @@ def test_sequential_mode_always_has_an_actor():
     stop = Stop()
     made = local_actors.players(a_config(evaluate_every=10, actors=0), stop)
     stop.close()
-    assert [type(player).__name__ for player in made] == ["LocalCollector", "LocalEvaluator"]
+    assert [player.client.actor for player in made] == ["local-0", "evaluator"]
 
 
 @pytest.mark.parametrize(

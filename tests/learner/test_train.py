@@ -10,10 +10,11 @@ import pytest
 import torch
 from support.learners import a_config
 
+from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection as ActorLink
-from farflung.actor.loop import ActorLoop
-from farflung.actor.worker import Means
+from farflung.actor.connection.sockets import Sockets
+from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.config import Loaded
@@ -182,14 +183,12 @@ def acting(monkeypatch):
 
     def act(address):
         client = PolicyClient("default", "near", 2)
-        means = Means(2, client.problem, stop.wait, time.monotonic)
-        watchdog = Watchdog(0.0)
+        around = Surroundings(client.problem, stop.wait, time.monotonic)
         with sockets.context() as context:
-            link = ActorLink(context, address, client)
-            ActorLoop(link, means, stop, watchdog, Who("actor", "near"), (), once=True).run(
-                evaluates=False
-            )
-            link.close("over", 1.0)
+            near = InlineConnection(client, Sockets(context, address, client))
+            who, watchdog = Who("actor", "near"), Watchdog(0.0)
+            ActorLoop(near, opener(2, around), Rules(once=True), stop, watchdog, who).run()
+            near.close("over", 1.0)
 
     def start(config, address, children):
         threads.append(threading.Thread(target=act, args=(address,)))

@@ -84,8 +84,8 @@ class LearnerDouble:
         return frames
 
 
-class InProcessConnection:
-    """A connection between a client and a learner double; `each` is called after every turn."""
+class DoubleTransport:
+    """Carries messages between a client and a learner double; `each` is called after every turn."""
 
     address = "double"
 
@@ -101,7 +101,7 @@ class InProcessConnection:
         self._turns = itertools.count(1)
         client.ask(clock.now)
 
-    def pump(self, timeout_s: float = 0.0) -> None:
+    def exchange(self, timeout_s: float) -> None:
         """Exchange messages once."""
         self._clock.wait(timeout_s)
         now = self._clock()
@@ -110,6 +110,10 @@ class InProcessConnection:
             self.client.ask(now)
         self.learner.receive_from(self.client, now)
         self._each(next(self._turns))
+
+    def close(self, reason: str, patience_s: float) -> bool:
+        """Close nothing."""
+        return self.client.outbox.idle
 
 
 class ServedLearner:

@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.worker import Means
+from farflung.common.process.lifecycle import Stop
 from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.loop import Loop
-from farflung.learner.players import LocalCollector, LocalEvaluator
+from farflung.learner.players import LocalActor, local_actor
 from farflung.learner.schedule.sequential import Sequential
 from farflung.learner.transport.in_process import InProcess
 from farflung.learner.transport.network_thread import NetworkView
@@ -46,16 +45,23 @@ def play(learner: Any, players: list[Any], until: Callable[[], bool]) -> Until:
     return supervisor
 
 
-def collectors(count: int = 1, seats: int = 1) -> list[LocalCollector]:
+def collectors(count: int = 1, seats: int = 1) -> list[LocalActor]:
     """Players that collect, named as a learner names its own."""
-    return [LocalCollector(*_client(f"local-{index}", seats)) for index in range(count)]
+    return [_player(f"local-{index}", seats) for index in range(count)]
 
 
-def an_evaluator(seats: int = 1) -> LocalEvaluator:
+def an_evaluator(seats: int = 1) -> LocalActor:
     """A player that evaluates."""
-    return LocalEvaluator(*_client("evaluator", seats, evaluates=True))
+    return _player("evaluator", seats, evaluates=True)
 
 
-def _client(name: str, seats: int, evaluates: bool = False) -> tuple[PolicyClient, Means]:
-    client = PolicyClient("default", name, seats, evaluates=evaluates)
-    return client, Means(seats, client.problem, lambda seconds: None, time.monotonic)
+def _player(name: str, seats: int, evaluates: bool = False) -> LocalActor:
+    return local_actor(
+        "default",
+        name,
+        seats,
+        stop=Stop(),
+        wait=lambda seconds: None,
+        clock=time.monotonic,
+        evaluates=evaluates,
+    )

@@ -11,7 +11,7 @@ from support.makers import a_parcel, some_weights
 from support.waiting import Deadline, took_at_most
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.net import sockets
 from farflung.common.net.address import Address, parse_address
 from farflung.common.protocol import topics, wire
@@ -45,8 +45,8 @@ def pump(links, condition):
     while not condition():
         assert not deadline.over, "it never happened"
         for link in links:
-            link.pump()
-        links[0].pump(0.002)
+            link.exchange()
+        links[0].exchange(0.002)
     return time.monotonic() - began
 
 
@@ -70,11 +70,11 @@ def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school,
     broker, address = started(shell, learner)
     before = broker.resident_mb()
     links = [
-        Connection(context, address, PolicyClient("default", f"box-{number}", 1))
+        Sockets(context, address, PolicyClient("default", f"box-{number}", 1))
         for number in range(ACTORS)
     ]
     try:
-        joined_s = pump(links, lambda: all(link.client.ready for link in links))
+        joined_s = pump(links, lambda: all(link.client.newest.joined for link in links))
         parcel = a_parcel()
         for link in links:
             for _ in range(10):

@@ -76,9 +76,9 @@ class TestJoining:
         channels = [dialled(), PolicyClient("p", "b", 1)]
         channels[1].ask(0.0)
         for client in channels:
-            assert client.ready is None
+            assert client.newest.joined is None
             desk.send_to(client, 0.0)
-        first, second = (client.ready for client in channels)
+        first, second = (client.newest.joined for client in channels)
         assert (first.spec, first.index, first.start) == (spec, 0, 0)
         assert (second.index, second.start) == (1, 0)
         assert channels[0].weights.version == Version(1, 1)
@@ -128,7 +128,7 @@ class TestJoining:
         self, client: PolicyClient, desk: Any, spec: Spec
     ) -> None:
         """Nor is one to a question that was given up for a newer one."""
-        joined = client.ready
+        joined = client.newest.joined
         client.ask(1.0)
         old = client.private
         client.ask(3.0)
@@ -137,7 +137,7 @@ class TestJoining:
             bytes(wire.encode(Announcement(structs.replace(spec, horizon=9), 7, 1, 5, 5))),
             3.0,
         )
-        assert client.ready is joined
+        assert client.newest.joined is joined
         assert client.tracker.nonce is not None
 
     def test_an_old_answer_under_the_new_topic_ends_no_question(
@@ -260,7 +260,7 @@ class TestTurns:
         spec: Spec,
     ) -> None:
         """The learner was started again and has nothing of what was under way: the same actor goes on in the same run."""
-        joined = client.ready
+        joined = client.newest.joined
         offer(client, a_stamp_parcel(stamp=3))
         desk.receive_from(client, 0.1)
         resumed = LearnerDouble(spec, epoch=2, life=8)
@@ -270,7 +270,7 @@ class TestTurns:
             if client.due(now) is Action.ASK:
                 client.ask(now)
         assert [parcel.columns["observations"][0, 0] for parcel in resumed.parcels] == [3]
-        assert client.ready is joined
+        assert client.newest.joined is joined
         assert client.weights.version == Version(2, 1)
 
     def test_an_epoch_that_is_over_is_not_obeyed(self, client: PolicyClient, spec: Spec) -> None:
@@ -296,13 +296,13 @@ class TestTurns:
         incarnation = client.outbox.incarnation
         other = LearnerDouble(a_stamp_spec(run="s", horizon=8), life=9)
         other.send_to(client, 5.0)
-        assert client.ready is None
+        assert client.newest.joined is None
         assert (client.steps, client.state) == (0, State.RUN)
         assert "2 unacknowledged parcels of the one before are dropped" in caplog.text
         assert client.due(5.0) is Action.ASK
         client.ask(5.0)
         other.send_to(client, 5.0)
-        assert (client.ready.spec.run, client.ready.spec.horizon) == ("s", 8)
+        assert (client.newest.joined.spec.run, client.newest.joined.spec.horizon) == ("s", 8)
         assert client.outbox.incarnation != incarnation
         offer(client, a_stamp_parcel(8))
         other.receive_from(client, 5.0)
@@ -431,7 +431,7 @@ class TestOddities:
         """And said."""
         client.hear(b"c/p/", frame, 0.1)
         assert "a message of the learner is refused" in caplog.text
-        assert client.ready is not None
+        assert client.newest.joined is not None
 
     @pytest.mark.parametrize(
         "changes",
@@ -475,7 +475,7 @@ class TestOddities:
                 client.hear(topic, bytes(wire.assemble(wire.Kind.ANNOUNCEMENT, envelope)), 0.0)
             elif topic == client.private:
                 client.hear(topic, frame, 0.0)
-        assert client.ready is None
+        assert client.newest.joined is None
         assert "makes no sense" in caplog.text
 
     def test_beacons_of_another_policy_are_not_ours(self, client: PolicyClient) -> None:

@@ -11,7 +11,7 @@ from support.stamps import a_stamp_parcel, a_stamp_spec
 from support.waiting import Clock
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Connection
+from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.version import Version
 from farflung.common.net import sockets
@@ -19,18 +19,18 @@ from farflung.common.net.address import Address
 from farflung.common.protocol.roster import Presence
 
 Serve = Callable[..., Any]
-Dial = Callable[..., Connection]
+Dial = Callable[..., Sockets]
 
 
 @pytest.fixture
 def dial() -> Iterator[Dial]:
     """Gives links to an address; what is left of them is closed."""
-    links: list[Connection] = []
+    links: list[Sockets] = []
     with sockets.context() as context:
 
-        def make(address: Address, **others: Any) -> Connection:
+        def make(address: Address, **others: Any) -> Sockets:
             links.append(
-                Connection(context, address, PolicyClient("p", f"a{len(links)}", 1), **others)
+                Sockets(context, address, PolicyClient("p", f"a{len(links)}", 1), **others)
             )
             return links[-1]
 
@@ -45,16 +45,16 @@ def served(serve: Serve) -> Any:
     return serve(LearnerDouble(a_stamp_spec()))
 
 
-def pump_until(link: Connection, condition: Callable[[], object]) -> None:
+def pump_until(link: Sockets, condition: Callable[[], object]) -> None:
     """Look after the link until it is so."""
     for _ in range(500):
         if condition():
             return
-        link.pump(0.01)
+        link.exchange(0.01)
     raise AssertionError("it never happened")
 
 
-def offer(link: Connection, parcel: Parcel) -> None:
+def offer(link: Sockets, parcel: Parcel) -> None:
     """Something to send."""
     assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
 
@@ -63,7 +63,7 @@ def test_one_address_is_enough(served: Any, dial: Dial, caplog: pytest.LogCaptur
     """Spec and weights come by themselves, parcels arrive and are acknowledged, and the question is not asked any longer."""
     with caplog.at_level(logging.INFO):
         link = dial(served.address)
-        pump_until(link, lambda: link.client.ready)
+        pump_until(link, lambda: link.client.newest.joined)
     assert "connected to the learner" in caplog.text
     assert link.client.weights.version == Version(1, 1)
     for stamp in range(3):
@@ -83,13 +83,15 @@ def test_it_may_be_there_before_the_learner(
     address = served.address
     served.link.close()
     link = dial(address)
-    link.pump(0.01)
-    assert link.client.ready is None
+    link.exchange(0.01)
+    assert link.client.newest.joined is None
     first = serve(LearnerDouble(a_stamp_spec()), address)
-    pump_until(link, lambda: link.client.ready)
+    pump_until(link, lambda: link.client.newest.joined)
     first.link.close()
     second = serve(LearnerDouble(a_stamp_spec(run="s"), life=8), address)
-    pump_until(link, lambda: link.client.ready and link.client.ready.spec.run == "s")
+    pump_until(
+        link, lambda: link.client.newest.joined and link.client.newest.joined.spec.run == "s"
+    )
     offer(link, a_stamp_parcel())
     pump_until(link, lambda: link.client.outbox.idle)
     second.take(1)
@@ -98,7 +100,7 @@ def test_it_may_be_there_before_the_learner(
 def test_newer_weights_come_as_they_are_published(served: Any, dial: Dial) -> None:
     """Without asking."""
     link = dial(served.address)
-    pump_until(link, lambda: link.client.ready)
+    pump_until(link, lambda: link.client.newest.joined)
     served.link.publish(some_weights(a_stamp_spec(), 2))
     pump_until(link, lambda: link.client.weights.version == Version(1, 2))
 
@@ -124,7 +126,7 @@ def test_of_several_versions_only_the_newest_is_read(
 
     link_feed, link._feed = link._feed, Feed()  # type: ignore[assignment]
     monkeypatch.setattr(link.client, "hear", lambda topic, frame, now: heard.append((topic, frame)))
-    link.pump()
+    link.exchange()
     assert heard == [(b"c/p/", b"beacon"), (b"w/p/", b"new")]
 
 
@@ -136,7 +138,7 @@ def test_after_a_silence_both_sockets_are_made_anew(
     """On a clock that jumps over eight seconds; what was unacknowledged is sent again and counts once."""
     clock = Clock()
     link = dial(served.address, clock=clock)
-    pump_until(link, lambda: link.client.ready)
+    pump_until(link, lambda: link.client.newest.joined)
     pump_until(link, lambda: served.double.receiver.seen)
     offer(link, a_stamp_parcel())
     link._send(clock())
@@ -144,7 +146,7 @@ def test_after_a_silence_both_sockets_are_made_anew(
     before = link._feed, link._push
     link._hear = lambda now: None  # type: ignore[method-assign]  # nothing comes through
     clock.wait(9.0)
-    link.pump()
+    link.exchange()
     assert "connecting anew" in caplog.text
     assert "no word from the learner" in caplog.text
     assert link._feed is not before[0]
@@ -158,7 +160,7 @@ def test_after_a_silence_both_sockets_are_made_anew(
 def test_goodbye_waits_for_the_last_acknowledgements(served: Any, dial: Dial) -> None:
     """Then it is said why, and the learner knows that this actor left."""
     link = dial(served.address)
-    pump_until(link, lambda: link.client.ready)
+    pump_until(link, lambda: link.client.newest.joined)
     offer(link, a_stamp_parcel())
     assert link.close("all done", 5.0)
     served.take(1)
@@ -180,7 +182,7 @@ def test_goodbye_does_not_wait_for_ever(
     desk.room = 0
     served = serve(desk)
     link = dial(served.address)
-    pump_until(link, lambda: link.client.ready)
+    pump_until(link, lambda: link.client.newest.joined)
     pump_until(link, lambda: link.client.outbox.credit.messages == 0)
     offer(link, a_stamp_parcel())
     assert not link.close("in a hurry", 0.05)
@@ -190,7 +192,7 @@ def test_goodbye_does_not_wait_for_ever(
 def test_goodbye_to_a_learner_that_has_ended_does_not_wait(served: Any, dial: Dial) -> None:
     """It would take nothing any more."""
     link = dial(served.address)
-    pump_until(link, lambda: link.client.ready)
+    pump_until(link, lambda: link.client.newest.joined)
     served.link.close()
     pump_until(link, lambda: not link.client.state.takes)
     offer(link, a_stamp_parcel())
@@ -207,5 +209,5 @@ def test_a_full_pipe_is_tried_again(dial: Dial, monkeypatch: pytest.MonkeyPatch)
     link._push.set(sockets.zmq.IMMEDIATE, 1)  # without a connection there is no pipe at all
     link._push.disconnect(link.address.experience)
     monkeypatch.setattr(link.client, "drain", lambda now, send: taken.append(send(b"one")))
-    link.pump()
+    link.exchange()
     assert taken == [False]

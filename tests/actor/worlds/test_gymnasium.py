@@ -5,44 +5,31 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from msgspec.structs import replace
+from support.playing import spec_of
 
-from farflung.actor.worlds.gymnasium import describe, make, register_wrapper, seats, translate
-from farflung.actor.worlds.seats import Seats
-from farflung.common.data.spec import Graph, Space, Spec, World
+from farflung.actor.worlds.gymnasium import (
+    Surroundings,
+    describe,
+    make,
+    open_world,
+    register_wrapper,
+)
+from farflung.actor.worlds.gymnasium_spaces import adapter
+from farflung.actor.worlds.lockstep import ListWorld
+from farflung.actor.worlds.vector import VectorWorld
+from farflung.common.data.spec import Space, Spec, World
 from farflung.common.process.errors import ConfigurationError
 
 
-def seated(
-    world: World, count: int = 1, *, vector: bool = False, spec: Spec | None = None
-) -> Seats:
-    """Seats whose environments are expected to work."""
-    return seats(
-        world,
-        count,
-        key=("actor", 0, 0),
-        on_problem=lambda *_: None,
-        wait=lambda _: None,
-        clock=lambda: 0.0,
-        vector=vector,
-        spec=spec,
-    )
+def opened(spec: Spec, count: int = 1, *, vector: bool = False) -> ListWorld | VectorWorld:
+    """A world whose environments are expected to work."""
+    around = Surroundings(lambda *_: None, lambda _: None, lambda: 0.0)
+    return open_world(spec, count, key=("actor", 0, 0), around=around, vector=vector)
 
 
-def spec_of(world: World) -> Spec:
-    """A spec for a world, without a graph."""
-    found = describe(world)
-    return Spec(
-        "run",
-        "policy",
-        "async",
-        world,
-        found.observation,
-        found.action,
-        "q",
-        4,
-        1,
-        Graph(b"", (), (), ()),
-    )
+def seated(world: World, count: int = 1, *, vector: bool = False) -> ListWorld | VectorWorld:
+    """The same, of a spec for it."""
+    return opened(spec_of(world), count, vector=vector)
 
 
 def test_a_plain_world_has_one_leaf() -> None:
@@ -179,13 +166,11 @@ def test_a_wrapper_of_ones_own_is_registered_by_name(monkeypatch: pytest.MonkeyP
 def test_a_world_with_other_spaces_than_the_learners_is_refused() -> None:
     """Two machines with two versions of an environment do not mix."""
     spec = spec_of(World("CartPole-v1"))
-    assert len(seated(spec.world, 2, spec=spec)) == 2
+    assert len(opened(spec, 2).seats["policy"]) == 2
     with pytest.raises(ConfigurationError, match="has other observations here"):
-        seated(spec.world, spec=replace(spec, observation={"": Space("box", "float32", (5,))}))
+        opened(replace(spec, observation={"": Space("box", "float32", (5,))}))
     with pytest.raises(ConfigurationError, match="has other actions here"):
-        seated(
-            spec.world, spec=replace(spec, action=Space("discrete", "int64", (), (3,))), vector=True
-        )
+        opened(replace(spec, action=Space("discrete", "int64", (), (3,))), vector=True)
 
 
 @pytest.mark.parametrize(
@@ -209,13 +194,13 @@ def test_a_world_that_cannot_step_all_seats_itself_says_so(world: World, says: s
 def test_actions_are_told_as_the_world_numbers_them() -> None:
     """Columns count from 0, worlds from where they like; floats are held to bounds that a column would round beyond."""
     world, seen = World("x"), spaces.Discrete(2)
-    assert translate(world, seen, spaces.Discrete(3, start=5)).act(np.array([0, 2])).tolist() == [
+    assert adapter(world, seen, spaces.Discrete(3, start=5)).act(np.array([0, 2])).tolist() == [
         5,
         7,
     ]
-    assert translate(world, seen, spaces.MultiDiscrete([3, 3], start=[1, -1])).act(
+    assert adapter(world, seen, spaces.MultiDiscrete([3, 3], start=[1, -1])).act(
         np.array([[0, 0], [2, 1]])
     ).tolist() == [[1, -1], [3, 0]]
     box = spaces.Box(-0.1, 0.1, (1,), np.float64)
-    assert box.contains(translate(world, seen, box).act(np.array([[0.1]], np.float32))[0])
+    assert box.contains(adapter(world, seen, box).act(np.array([[0.1]], np.float32))[0])
     assert not box.contains(np.array([0.1], np.float32).astype(np.float64))

@@ -2,14 +2,57 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support import worlds
+from support.playing import spec_of
 
-from farflung.actor.worlds.gymnasium import seats
-from farflung.actor.worlds.lockstep import Failures, VectorSeats
-from farflung.actor.worlds.seats import Leaf, Seats, Translation
+from farflung.actor.worlds import gymnasium
+from farflung.actor.worlds.failures import Failures
+from farflung.actor.worlds.lockstep import ListWorld
+from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
+from farflung.actor.worlds.vector import VectorWorld
+from farflung.actor.worlds.world import End, Turn
 from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Space, World
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure
+
+
+class Seats:
+    """A world of one policy, and what each turn says of it."""
+
+    def __init__(self, world: ListWorld | VectorWorld) -> None:
+        self.world = world
+        (self.policy, places) = next(iter(world.seats.items()))
+        self.count = len(places)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def reset(self) -> "Step":
+        """Begins an episode in every seat."""
+        turn = self.world.reset()
+        assert not turn.outcomes
+        return Step(self.policy, turn)
+
+    def step(self, actions: np.ndarray) -> "Step":
+        """Takes one action in every seat."""
+        return Step(self.policy, self.world.step({self.policy: actions}))
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self.world.close()
+
+
+class Step:
+    """What one turn says of all seats."""
+
+    def __init__(self, policy: str, turn: Turn) -> None:
+        self.observations = turn.due[policy].columns
+        assert turn.due[policy].seats is None
+        if policy in turn.outcomes:
+            outcomes = turn.outcomes[policy]
+            self.rewards, self.lost = outcomes.rewards, outcomes.lost
+            self.ended: dict[int, End] = outcomes.ended
 
 
 class Surroundings:
@@ -30,16 +73,15 @@ class Surroundings:
         key: tuple[int | str, ...] = ("actor", 0, 0),
     ) -> Seats:
         """Seats that tell, wait and beat here."""
-        return seats(
-            world,
-            count,
-            key=key,
-            on_problem=lambda kind, text: self.problems.append(f"{kind}: {text}"),
-            wait=self.pauses.append,
-            clock=lambda: self.now,
-            vector=vector,
-            beat=self.beat,
+        around = gymnasium.Surroundings(
+            lambda kind, text: self.problems.append(f"{kind}: {text}"),
+            self.pauses.append,
+            lambda: self.now,
+            self.beat,
         )
+        sound = World("toys/Stamp-v0") if "Faulty" in world.environment else world
+        spec = replace(spec_of(sound), world=world)
+        return Seats(gymnasium.open_world(spec, count, key=key, around=around, vector=vector))
 
     def beat(self) -> None:
         """Counts."""
@@ -78,7 +120,7 @@ class TestList:
             0: Ending.TERMINATED,
             1: Ending.TERMINATED,
         }
-        assert step.ended[1].observation["observations"].tolist() == [life[1], 0, 1]
+        assert step.ended[1].columns["observations"].tolist() == [life[1], 0, 1]
         assert step.observations["observations"].tolist() == [[life[0], 1, 0], [life[1], 1, 0]]
         for t in range(1, 6):
             step = seats.step(zeros(seats))
@@ -98,14 +140,14 @@ class TestList:
         """An environment may return the same array in each step, its last of an episode included."""
         seats = around.seats(World("toys/Stamp-v0", {"in_place": True}))
         seen = seats.reset().observations["observations"]
-        last = seats.step(zeros(seats)).ended[0].observation["observations"]
+        last = seats.step(zeros(seats)).ended[0].columns["observations"]
         assert (last[1:].tolist(), seen[0, 1:].tolist()) == ([0, 1], [1, 0])
 
     def test_parts_of_a_dictionary_are_columns(self, around: Surroundings) -> None:
         """Rooms 5 to 7 are carried as 0 to 2, actions 0 to 3 are told as -1 to 2."""
         seats = around.seats(World("toys/Parts-v0", {"longest": 99}), 2)
         seats.reset()
-        last = seats.step(np.array([3, 1])).ended[1].observation
+        last = seats.step(np.array([3, 1])).ended[1].columns
         assert {
             name: value.tolist() for name, value in last.items() if name != "observations.stamp"
         } == {
@@ -186,7 +228,7 @@ class TestStreams:
         one, two = (around.seats(World("CartPole-v1", {"max_episode_steps": 1})) for _ in range(2))
         one.reset()
         two.reset()
-        two._environments[0].unwrapped.np_random.random(100)  # type: ignore[attr-defined]
+        two.world._environments[0].unwrapped.np_random.random(100)  # type: ignore[attr-defined]
         seen = [
             seats.step(zeros(seats)).observations["observations"].tolist() for seats in (one, two)
         ]
@@ -299,7 +341,7 @@ class TestVector:
             if 1 in step.ended:
                 assert 1 not in step.lost
                 ends.append(
-                    (step.ended[1].ending, *step.ended[1].observation["observations"][1:].tolist())
+                    (step.ended[1].ending, *step.ended[1].columns["observations"][1:].tolist())
                 )
             if 1 not in step.ended or mode == "SameStep":
                 seen.append(tuple(step.observations["observations"][1, 1:].tolist()))
@@ -317,7 +359,7 @@ class TestVector:
         """Of running episodes and of those that ended."""
         seats = around.seats(World(f"toys/Parts{mode}-v0"), 2, vector=True)
         assert seats.reset().observations["observations.room"].tolist() == [0, 0]
-        end = seats.step(np.array([0, 3])).ended[1].observation
+        end = seats.step(np.array([0, 3])).ended[1].columns
         assert {
             name: end[name].tolist()
             for name in ("observations.room", "observations.dials", "observations.picture")
@@ -377,20 +419,22 @@ class Lingering:
 
 def test_an_empty_step_ends_nothing() -> None:
     """Whatever a vectorised environment leaves standing in its flags: an episode ends once."""
-    leaf = Leaf("", Space("box", "float32", (1,)))
-    translation = Translation((leaf,), Space("discrete", "int64", (), (2,)), np.copy)
+    field = ObservationField("", Space("box", "float32", (1,)))
+    adapter = SpaceAdapter((field,), Space("discrete", "int64", (), (2,)), np.copy)
     failures = Failures(lambda *_: None, lambda _: None, lambda: 0.0)
-    seats = VectorSeats(
+    world = VectorWorld(
         Lingering(),
         1,
         Lingering,
-        translation,
+        adapter,
+        "policy",
         same_step=False,
         seed=0,
         key=("actor", 0, 0),
         beat=lambda: None,
         failures=failures,
     )
+    seats = Seats(world)
     seats.reset()
     steps = [(list(step.ended), step.lost) for step in (seats.step(zeros(seats)) for _ in range(4))]
     assert steps == [([0], []), ([], [0]), ([], []), ([], [])]
@@ -404,6 +448,6 @@ def test_cartpoles_own_vectorised_version_steps_like_its_single_one(around: Surr
     for _ in range(60):
         fallen = seats.step(zeros(seats))
         ended += len(fallen.ended)
-        assert all(abs(end.observation["observations"][2]) > 0.2 for end in fallen.ended.values())
+        assert all(abs(end.columns["observations"][2]) > 0.2 for end in fallen.ended.values())
         assert (np.abs(fallen.observations["observations"][fallen.lost]) <= 0.05).all()
     assert ended > 20

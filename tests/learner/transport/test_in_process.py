@@ -143,15 +143,14 @@ def test_receiver_refuses_numbers_that_are_not_finite(run, odd, seen, column):
 
 def test_in_process_transport_closes_environments_after_an_error(tmp_path):
     """Environments are closed however the run ends."""
-    learner = a_learner(a_config(), tmp_path)
-    closed, players = [], collectors(1)
+    learner = a_learner(a_config(environment="toys/Faulty-v0"), tmp_path)
 
     def fail():
         if learner.core.state.steps:
-            players[0].seats.close = lambda: closed.append(True)
+            worlds.Faulty.counts.clear()
             raise ZeroDivisionError
         return False
 
     with pytest.raises(ZeroDivisionError):
-        play(learner, players, fail)
-    assert closed == [True]
+        play(learner, collectors(1), fail)
+    assert worlds.Faulty.counts == {"closes": 1}

@@ -9,28 +9,69 @@ import pytest
 from support.makers import some_weights
 from support.stamps import a_stamp_spec
 
-from farflung.actor.connection.policy_client import Joined
-from farflung.actor.external import Seat
-from farflung.actor.recording import Scores
+from farflung.actor.player import Player, exploring
+from farflung.actor.worlds.external import ExternalWorld
+from farflung.common import heads
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Exploration, Graph, Space, Spec, Tensor
-from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
+
+
+class Seat:
+    """A world that a caller steps, and its player, as ActorSession drives them."""
+
+    def __init__(self, spec: Spec, policy: Any = None) -> None:
+        self.world = ExternalWorld(spec)
+        if policy is None:
+            self.player = exploring(spec, 1, 0, 0)
+        else:
+            chooser = heads.find(spec.head).explorer(spec, 1, 0, np.random.default_rng(0))
+            self.player = Player(spec, 1, policy, chooser)
+        self.greedy = heads.find(spec.head).greedy(spec)
+        self.policy, self.open = spec.policy, False
+        self.weights: Weights | None = None
+
+    def see(self, observation: Any, **info: Any) -> list[Parcel]:
+        """Show it what it is to act on; gives the window that was completed by this."""
+        self.turn = self.world.see(observation, **info)
+        return self._record(self.turn)
+
+    def choose(self, weights: Weights | None, steps: int, explore: bool) -> Any:
+        """An action for what it sees; a window begins on these weights, or on the last ones."""
+        if not self.open:
+            self.weights, self.open = weights or self.weights, True
+            self.player.begin(self.weights, steps)
+        chosen = self.player.act(self.turn.due[self.policy], None if explore else self.greedy)
+        self.world.acted()
+        return int(chosen[0]) if chosen.ndim == 1 else chosen[0].copy()
+
+    def record(self, *outcome: Any, **info: Any) -> None:
+        """What came of the last action."""
+        self.world.record(*outcome, **info)
+
+    def rest(self) -> list[Parcel]:
+        """What was recorded and is in no window yet."""
+        turn = self.world.rest()
+        parcels = self._record(turn) if turn else []
+        return parcels or (self._parcels() if self.open else [])
+
+    def _record(self, turn: Any) -> list[Parcel]:
+        self.player.record(turn.outcomes.get(self.policy), turn.due.get(self.policy))
+        return self._parcels() if self.open and self.player.full else []
+
+    def _parcels(self) -> list[Parcel]:
+        self.open = False
+        return self.player.parcels()
+
 
 MakeSeat = Callable[..., Seat]
 
 
 @pytest.fixture
-def scores() -> Scores:
-    """Of the one seat."""
-    return Scores(1)
-
-
-@pytest.fixture
-def make_seat(scores: Scores) -> MakeSeat:
+def make_seat() -> MakeSeat:
     """Gives seats under specs of windows of four steps."""
-    return lambda **changes: Seat(Joined(a_stamp_spec(**changes), 0, 0), scores)
+    return lambda policy=None, **changes: Seat(a_stamp_spec(**changes), policy)
 
 
 @pytest.fixture
@@ -51,7 +92,7 @@ def play(
     parcels = []
     for episode, length in enumerate(lengths):
         for step in range(length):
-            parcels.append(seat.see(stamp(episode, step)))
+            parcels += seat.see(stamp(episode, step))
             seat.choose(weights, 0, explore=True)
             ends = step == length - 1 and episode < len(lengths) - 1
             seat.record(
@@ -60,7 +101,7 @@ def play(
                 ends and ending is Ending.TRUNCATED,
                 stamp(episode, step + 1),
             )
-    return [parcel for parcel in [*parcels, seat.rest()] if parcel is not None]
+    return [*parcels, *seat.rest()]
 
 
 def rows(parcels: list[Parcel], spec: Spec) -> list[tuple[list[tuple[int, int]], Ending]]:
@@ -136,17 +177,15 @@ class TestWindows:
     ) -> None:
         """Version 2 is there in the middle of the first window; without any weights the last ones stay."""
         seat, newer = make_seat(), some_weights(a_stamp_spec(), 2, best=3)
-        assert seat.version == Version(0, 0)
         chosen, parcels = [], []
         for step, given in enumerate(
             [weights, weights, newer, newer, newer, None, None, None, None]
         ):
-            parcels.append(seat.see(stamp(0, step)))
+            parcels += seat.see(stamp(0, step))
             chosen.append(seat.choose(given, 0, explore=True))
             seat.record(0.0, False, False, stamp(0, step + 1))
         assert chosen == [2, 2, 2, 2, 3, 3, 3, 3, 3]
-        assert [parcel.version.number for parcel in parcels if parcel] == [1, 2]
-        assert seat.version == Version(1, 2)
+        assert [parcel.version.number for parcel in parcels] == [1, 2]
 
 
 class TestRecording:
@@ -163,19 +202,17 @@ class TestRecording:
             sensor[:] = 0, 0, step + 1
             seat.record(1.0, step == 1, False, sensor)
             sensor[:] = 99
-        assert rows([seat.rest()], a_stamp_spec()) == [(frames(0, 0, 1, 2), Ending.TERMINATED)]
+        assert rows(seat.rest(), a_stamp_spec()) == [(frames(0, 0, 1, 2), Ending.TERMINATED)]
 
-    def test_an_unrecorded_action_is_left_out(
-        self, make_seat: MakeSeat, weights: Weights, scores: Scores
-    ) -> None:
+    def test_an_unrecorded_action_is_left_out(self, make_seat: MakeSeat, weights: Weights) -> None:
         """What follows counts as another episode, and the one that was torn has no result."""
         seat = make_seat()
         for step in range(4):
-            assert seat.see(stamp(0, step)) is None
+            assert seat.see(stamp(0, step)) == []
             seat.choose(weights, 0, explore=True)
             if step != 1:
                 seat.record(1.0, step == 3, False, stamp(0, step + 1))
-        parcel = seat.see(stamp(1, 0))
+        (parcel,) = seat.see(stamp(1, 0))
         assert rows([parcel], a_stamp_spec()) == [
             (frames(0, 0, 1), Ending.OPEN),
             (frames(0, 2, 3, 4), Ending.TERMINATED),
@@ -193,7 +230,7 @@ class TestRecording:
         seat.see(stamp(0, 5))
         seat.choose(weights, 0, explore=True)
         seat.record(0.0, False, False, stamp(0, 6))
-        assert rows([seat.rest()], a_stamp_spec()) == [(frames(0, 0, 5, 6), Ending.OPEN)]
+        assert rows(seat.rest(), a_stamp_spec()) == [(frames(0, 0, 5, 6), Ending.OPEN)]
 
     def test_without_an_action_there_is_nothing_to_record(
         self, make_seat: MakeSeat, weights: Weights
@@ -209,12 +246,12 @@ class TestRecording:
             seat.record(0.0, False, False, stamp(0, 1))
 
     def test_nothing_comes_of_nothing(self, make_seat: MakeSeat, weights: Weights) -> None:
-        """A seat that never acted has no window; one that acted once without an outcome has one without rows."""
+        """A seat that never acted has no window; one that acted once without an outcome has no rows."""
         seat = make_seat()
-        assert seat.rest() is None
+        assert seat.rest() == []
         seat.see(stamp(0, 0))
         seat.choose(weights, 0, explore=True)
-        assert seat.rest().rows == 0
+        assert seat.rest() == []
 
     def test_what_rests_may_complete_a_window(self, make_seat: MakeSeat, weights: Weights) -> None:
         """Then it is a whole one."""
@@ -238,34 +275,28 @@ class TestActing:
         assert chosen == {True: {0, 1, 2, 3}, False: {2}}
 
     def test_continuous_actions_are_arrays_of_the_callers_own(
-        self,
-        make_seat: MakeSeat,
-        weights: Weights,
-        monkeypatch: pytest.MonkeyPatch,
+        self, make_seat: MakeSeat, weights: Weights
     ) -> None:
         """What is done to them later does not change what is recorded."""
 
         class Answers:
-            def __init__(self, graph: Graph) -> None: ...
-
             def load(self, weights: Weights) -> None: ...
 
             def answer(self, inputs: object) -> list[np.ndarray]:
                 return [np.full((1, 2), 0.5, np.float32), np.full((1, 2), -40, np.float32)]
 
-        monkeypatch.setattr("farflung.actor.external.Policy", Answers)
         action = Space("box", "float32", (2,), low=(-1, -1), high=(1, 0.25))
         outputs = tuple(Tensor(name, "float32", (2,)) for name in ("mean", "log_std"))
-        seat = make_seat(
-            action=action, head="gaussian", graph=Graph(b"", (), outputs, weights.tensors)
-        )
+        plain = a_stamp_spec().graph
+        written = Graph(plain.model, plain.inputs, outputs, weights.tensors)
+        seat = make_seat(policy=Answers(), action=action, head="gaussian", graph=written)
         for explore in (True, False):
             seat.see(stamp(0, 0))
             action = seat.choose(weights, 0, explore=explore)
             assert action.tolist() == [0.5, 0.25]
             action[:] = 99
             seat.record(0.0, False, False, stamp(0, 1))
-        assert seat.rest().columns["actions"].tolist() == [[0.5, 0.25]] * 2
+        assert seat.rest()[0].columns["actions"].tolist() == [[0.5, 0.25]] * 2
 
     def test_exploration_follows_the_learners_steps(
         self, make_seat: MakeSeat, weights: Weights
@@ -305,7 +336,7 @@ class TestChecking:
         with pytest.raises(ConfigurationError, match=says):
             seat.record(0.0, False, False, observation)
         seat.record(0.0, False, False, stamp(0, 1))
-        assert seat.rest().rows == 1
+        assert seat.rest()[0].rows == 1
 
     def test_discrete_parts_count_from_0(self, make_seat: MakeSeat) -> None:
         """A dictionary has all its parts, each within its space."""

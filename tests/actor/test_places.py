@@ -1,55 +1,47 @@
 """What an actor is made of, at its place in the seed tree."""
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import pytest
 from support.makers import some_weights
+from support.playing import finish, window
 from support.stamps import a_stamp_spec
 
-from farflung.actor.worker import Means, Place, collector, evaluator
-from farflung.common.data.parcel import Parcel
+from farflung.actor.connection.port import Joined
+from farflung.actor.evaluator import greedy
+from farflung.actor.play import Play
+from farflung.actor.player import exploring
+from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.data.spec import Evaluation, Exploration, Space, Spec, World
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError, Refused
 
 
-@pytest.fixture
-def means() -> Means:
-    """Of a process with two environments, in which nothing goes wrong."""
-    return Means(2, lambda kind, text: pytest.fail(text), lambda seconds: None, lambda: 0.0)
-
-
-def played(steps: Generator[None, None, Parcel]) -> Parcel:
-    """What it comes to when nobody interrupts it."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            parcel: Parcel = ended.value
-            return parcel
-
-
-def collected(
-    spec: Spec, weights: Weights, place: Place, means: Means
-) -> tuple[list[float], list[int]]:
+def collected(spec: Spec, weights: Weights, index: int, start: int) -> tuple[list[float], Any]:
     """The lives of its environments, and the actions of its first window."""
-    made, seats = collector(spec, place, means)
-    made.use(weights)
-    parcel = played(made.window())
-    seats.close()
+    world = opened(spec, "actor", index, start)
+    made = Play(world, {spec.policy: exploring(spec, 2, index, start)})
+    made.reset()
+    (parcel,) = window(made, weights, policy=spec.policy)
+    made.world.close()
     return np.unique(parcel.columns["observations"][:, 0]).tolist(), parcel.columns[
         "actions"
     ].tolist()
 
 
-def test_a_place_is_a_random_stream_of_its_own(means: Means) -> None:
+def opened(spec: Spec, role: str, index: int, start: int) -> Any:
+    """The world of an actor with two environments, in which nothing goes wrong."""
+    around = Surroundings(lambda kind, text: pytest.fail(text), lambda seconds: None, lambda: 0.0)
+    return opener(2, around)(Joined(spec, index, start), role)
+
+
+def test_a_place_is_a_random_stream_of_its_own() -> None:
     """The same place plays the same environments and explores alike; another index, start or seed plays others."""
     spec = a_stamp_spec(horizon=32, exploration=Exploration(1.0, 1.0, 1))
     weights = some_weights(spec)
     first, again, other, later = (
-        collected(spec, weights, Place(*place), means) for place in ((0, 0), (0, 0), (1, 0), (0, 1))
+        collected(spec, weights, *place) for place in ((0, 0), (0, 0), (1, 0), (0, 1))
     )
     assert first == again
     assert first[1] != other[1] != later[1]
@@ -57,19 +49,22 @@ def test_a_place_is_a_random_stream_of_its_own(means: Means) -> None:
     seeded = a_stamp_spec(
         horizon=32, exploration=Exploration(1.0, 1.0, 1), world=World("toys/Stamp-v0", seed=1)
     )
-    assert collected(seeded, weights, Place(0, 0), means) != first
+    assert collected(seeded, weights, 0, 0) != first
 
 
-def test_an_evaluator_is_greedy_in_worlds_of_its_own(means: Means) -> None:
+def test_an_evaluator_is_greedy_in_worlds_of_its_own() -> None:
     """However much collectors explore; no environment of theirs is seen."""
     spec = a_stamp_spec(exploration=Exploration(1.0, 1.0, 1), evaluation=Evaluation(1, 4))
-    made, seats = evaluator(spec, Place(0, 0), means)
-    parcel = played(made.evaluate(some_weights(spec)))
-    lives = seats.reset().observations["observations"][:, 0].tolist()
-    seats.close()
+    play = Play(opened(spec, "evaluation", 0, 0), {spec.policy: greedy(spec, 2)})
+    play.begin(some_weights(spec), 0)
+    play.reset()
+    finish(play)
+    (parcel,) = play.players[spec.policy].parcels()
+    lives = play.world.reset().due[spec.policy].columns["observations"][:, 0].tolist()
+    play.world.close()
     assert parcel.evaluation
     assert len(parcel.results.returns) == 4
-    assert not {*lives} & {*collected(spec, some_weights(spec), Place(0, 0), means)[0]}
+    assert not {*lives} & {*collected(spec, some_weights(spec), 0, 0)[0]}
 
 
 @pytest.mark.parametrize(
@@ -80,9 +75,8 @@ def test_an_evaluator_is_greedy_in_worlds_of_its_own(means: Means) -> None:
         ({"head": "logits"}, Refused),
     ],
 )
-def test_what_does_not_fit_is_refused(
-    means: Means, changes: dict[str, Any], error: type[Exception]
-) -> None:
+def test_what_does_not_fit_is_refused(changes: dict[str, Any], error: type[Exception]) -> None:
     """A world that is not registered here, that differs from the learner's, or a graph that answers otherwise."""
+    spec = a_stamp_spec(**changes)
     with pytest.raises(error):
-        collector(a_stamp_spec(**changes), Place(0, 0), means)
+        collected(spec, some_weights(spec), 0, 0)

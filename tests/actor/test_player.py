@@ -1,110 +1,27 @@
-"""Collecting: windows become parcels, evaluations become results."""
+"""Playing: windows become parcels, evaluations become results."""
 
-import itertools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 from support import worlds
+from support.playing import Parrot, Wheel, a_version, finish, playing, spec_of, window
 
-from farflung.actor.collect import Collector, Evaluator
-from farflung.actor.worlds.gymnasium import describe, seats
-from farflung.actor.worlds.seats import End, Seats, Step
+from farflung.actor.evaluator import Evaluator
+from farflung.actor.play import Play
+from farflung.actor.player import Player
+from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending, Parcel, Trajectory
-from farflung.common.data.spec import Column, Evaluation, Graph, Spec, World
+from farflung.common.data.spec import Evaluation, Spec, World
 from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
 from farflung.common.heads import Choice
-from farflung.common.process.errors import ConfigurationError
-
-
-class Parrot:
-    """A policy that answers with what it was shown, and remembers under which weights."""
-
-    def __init__(self) -> None:
-        self.version: Version | None = None
-        self.shown: list[np.ndarray] = []
-
-    def load(self, weights: Weights) -> None:
-        """Remembers the version."""
-        self.version = weights.version
-
-    def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        """The first input."""
-        first = next(iter(inputs.values()))
-        self.shown.append(first.copy())
-        return [first]
-
-
-class Wheel:
-    """An explorer that turns through the four actions, by step and seat, and remembers when it began."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[int, int]] = []
-        self.turns = 0
-
-    def begin(self, horizon: int, steps: int) -> None:
-        """Remembers."""
-        self.begun.append((horizon, steps))
-
-    def choose(self, t: int, outputs: Sequence[np.ndarray]) -> Choice:
-        """Actions [N] int64."""
-        self.turns += 1
-        return Choice((self.turns + np.arange(len(outputs[0]))) % 4)
-
-
-def weights(number: int, steps: int = 0) -> Weights:
-    """A version without tensors."""
-    return Weights("run", "policy", Version(1, number), steps, 0, (), b"")
-
-
-def spec_of(world: World, horizon: int = 4, stack: int = 1) -> Spec:
-    """A spec for a world, without a graph."""
-    found = describe(world)
-    return Spec(
-        "run",
-        "policy",
-        "async",
-        world,
-        found.observation,
-        found.action,
-        "q",
-        horizon,
-        stack,
-        Graph(b"", (), (), ()),
-    )
-
-
-def seated(world: World, count: int, vector: bool = False) -> Seats:
-    """Seats that go on after a failure without a pause."""
-    clock = itertools.count(0, 1000)
-    return seats(
-        world,
-        count,
-        key=("actor", 0, 0),
-        on_problem=lambda *_: None,
-        wait=lambda _: None,
-        clock=lambda: next(clock),
-        vector=vector,
-    )
-
-
-def finish(window: Generator[None, None, Parcel]) -> Parcel:
-    """Plays to the end."""
-    while True:
-        try:
-            next(window)
-        except StopIteration as ended:
-            parcel: Parcel = ended.value
-            return parcel
 
 
 def collected(spec: Spec, count: int, windows: int, *, vector: bool = False) -> list[Parcel]:
     """So many windows of the spec's world."""
-    collector = Collector(spec, seated(spec.world, count, vector), Parrot(), Wheel())
-    collector.use(weights(1))
-    return [finish(collector.window()) for _ in range(windows)]
+    play = playing(spec, count, vector=vector)
+    return [parcel for _ in range(windows) for parcel in window(play, a_version(1))]
 
 
 def require_stamped(
@@ -170,17 +87,16 @@ def test_a_policy_is_shown_what_is_recorded(stack: int) -> None:
     """The stack that answers at a step is the one that a trajectory brings for it."""
     spec = spec_of(World("toys/Stamp-v0"), 9, stack)
     parrot = Parrot()
-    collector = Collector(spec, seated(spec.world, 2), parrot, Wheel())
-    collector.use(weights(1))
-    parcels = [finish(collector.window()) for _ in range(4)]
+    play = playing(spec, 2, Player(spec, 2, parrot, Wheel()))
+    parcels = [parcel for _ in range(4) for parcel in window(play, a_version(1))]
     shown = np.stack(parrot.shown).reshape((-1, 9, 2, stack, 3))  # [windows, H, N, stack, 3]
-    for window, parcel in zip(shown, parcels, strict=True):
+    for seen, parcel in zip(shown, parcels, strict=True):
         rebuilt = [
             trajectory.columns["observations"][t : t + stack]
             for trajectory in parcel.trajectories(spec.columns, stack)
             for t in range(trajectory.length)
         ]
-        assert (np.stack(rebuilt).reshape((2, 9, stack, 3)) == window.swapaxes(0, 1)).all()
+        assert (np.stack(rebuilt).reshape((2, 9, stack, 3)) == seen.swapaxes(0, 1)).all()
 
 
 def test_inputs_are_the_same_arrays_in_each_call() -> None:
@@ -195,10 +111,9 @@ def test_inputs_are_the_same_arrays_in_each_call() -> None:
                 return super().answer(inputs)
 
         spec = spec_of(World("toys/Stamp-v0"), 9, stack)
-        collector = Collector(spec, seated(spec.world, 2), Watch(), Wheel())
-        collector.use(weights(1))
+        play = playing(spec, 2, Player(spec, 2, Watch(), Wheel()))
         for _ in range(3):
-            finish(collector.window())
+            window(play, a_version(1))
         assert len(addresses) == 1
 
 
@@ -211,59 +126,41 @@ def test_actions_are_recorded_as_they_were_chosen() -> None:
             assert (taken == trajectory.columns["actions"]).all()
 
 
-def test_weights_are_swapped_between_two_windows_only() -> None:
-    """Weights that come while a window is played are acted on from the next; so no trajectory mixes two versions."""
+def test_a_window_is_played_under_the_weights_that_it_began_with() -> None:
+    """The next one may begin with others; exploration follows the count of steps that it is told."""
     spec = spec_of(World("toys/Stamp-v0"), 4)
     parrot, wheel = Parrot(), Wheel()
-    collector = Collector(spec, seated(spec.world, 1), parrot, wheel)
-    collector.use(weights(1, steps=100))
-    window = collector.window()
-    next(window)
-    collector.use(weights(2, steps=200))
-    collector.use(weights(3, steps=300))
-    next(window)
-    assert parrot.version == Version(1, 1)
-    parcel = finish(window)
-    assert parcel.version == Version(1, 1)
-    assert finish(collector.window()).version.number == 3
-    assert finish(collector.window()).version.number == 3
-    assert wheel.begun == [(4, 100), (4, 300), (4, 300)]
+    play = playing(spec, 1, Player(spec, 1, parrot, wheel))
+    versions = [window(play, a_version(number), steps)[0].version for number, steps in VERSIONS]
+    assert [version.number for version in versions] == [1, 3, 3]
+    assert parrot.version == Version(1, 3)
+    assert wheel.begun == [(4, 100), (4, 300), (4, 350)]
 
 
-def test_exploration_follows_the_newest_count_of_steps() -> None:
-    """A beacon may bring it before weights do."""
-    spec = spec_of(World("toys/Stamp-v0"), 4)
-    wheel = Wheel()
-    collector = Collector(spec, seated(spec.world, 1), Parrot(), wheel)
-    collector.use(weights(1, steps=100))
-    collector.steps = 150
-    finish(collector.window())
-    assert wheel.begun == [(4, 150)]
+VERSIONS = ((1, 100), (3, 300), (3, 350))
 
 
 def test_a_window_needs_weights() -> None:
-    """There is nothing to act on before the first."""
+    """There is nothing to act on before the first, and none is open after the last."""
     spec = spec_of(World("toys/Stamp-v0"))
+    play = playing(spec, 1)
     with pytest.raises(ValueError, match="needs weights"):
-        next(Collector(spec, seated(spec.world, 1), Parrot(), Wheel()).window())
+        play.step()
+    window(play, a_version(1))
+    with pytest.raises(ValueError, match="needs weights"):
+        play.step()
 
 
-def test_columns_that_nobody_records_are_refused() -> None:
-    """A spec may name optional columns; an actor that cannot fill them says so instead of sending noise."""
-    spec = replace(
-        spec_of(World("toys/Stamp-v0")),
-        extras=(Column("log_probabilities", "float32", (), "step"),),
-    )
-    with pytest.raises(ConfigurationError, match="log_probabilities"):
-        collected(spec, count=1, windows=1)
-
-
-def test_a_caller_comes_by_after_every_step() -> None:
-    """To look after its sockets: as often as the horizon is long."""
+def test_a_window_has_as_many_turns_as_its_horizon() -> None:
+    """The caller can look after its messages after each of them."""
     spec = spec_of(World("toys/Stamp-v0"), 6)
-    collector = Collector(spec, seated(spec.world, 2), Parrot(), Wheel())
-    collector.use(weights(1))
-    assert len(list(collector.window())) == 6
+    play = playing(spec, 2)
+    play.begin(a_version(1), 0)
+    turns = 0
+    while not play.full:
+        assert play.step() == 2
+        turns += 1
+    assert turns == 6
 
 
 def test_results_are_those_of_the_episodes_that_finished() -> None:
@@ -278,41 +175,47 @@ def test_results_are_those_of_the_episodes_that_finished() -> None:
 
 
 class Sprinter:
-    """Seats of which seat n finishes an episode of return n in every n + 1 steps; the first step of seat 1 is lost."""
+    """A world whose seat n finishes an episode of return n every n + 1 steps."""
 
     def __init__(self, count: int) -> None:
-        self.now = Step(
-            {"observations": np.zeros((count, 3), np.float32)}, np.zeros(count, np.float32)
-        )
+        self.seats = {"policy": tuple(map(Seat, range(count)))}
+        self.due = {"policy": Due({"observations": np.zeros((count, 3), np.float32)})}
         self.time = 0
 
-    def __len__(self) -> int:
-        return len(self.now.rewards)
-
-    def reset(self) -> Step:
+    def reset(self) -> Turn:
         """All at their start."""
         self.time = 0
-        return self.now
+        return Turn(self.due, {})
 
-    def step(self, actions: np.ndarray) -> Step:
-        """One stride."""
+    def step(self, actions: Mapping[str, np.ndarray]) -> Turn:
+        """One stride; the first of seat 1 is lost."""
         self.time += 1
-        over = [seat for seat in range(len(self)) if self.time % (seat + 1) == 0]
-        self.now.rewards[:] = 0.0
-        self.now.rewards[over] = over
-        self.now.ended = {seat: End(Ending.TERMINATED, {}) for seat in over}
-        self.now.lost = [1] if self.time == 1 else []
-        return self.now
+        count = len(self.seats["policy"])
+        over = [seat for seat in range(count) if self.time % (seat + 1) == 0]
+        rewards = np.zeros(count, np.float32)
+        rewards[over] = over
+        ended = {seat: End(Ending.TERMINATED, {}) for seat in over}
+        lost = [1] if self.time == 1 else []
+        return Turn(self.due, {"policy": Outcomes(rewards, ended=ended, lost=lost)})
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
+def evaluated(play: Play, version: int, steps: int = 0) -> Parcel:
+    """One evaluation."""
+    play.begin(a_version(version, steps), steps)
+    play.reset()
+    finish(play)
+    (parcel,) = play.players["policy"].parcels()
+    return parcel
+
+
 def test_an_evaluation_takes_its_share_of_episodes_from_every_seat() -> None:
     """The first to finish would be the short episodes: seven episodes in three seats are 3, 2 and 2 of them, however long they take."""
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every=1, episodes=7))
-    evaluator = Evaluator(spec, Sprinter(3), Parrot(), Wheel())
-    parcel = finish(evaluator.evaluate(weights(4)))
+    evaluator = Evaluator(spec, 3, Parrot(), Wheel())
+    parcel = evaluated(Play(Sprinter(3), {"policy": evaluator}), 4)
     assert sorted(parcel.results.returns.tolist()) == [0, 0, 0, 1, 1, 2, 2]
     assert (parcel.version, parcel.evaluation, parcel.rows, len(parcel.lengths)) == (
         Version(1, 4),
@@ -330,12 +233,12 @@ def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(
 ) -> None:
     """Every 100 steps: at 0, not at 99, at 150, so not at 249 but at 250; never where none is wanted."""
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every, episodes=2))
-    evaluator = Evaluator(spec, Sprinter(2), Parrot(), Wheel())
-    found = []
+    evaluator = Evaluator(spec, 2, Parrot(), Wheel())
+    play, found = Play(Sprinter(2), {"policy": evaluator}), []
     for steps in (0, 99, 150, 249, 250):
-        found.append(evaluator.is_due(weights(1, steps=steps)))
+        found.append(evaluator.wants(a_version(1, steps)))
         if found[-1]:
-            finish(evaluator.evaluate(weights(1, steps=steps)))
+            evaluated(play, 1, steps)
     assert found == due
 
 
@@ -351,8 +254,8 @@ def test_an_evaluation_brings_results_without_rows() -> None:
             return Choice((outputs[0][:, -1, 2] > 0).astype(np.int64))
 
     parrot, lean = Parrot(), Lean()
-    evaluator = Evaluator(spec, seated(spec.world, 2), parrot, lean)
-    one, two = (finish(evaluator.evaluate(weights(number, steps=number))) for number in (1, 2))
+    play = playing(spec, 2, Evaluator(spec, 2, parrot, lean))
+    one, two = (evaluated(play, number, steps=number) for number in (1, 2))
     assert {name: column.shape for name, column in one.columns.items()} == {
         "observations": (0, 4),
         "actions": (0,),

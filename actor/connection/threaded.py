@@ -1,0 +1,123 @@
+"""A connection with its sockets in a thread of their own: its owner never sends, reads or decodes.
+
+The thread owns the policy client. What it knows is published as immutable values; what the owner
+wants goes through a bounded mailbox.
+"""
+
+import copy
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from farflung.actor.connection.inline import Transport
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.port import EXCHANGE_S, ConnectionStatus, Joined, Newest, Work
+from farflung.common.data.parcel import Parcel
+
+MAILBOX_PARCELS = 64  # that wait for the thread; more are offered again
+FAREWELL_S = 5.0  # for the thread to end, beyond the patience of a close
+
+
+class ThreadedConnection:
+    """A policy client and its transport, both in a thread that ends with `close`."""
+
+    def __init__(
+        self,
+        client: PolicyClient,
+        address: object,
+        connect: Callable[[], Transport],
+        clock: Callable[[], float],
+    ) -> None:
+        """Start the thread. `connect` is called in it: a socket belongs to one thread."""
+        self.address = address
+        self.work: Work = client.work
+        self._client, self._connect, self._clock = client, connect, clock
+        self._parcels: deque[tuple[Joined, Parcel]] = deque()  # written here, emptied by the thread
+        self._problems: deque[tuple[str, str]] = deque()
+        self._newest, self._status = client.newest, client.status(clock())
+        self._waiting = False  # in the outbox, without credit
+        self._changed = threading.Event()
+        self._closing: tuple[str, float] | None = None
+        self._acknowledged = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="connection", daemon=True)
+        self._thread.start()
+
+    @property
+    def newest(self) -> Newest:
+        """The newest that came."""
+        return self._newest
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """The state as of the thread's last exchange."""
+        return self._status
+
+    @property
+    def may_play(self) -> bool:
+        """Another window may begin: all parcels before it have left."""
+        return not self._parcels and not self._waiting
+
+    def offer(self, joined: Joined, parcel: Parcel) -> bool:
+        """Put a parcel into the mailbox. False: it is full."""
+        self._require_alive()
+        if len(self._parcels) >= MAILBOX_PARCELS:
+            return False
+        self._parcels.append((joined, parcel))
+        return True
+
+    def problem(self, kind: str, text: str) -> None:
+        """Send a problem to the learner's screen."""
+        self._problems.append((kind, text))
+
+    def exchange(self, timeout_s: float) -> None:
+        """Wait at most so long for the thread to exchange messages; raise what ended it."""
+        self._require_alive()
+        if timeout_s:
+            self._changed.clear()
+            self._changed.wait(timeout_s)
+            self._require_alive()
+
+    def close(self, reason: str, patience_s: float) -> bool:
+        """Let the thread send the rest and say goodbye; return whether all was acknowledged."""
+        self._closing = reason, patience_s
+        self._thread.join(patience_s + FAREWELL_S)
+        return self._acknowledged
+
+    def _require_alive(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            transport = self._connect()
+            try:
+                while self._closing is None:
+                    transport.exchange(EXCHANGE_S)
+                    self._empty_mailbox()
+                    transport.exchange(0.0)
+                    self._publish()
+            finally:
+                self._empty_mailbox()
+                reason, patience_s = self._closing or ("the connection failed", 0.0)
+                self._acknowledged = transport.close(reason, patience_s) and not self._parcels
+                self._publish()
+        except BaseException as error:  # the owner raises it
+            self._error = error
+            self._changed.set()
+
+    def _empty_mailbox(self) -> None:
+        while self._problems:
+            self._client.problem(*self._problems.popleft())
+        while self._parcels and self._client.offer_of(*self._parcels[0]):
+            self._waiting = True  # before it leaves the mailbox: may_play never sees neither
+            self._parcels.popleft()
+
+    def _publish(self) -> None:
+        """Publish what the client knows, for the owner to read."""
+        status = self._client.status(self._clock())
+        self._newest = self._client.newest
+        self._status = dataclasses.replace(status, ledger=copy.deepcopy(status.ledger))
+        self._waiting = not self._client.may_play
+        self._changed.set()

@@ -1,0 +1,58 @@
+"""Failures of environments: reported, waited after, and in the end too many."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from farflung.common.process.errors import EnvironmentFailure
+
+Environment = Any  # a user's
+
+FAILURES = 5  # so many
+FAILURES_WITHIN_S = 300.0  # in this time are too many
+FIRST_PAUSE_S = 0.25  # before a rebuild; doubled with each failure in that time
+
+
+class Failures:
+    """The recent failures of a world's environments."""
+
+    def __init__(
+        self,
+        report: Callable[[str, str], None],
+        wait: Callable[[float], object],
+        clock: Callable[[], float],
+    ) -> None:
+        self._report, self._wait, self._clock = report, wait, clock
+        self._times: list[float] = []
+
+    def add(self, error: Exception) -> None:
+        """Report an error and pause before the next try; raise at the fifth in five minutes."""
+        self.report(error)
+        now = self._clock()
+        self._times = [time for time in self._times if now - time < FAILURES_WITHIN_S] + [now]
+        if len(self._times) >= FAILURES:
+            minutes = FAILURES_WITHIN_S / 60
+            raise EnvironmentFailure(
+                f"the environment failed {FAILURES} times in {minutes:.0f} minutes, "
+                f"at last with {error!r}"
+            ) from error
+        self._wait(FIRST_PAUSE_S * 2 ** (len(self._times) - 1))
+
+    def remake(self, make: Callable[[], Environment], error: Exception) -> Environment:
+        """Return another environment after an error. To fail again is one failure more."""
+        self.add(error)
+        try:
+            return make()
+        except Exception as again:  # a user's code
+            return self.remake(make, again)
+
+    def report(self, error: Exception) -> None:
+        """Report an error with its traceback."""
+        self._report("environment", "".join(traceback.format_exception(error)))
+
+    def close(self, environment: Environment) -> None:
+        """Close an environment. If even that fails, report it and go on."""
+        try:
+            environment.close()
+        except Exception as error:  # a user's code
+            self.report(error)

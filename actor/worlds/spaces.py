@@ -1,0 +1,138 @@
+"""The way between the spaces of environments and the columns of a spec."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from farflung.common.data.spec import INFO, Column, Space, column_name
+from farflung.common.process.errors import ConfigurationError
+
+OWN_SPACE = "the space that the environment declares (correct the environment)"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationField:
+    """One column of the observations, and its place in what environments return."""
+
+    key: str  # of a dictionary space, else ""
+    space: Space
+    start: int | np.ndarray = 0  # the first number of a discrete space; columns count from 0
+
+    @property
+    def column(self) -> str:
+        """Its name in trajectories and as an input of the acting graph."""
+        return column_name(self.key)
+
+    def of(self, observation: Any) -> Any:
+        """Return this part of an observation, or of a batch of them."""
+        return observation[self.key] if self.key else observation
+
+    def checked(self, observation: Any, world: str) -> np.ndarray:
+        """Return this part, [*shape], or refuse it: numpy would broadcast or round it silently."""
+        space = self.space
+        try:
+            found = np.asarray(self.of(observation))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"no {self.column} can be read out of an observation, and {world} has them"
+            ) from error
+        if found.shape != space.shape or not np.can_cast(found.dtype, space.dtype, "same_kind"):
+            raise ConfigurationError(
+                f"{self.column}: {found.dtype} {found.shape} was shown, "
+                f"and {world} has {space.dtype} {space.shape}"
+            )
+        return found
+
+    def capture(self, observation: Any) -> np.ndarray:
+        """Return a copy of this part of one observation, [*shape]."""
+        row: np.ndarray = np.array(self.of(observation), self.space.dtype)
+        if self.space.kind != "box":
+            row -= self.start
+        return row
+
+    def gather(self, observations: Sequence[Any], into: np.ndarray) -> None:
+        """Copy the observations of as many environments as there are rows, `into [N, *shape]`."""
+        parts = [self.of(observation) for observation in observations] if self.key else observations
+        if self.space.shape:  # faster than row by row
+            np.concatenate(parts, out=into.reshape((-1, *into.shape[2:])), casting="same_kind")
+        else:
+            into[:] = parts
+        if self.space.kind != "box":
+            into -= self.start
+
+    def copy(self, batch: Any, into: np.ndarray) -> None:
+        """Copy a batch of observations, `into [N, *shape]`."""
+        np.copyto(into, np.asarray(self.of(batch)), casting="same_kind")
+        if self.space.kind != "box":
+            into -= self.start
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceAdapter:
+    """The columns of a spec on one side, what environments take and return on the other."""
+
+    fields: tuple[ObservationField, ...]
+    action: Space
+    act: Callable[[np.ndarray], np.ndarray]
+    """Turn actions [N, *shape] into those of the environment: a copy, which it may keep."""
+    infos: tuple[Column, ...] = ()  # extra columns, read from the `info` of environments
+
+    def rows(self, count: int) -> dict[str, np.ndarray]:
+        """Return rows for so many seats by column, to be filled again and again."""
+        observed = {field.column: (field.space.shape, field.space.dtype) for field in self.fields}
+        infos = {column.name: (column.shape, column.dtype) for column in self.infos}
+        return {
+            name: np.zeros((count, *shape), dtype)
+            for name, (shape, dtype) in (observed | infos).items()
+        }
+
+    def gather(
+        self,
+        observations: Sequence[Any],
+        infos: Sequence[Mapping[str, Any]],
+        into: Mapping[str, np.ndarray],
+    ) -> None:
+        """Copy one observation of each environment, and its info."""
+        for field in self.fields:
+            field.gather(observations, into[field.column])
+        for column in self.infos:
+            for row, info in zip(into[column.name], infos, strict=True):
+                row[...] = _supplied(column, info)
+
+    def copy(self, batch: Any, into: Mapping[str, np.ndarray]) -> None:
+        """Copy a batch of observations."""
+        for field in self.fields:
+            field.copy(batch, into[field.column])
+
+    def capture(self, observation: Any, info: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Return a copy of one observation and its info by column, [*shape]."""
+        seen = {field.column: field.capture(observation) for field in self.fields}
+        for column in self.infos:
+            seen[column.name] = np.array(_supplied(column, info), column.dtype)
+        return seen
+
+    def check(self, observation: Any, info: Mapping[str, Any]) -> None:
+        """Refuse what an environment returned if it is not of its own space."""
+        for field in self.fields:
+            field.checked(observation, OWN_SPACE)
+        for column in self.infos:
+            _supplied(column, info)
+
+
+def _supplied(column: Column, info: Mapping[str, Any]) -> np.ndarray:
+    """Return an extra column [*shape] of an environment's info, or refuse."""
+    key = column.name.removeprefix(INFO)
+    if key not in info:
+        raise ConfigurationError(
+            f"the learner asks for the column {column.name}, and nothing supplies it: "
+            f"the world returns no {key!r} in its info"
+        )
+    found = np.asarray(info[key])
+    if found.shape != column.shape or not np.can_cast(found.dtype, column.dtype, "same_kind"):
+        raise ConfigurationError(
+            f"the learner asks for the column {column.name} as {column.dtype} {column.shape}, "
+            f"and the world's info has {found.dtype} {found.shape}"
+        )
+    return found
