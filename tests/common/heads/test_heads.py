@@ -280,7 +280,9 @@ class TestRequire:
     def test_column_that_cannot_be_recorded_is_refused(self, extra: Column) -> None:
         """Another name, dtype, shape or kind than what head and graph have; it is named."""
         of = spec("q", outputs=(("q", (6,)), ("value", ())), extras=(extra,))
-        with pytest.raises(Refused, match=f"asks for the column {extra.name} .*nothing supplies it"):
+        with pytest.raises(
+            Refused, match=f"asks for the column {extra.name} .*nothing supplies it"
+        ):
             heads.require(of)
 
     def test_column_with_a_name_that_is_taken_is_refused(self) -> None:
