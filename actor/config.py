@@ -66,7 +66,7 @@ class ActorConfig:
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
         require(
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,
-            f"--max-policy-age must be 0 or at least {LEAST_AGE_S:g}: a policy takes time to arrive",
+            f"--max-policy-age must be 0 or at least {LEAST_AGE_S:g}: a policy needs time to come",
         )
         require(self.patience >= 0, "--patience must not be negative")
         require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {RULE}")

@@ -1,4 +1,4 @@
-"""The spec of a policy: everything an actor must know, so that it needs nothing but an address."""
+"""The spec of a policy: all that an actor must know, so that it needs only an address."""
 
 import math
 from functools import cached_property
@@ -18,7 +18,7 @@ INFO = "info."  # in front of the name of an extra column that the world supplie
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
-    """One named array of a trajectory: its element, and what it has one of."""
+    """One named array of a trajectory, with an element per observation, step or trajectory."""
 
     name: str
     dtype: str
@@ -26,7 +26,7 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
     per: Literal["observation", "step", "trajectory"]
 
     def count(self, steps: int, trajectories: int, stack: int) -> int:
-        """How many elements it has in a parcel of so many steps and trajectories."""
+        """Return the number of elements in a parcel of these steps and trajectories."""
         return {
             "observation": steps + trajectories * stack,
             "step": steps,
@@ -46,7 +46,7 @@ class Space(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class World(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which environment the actors make: registered names and plain arguments, never code."""
+    """The environment that actors make: registered names and plain arguments, never code."""
 
     environment: str
     arguments: dict[str, Any] = {}
@@ -55,7 +55,7 @@ class World(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
-    """Epsilon over the environment steps that the learner has counted, linear from start to end."""
+    """Epsilon over the environment steps of the run, linear from start to end."""
 
     start: float = 1.0
     end: float = 0.05
@@ -65,7 +65,7 @@ class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
     def epsilon(self, steps: int) -> float:
-        """The base value after so many environment steps."""
+        """Return the base value after a number of environment steps."""
         return (
             self.start + (self.end - self.start) * min(1.0, steps / self.steps)
             if self.steps
@@ -81,7 +81,10 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
-    """An input, an output or a weight of the acting graph. The batch dimension is not part of an input's or output's shape."""
+    """An input, an output or a weight of the acting graph.
+
+    The shape of an input or output has no batch dimension.
+    """
 
     name: str
     dtype: str
@@ -89,7 +92,7 @@ class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """Bytes of one element of the batch, or of the whole weight."""
+        """Return the bytes of one element of the batch, or of the whole weight."""
         return (
             math.prod(self.shape)
             * {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "uint8": 1, "bool": 1}[
@@ -99,7 +102,7 @@ class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Graph(Struct, frozen=True, forbid_unknown_fields=True):
-    """An acting graph: an ONNX model without weights, and what goes in and comes out."""
+    """An acting graph: an ONNX model without weights, its inputs, outputs and weights."""
 
     model: bytes
     inputs: tuple[Tensor, ...]
@@ -108,7 +111,7 @@ class Graph(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """What a learner tells every actor of one policy."""
+    """The data that a learner sends to every actor of one policy."""
 
     run: Name
     policy: Name
@@ -158,7 +161,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @property
     def schema_lines(self) -> list[str]:
-        """The text under the schema: what a receiver of rows relies on."""
+        """Return the text under the schema: all that a receiver of rows relies on."""
         return [
             line("horizon", self.horizon),
             line("stack", self.stack),
@@ -168,10 +171,10 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def schema(self) -> str:
-        """The hash of `schema_lines`. It is in every parcel."""
+        """Return the hash of `schema_lines`, which is in every parcel."""
         return digest(self.schema_lines)
 
 
 def column_name(key: str) -> str:
-    """The column and graph input of an observation leaf."""
+    """Return the name of the column and graph input of an observation leaf."""
     return f"{OBSERVATIONS}.{key}" if key else OBSERVATIONS
