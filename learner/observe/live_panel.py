@@ -11,10 +11,13 @@ from collections import deque
 from typing import TextIO, cast
 
 from rich.console import Console
+from rich.control import Control
 from rich.live_render import LiveRender
+from rich.segment import ControlType
 from rich.text import Text
 
 from farflung.common.process.terminal import PATIENCE_S, Direct, stand_in
+from farflung.common.protocol.messages import State
 from farflung.learner.observe.panel import draw
 from farflung.learner.observe.sinks import Tolerant
 from farflung.learner.observe.status import Status
@@ -22,6 +25,10 @@ from farflung.learner.observe.status import Status
 IDLE_S = 0.5  # a line waits this long at most for the next status, which may explain it
 LINES = 1000  # that wait for the terminal; older ones are counted and left out
 HINT = "Ctrl-C finishes and saves"
+# The cursor waits below the frame, where the terminal may echo a ^C; from there it goes back up.
+BACK = Control(
+    ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)
+)
 
 
 class LivePanel:
@@ -76,7 +83,6 @@ class LivePanel:
             self._wake.clear()
             over = self._over  # before drawing, so that the last status is drawn
             self._tolerant(self._draw)
-        self._tolerant(lambda: self._terminal.write("\n"))
 
     def _draw(self) -> None:
         """Draw the newest status, or the old one again, below the lines that wait."""
@@ -86,12 +92,15 @@ class LivePanel:
             return
         with self._console.capture() as shown:
             self._fit()
-            self._console.print(self._frame.position_cursor(), end="")
+            if self._frame.last_render_height:
+                self._console.print(BACK, self._frame.position_cursor(), end="", sep="")
             if lines:
                 self._console.print(Text.from_ansi(lines))
             if status is not None:
-                self._frame.set_renderable(draw(status, self._size[0], self._size[1] - 1, HINT))
+                hint = HINT if status.state == State.RUN else ""
+                self._frame.set_renderable(draw(status, self._size[0], self._size[1] - 1, hint))
             self._console.print(self._frame, end="")
+            self._console.line()
         self._terminal.write(shown.get())  # all at once, so that nothing flickers
 
     def _fit(self) -> None:

@@ -41,6 +41,24 @@ def test_panel_draws_over_itself_and_stays_at_the_end(terminal: Terminal) -> Non
     assert terminal.shows("1,300,001").endswith("\n")
 
 
+def test_echo_of_a_key_does_not_tear_the_frame(terminal: Terminal, panel: LivePanel) -> None:
+    """The terminal writes ^C where the cursor is: in the line below the frame, which is erased."""
+    panel.show(STATUS)
+    height = terminal.shows("╯\x1b[0m\r\n").count("\r\n")
+    panel.show(at(7))
+    drawn = terminal.shows("╯\x1b[0m\r\n")
+    assert drawn.startswith("\r\x1b[2K\x1b[1A")
+    assert drawn.count("\x1b[1A") == height
+
+
+def test_hint_goes_when_the_learner_has_stopped(terminal: Terminal, panel: LivePanel) -> None:
+    """There is nothing left to finish."""
+    panel.show(STATUS)
+    assert "Ctrl-C finishes and saves" in terminal.shows("╯")
+    panel.show(at(7, state="stop"))
+    assert "Ctrl-C" not in terminal.shows("╯")
+
+
 def test_panel_never_hides_the_cursor(terminal: Terminal, panel: LivePanel) -> None:
     """A learner that is killed could not bring it back."""
     panel.show(STATUS)
