@@ -7,7 +7,9 @@ the thread wait; when it takes text again, the thread draws the newest status.
 import os
 import sys
 import threading
+import time
 from collections import deque
+from functools import partial
 from typing import TextIO, cast
 
 from rich.console import Console
@@ -22,7 +24,8 @@ from farflung.learner.observe.panel import draw
 from farflung.learner.observe.sinks import Tolerant
 from farflung.learner.observe.status import Status
 
-IDLE_S = 0.5  # a line waits this long at most for the next status, which may explain it
+IDLE_S = 0.5
+AGE_S = 0.7  # of a line: the frame below it must not be older ("box-1 joined", "no actor yet")
 LINES = 1000  # that wait for the terminal; older ones are counted and left out
 HINT = "Ctrl-C finishes and saves"
 # The cursor waits below the frame, where the terminal may echo a ^C; from there it goes back up.
@@ -41,7 +44,7 @@ class LivePanel:
         self._frame = LiveRender(Text())
         self._size = terminal_size(stream)
         self._newest: Status | None = None
-        self._lines: deque[str] = deque(maxlen=LINES)
+        self._lines: deque[tuple[float, str]] = deque(maxlen=LINES)  # by the time they came
         self._left_out = 0
         self._wake, self._over = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="panel", daemon=True)
@@ -63,17 +66,19 @@ class LivePanel:
         if self._thread.ident is not None:
             self._thread.join(PATIENCE_S)
             sys.stdout, sys.stderr = self._before
-        sys.stderr.write(self._pending())
+        sys.stderr.write(self._pending(0.0))
 
     def _take(self, line: str) -> None:
         self._left_out += len(self._lines) == LINES
-        self._lines.append(line)
+        self._lines.append((time.monotonic(), line))
 
-    def _pending(self) -> str:
+    def _pending(self, age_s: float) -> str:
+        """Take the lines that are at least this old."""
+        until = time.monotonic() - age_s
         left_out, self._left_out = self._left_out, 0
         lines = [f"({left_out} lines were left out: nothing took them)\n"] if left_out else []
-        while self._lines:
-            lines.append(self._lines.popleft())
+        while self._lines and self._lines[0][0] <= until:
+            lines.append(self._lines.popleft()[1])
         return "".join(lines)
 
     def _run(self) -> None:
@@ -82,12 +87,12 @@ class LivePanel:
             self._wake.wait(IDLE_S)
             self._wake.clear()
             over = self._over  # before drawing, so that the last status is drawn
-            self._tolerant(self._draw)
+            self._tolerant(partial(self._draw, 0.0 if over else AGE_S))
 
-    def _draw(self) -> None:
+    def _draw(self, age_s: float) -> None:
         """Draw the newest status, or the old one again, below the lines that wait."""
         status, self._newest = self._newest, None
-        lines = self._pending().rstrip("\n")
+        lines = self._pending(age_s).rstrip("\n")
         if status is None and not lines:
             return
         with self._console.capture() as shown:
