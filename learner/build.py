@@ -63,7 +63,7 @@ def learner(
     if config.init and not manifest.kept(run.folder):
         _start_from(config.init, algorithm)
     if known is not None:
-        _require_the_same(algorithm, known.spec)
+        _require_the_same(algorithm, draft, known.spec)
     else:
         spec = structs.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
@@ -143,8 +143,14 @@ def _written(algorithm: Algorithm, draft: Spec) -> Graph:
     return acting
 
 
-def _require_the_same(algorithm: Algorithm, spec: Spec) -> None:
+def _require_the_same(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
     """Show that the graph in the run's folder is that of this policy still: actors have it."""
+    if draft.extras != spec.extras:
+        asked, kept = ([extra.name for extra in each.extras] for each in (draft, spec))
+        raise ConfigurationError(
+            f"The algorithm asks for the extra columns {asked}, and this run's journal has {kept}: "
+            "--resume goes on with those, --init starts another run from its weights"
+        )
     try:
         if algorithm.head != spec.head:
             raise ConfigurationError(

@@ -114,6 +114,7 @@ def kept(config: LearnerConfig, run: Run) -> Spec | None:
     if not isinstance(message, Announcement):
         return None
     before = message.spec
-    now = structs.replace(describe(config, run, before.head), graph=before.graph)
+    described = describe(config, run, before.head)
+    now = structs.replace(described, graph=before.graph, extras=before.extras)
     seen = [(spec.observation, spec.action, spec.stack) for spec in (before, now)]
     return now if seen[0] == seen[1] else None

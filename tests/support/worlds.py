@@ -54,6 +54,23 @@ class Stamp(gymnasium.Env):
         return self._array
 
 
+class Marked(Stamp):
+    """Says (episode, step) in its info as well; with `forgets`, not after a reset."""
+
+    def __init__(self, longest: int = 9, forgets: bool = False) -> None:
+        super().__init__(longest)
+        self._forgets = forgets
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        return super().reset(**options)[0], {} if self._forgets else self._mark()
+
+    def step(self, action: Any) -> Outcome:
+        return *super().step(action)[:4], self._mark()
+
+    def _mark(self) -> dict[str, Any]:
+        return {"mark": np.array([self._episode, self._step])}
+
+
 class Parts(Stamp):
     """A dictionary to see: the stamp, a room numbered 5 to 7, two dials, and a small picture. Room and dials tell step and action."""
 
@@ -224,7 +241,19 @@ def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
     )
 
 
-for _environment in (Stamp, Parts, Picture, Faulty, Stuck, Corridor, Spoilt, Echo, Odd, Homeless):
+for _environment in (
+    Stamp,
+    Marked,
+    Parts,
+    Picture,
+    Faulty,
+    Stuck,
+    Corridor,
+    Spoilt,
+    Echo,
+    Odd,
+    Homeless,
+):
     gymnasium.register(f"toys/{_environment.__name__}-v0", _environment)
 for _environment in (Stamp, Parts, Faulty):
     for _mode in AutoresetMode:
