@@ -8,7 +8,8 @@ import numpy as np
 
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.acting.policy import Policy
-from farflung.actor.recording import Block, Recorder, Scores
+from farflung.actor.recording import Block, Recorder
+from farflung.actor.scores import Scores
 from farflung.actor.worlds.world import Due, Outcomes
 from farflung.common import heads
 from farflung.common.data import seeds

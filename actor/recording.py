@@ -7,92 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from farflung.actor.acting.memory import FrameMemory
+from farflung.actor.cutting import cut
 from farflung.actor.worlds.world import Due, End, Outcomes
-from farflung.common.data.parcel import Ending, Results
+from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import ACTIONS, REWARDS, Column
 from farflung.common.data.version import Version
 from farflung.common.heads import At
 
 Columns = Mapping[str, np.ndarray]
-
-
-class Scores:
-    """Returns and lengths of running episodes and of finished ones. A lost one has no result."""
-
-    def __init__(self, seats: int) -> None:
-        self._returns = np.zeros(seats, np.float64)
-        self._lengths = np.zeros(seats, np.int32)
-        self._finished: list[tuple[float, int]] = []
-
-    def add(self, outcomes: Outcomes) -> dict[int, tuple[float, int]]:
-        """Count one step of each seat; return the return and length of finished episodes by seat."""
-        if outcomes.seats is None:
-            self._returns += outcomes.rewards
-            self._lengths += 1
-        else:
-            self._returns[outcomes.seats] += outcomes.rewards
-            self._lengths[outcomes.seats] += 1
-        if not outcomes.ended and not outcomes.lost:
-            return {}
-        finished = {
-            seat: (float(self._returns[seat]), int(self._lengths[seat])) for seat in outcomes.ended
-        }
-        self._finished += finished.values()
-        begun = [*outcomes.ended, *outcomes.lost]
-        self._returns[begun] = 0.0
-        self._lengths[begun] = 0
-        return finished
-
-    def take(self) -> Results:
-        """Return the episodes that finished since the last call."""
-        finished, self._finished = self._finished, []
-        return results(finished)
-
-
-def results(finished: Sequence[tuple[float, int]]) -> Results:
-    """Return finished episodes, each a return and a length, as columns."""
-    return Results(
-        np.array([r for r, _ in finished], np.float64), np.array([n for _, n in finished], np.int32)
-    )
-
-
-class Cut(NamedTuple):
-    """A window as trajectories, seat after seat. A place in its rows is time * seats + seat."""
-
-    lengths: np.ndarray  # [K] int32
-    endings: np.ndarray  # [K] uint8
-    steps: np.ndarray  # [R] int64: the place of each step
-    frames: np.ndarray  # [R + K * stack] int64: the place of each frame
-    finals: np.ndarray  # [E] int64: which of `frames` end an episode, and are not among the rows
-
-
-def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
-    """Cut where an episode ended and where a step did not happen.
-
-    `endings [T, N] uint8` and `lost [T, N] bool` are by time and seat.
-    """
-    ended, taken = endings.T != Ending.OPEN, ~lost.T  # [N, T] bool
-    first, last = taken.copy(), taken.copy()
-    first[:, 1:] &= ended[:, :-1] | ~taken[:, :-1]
-    last[:, :-1] &= ended[:, :-1] | ~taken[:, 1:]
-    seats, starts = np.nonzero(first)
-    stops = np.nonzero(last)[1]
-    lengths = stops - starts + 1
-    steps_seat, steps_time = np.nonzero(taken)
-
-    counts = lengths + stack
-    ends = np.cumsum(counts)
-    times = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
-    # Only at the window's first row do frames of the same episode lie before; elsewhere an
-    # episode's first frame is repeated.
-    times = np.maximum(times, np.repeat(np.where(starts > 0, starts + stack - 1, 0), counts))
-    return Cut(
-        lengths=lengths.astype(np.int32),
-        endings=endings[stops, seats],
-        steps=steps_time * len(taken) + steps_seat,
-        frames=times * len(taken) + np.repeat(seats, counts),
-        finals=ends[ended[seats, stops]] - 1,
-    )
 
 
 class Block(NamedTuple):

@@ -23,7 +23,7 @@ from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
 from farflung.actor.connection.port import EXCHANGE_S, GRACE_S, WAIT_S, Connection, Joined
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.connection.threaded import ThreadedConnection
-from farflung.actor.recording import Scores
+from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import NO_INFO, ExternalWorld
 from farflung.actor.worlds.world import Turn
 from farflung.common import heads

@@ -56,8 +56,8 @@ class ThreadedConnection:
 
     @property
     def may_play(self) -> bool:
-        """Another window may begin: all parcels before it have left."""
-        return not self._parcels and not self._waiting
+        """Another window may begin: the parcels before it have left, or are about to."""
+        return len(self._parcels) <= 1 and not self._waiting
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
         """Put a parcel into the mailbox. False: it is full."""
@@ -111,7 +111,6 @@ class ThreadedConnection:
         while self._problems:
             self._client.problem(*self._problems.popleft())
         while self._parcels and self._client.offer_of(*self._parcels[0]):
-            self._waiting = True  # before it leaves the mailbox: may_play never sees neither
             self._parcels.popleft()
 
     def _publish(self) -> None:

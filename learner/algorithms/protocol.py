@@ -84,7 +84,8 @@ class AlgorithmClass(Protocol):
     def columns(self, spec: Spec, settings: Any) -> tuple[Column, ...]:
         """Return the extra columns that actors shall record. Make it a classmethod.
 
-        Each is one that the head computes, or a further output of `policy()` of the same name.
+        Each is one that the head computes, or a further output of `policy()` of the same name, or
+        one that the world supplies: `info.mask` is `mask` in the info of its environments.
         """
 
     def __call__(
