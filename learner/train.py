@@ -143,7 +143,7 @@ def last_words(run: Run, core: Core, supervisor: Supervisor) -> str:
     if core.progress.evaluation:
         facts += f", evaluation {core.progress.evaluation.mean:.1f}"
     resume = (
-        f"\n  learner --resume {run.folder}   this run, where it was"
+        f"\n  learner --resume {run.folder}   continue this run"
         if supervisor.saver.journal is not None
         else ""
     )
@@ -153,6 +153,6 @@ def last_words(run: Run, core: Core, supervisor: Supervisor) -> str:
 parameters: {core.fingerprint}
 checkpoint: {supervisor.saver.saved}
 To go on:{resume}
-  learner --config {run.folder}/config.toml --name NEW --init {run.folder}   train on from here, under a new name
-  tensorboard --logdir {run.folder.parent}   look at the curves
+  learner --config {run.folder}/config.toml --name NEW --init {run.folder}   start a new run with its weights
+  tensorboard --logdir {run.folder.parent}   show the curves
 """

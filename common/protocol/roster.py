@@ -25,6 +25,7 @@ class MemberState(TypedDict):
     incarnation: int
     index: int
     start: int
+    left: bool
 
 
 class RosterState(TypedDict):
@@ -116,7 +117,9 @@ class Roster:
     def state(self) -> RosterState:
         """What must survive this process, so that no place is given out twice."""
         members = [
-            MemberState(actor=m.actor, incarnation=m.incarnation, index=m.index, start=m.start)
+            MemberState(
+                actor=m.actor, incarnation=m.incarnation, index=m.index, start=m.start, left=m.left
+            )
             for m in self
         ]
         return RosterState(starts=list(self._starts), members=members)
@@ -131,6 +134,7 @@ class Roster:
         roster._starts = [max(start, first_start) for start in state["starts"]]
         for m in state["members"]:
             member = Member(m["actor"], m["incarnation"], m["index"], m["start"], now)
+            member.left = m["left"]
             roster._members[member.actor] = roster._places[member.index] = member
         return roster
 

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from farflung.common.protocol.roster import Member, Presence, Roster
+from farflung.common.protocol.roster import SILENT_S, Member, Presence, Roster
 
 
 def places(roster: Roster) -> list[tuple[str, int, int]]:
@@ -86,6 +86,17 @@ def test_restored_roster_keeps_places_and_starts() -> None:
     assert again.join("c", 7, 105.0).index == 2
     assert (again.join("a", 7, 105.0).start, again.join("b", 8, 105.0).start) == (0, 1)
     assert again.present(105.0) == 3
+
+
+def test_restored_roster_knows_the_actors_that_left() -> None:
+    """An actor that said goodbye before a restart is not expected back; another one is."""
+    roster = Roster()
+    roster.join("gone", 7, 0.0)
+    roster.join("there", 7, 0.0)
+    roster.leave("gone", 7)
+    gone, there = Roster.restore(roster.state(), 100.0)
+    assert (gone.presence(100.0), there.presence(100.0)) == (Presence.LEFT, Presence.JOINING)
+    assert there.presence(100.0 + SILENT_S) is Presence.SILENT
 
 
 def test_roster_reuses_silent_places_while_a_crowd_joins() -> None:
