@@ -1,4 +1,4 @@
-"""How the bytes of a column may be packed: as they are, or by lz4 where the spec says so."""
+"""The encodings of a column's bytes: none, or lz4 where the spec allows it."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ def _compress(block: bytes | memoryview) -> bytes:
 
 
 def _decompress(block: memoryview, size: int) -> bytes:
-    """At most `size` bytes, known from the receiver's own spec before memory is taken."""
+    """Return at most `size` bytes, known from the receiver's spec before memory is taken."""
     import lz4.block
 
     if size > LZ4_RATIO * len(block):

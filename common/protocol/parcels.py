@@ -39,7 +39,7 @@ UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 class ParcelCodec:
-    """The parcels of one policy as bytes, both ways. What the spec says of columns is worked out once."""
+    """The parcels of one policy as bytes, both ways. It works out the columns of the spec once."""
 
     def __init__(self, spec: Spec) -> None:
         self._schema, self._horizon, self._stack = spec.schema, spec.horizon, spec.stack
@@ -60,7 +60,7 @@ class ParcelCodec:
         ] = {}  # by packed table: what lies where its plan says
 
     def encode(self, envelope: Envelope, parcel: Parcel) -> bytearray:
-        """The frame of a parcel. Its bytes are made once, at the first send, and never change."""
+        """Return the frame of a parcel. It is made once, at the first send, and never changes."""
         arrays = (
             []
             if parcel.evaluation
@@ -76,9 +76,9 @@ class ParcelCodec:
         return assemble(Kind.PARCEL, fields, blocks, table)
 
     def decode(self, opened: Opened, envelope: Envelope, *, known_finite: bool = False) -> Parcel:
-        """The parcel, as views into the received bytes, after everything about it was checked against the receiver's own spec.
+        """Return the parcel, as views into the received bytes, checked against the receiver's spec.
 
-        That its numbers are finite is known of what was accepted before: it is not looked at again, which is a quarter of the work.
+        `known_finite` saves a quarter of the work on parcels that were accepted before.
         """
         if envelope.schema != self._schema:
             raise Refused("schema", f"{envelope.schema}, and this learner's is {self._schema}")
@@ -104,7 +104,8 @@ class ParcelCodec:
         if self._steps(lengths.tobytes(), endings.tobytes()) != plan.steps:
             raise Refused(
                 "lengths",
-                f"trajectories of no step or more than {self._horizon}, not as many steps as rows, or an unknown ending",
+                f"trajectories of no step or more than {self._horizon}, not as many steps as rows, "
+                "or an unknown ending",
             )
         for name, limit in () if evaluation else self._limits:
             if not _below(arrays[name], limit):
@@ -112,7 +113,10 @@ class ParcelCodec:
         return parcel
 
     def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
-        """How a parcel looks that is not known yet, and its columns, each checked for itself unless all lie where the sizes say."""
+        """Return the plan and the columns of a parcel whose table is not known yet.
+
+        Each column is checked by itself, unless all lie where the plan says.
+        """
         table = read_table(opened)
         if not isinstance(table, list) or len(table) != len(self._counts) + len(self._results) + (
             0 if evaluation else len(self._columns)
@@ -136,7 +140,7 @@ class ParcelCodec:
     def _tabled(
         self, shapes: tuple[tuple[int, ...], ...], sizes: tuple[int, ...], evaluation: bool
     ) -> bytes:
-        """What a header says of columns of such shapes, and so many bytes each."""
+        """Return the packed table of columns of these shapes and sizes in bytes."""
         columns = [*([] if evaluation else self._columns), *self._counts, *self._results]
         placed = zip(columns, shapes, layout(sizes)[0], sizes, strict=True)
         return pack(
@@ -147,7 +151,10 @@ class ParcelCodec:
         )
 
     def _counted(self, lengths: bytes, endings: bytes) -> int:
-        """The steps of trajectories of these lengths and endings; -1 if one has none or more than the horizon, or an unknown ending."""
+        """Return the steps of all trajectories, or -1.
+
+        A trajectory without steps or beyond the horizon, or an unknown ending, makes it -1.
+        """
         counts = np.frombuffer(lengths, COUNTS[0].dtype)
         known = _below(counts - 1, self._horizon) and _below(
             np.frombuffer(endings, COUNTS[1].dtype), ENDINGS
@@ -165,7 +172,7 @@ class ParcelCodec:
 
 
 class _Plan:
-    """How a parcel of such sizes looks. What is not compressed lies where the sizes say: one comparison of the whole table is enough."""
+    """The table of an uncompressed parcel of certain sizes: one comparison checks all columns."""
 
     def __init__(self, columns: list["_Expected"], counts: list[int], steps: int) -> None:
         self.steps = steps
@@ -196,26 +203,26 @@ class _Plan:
         ]
 
     def cut(self, data: memoryview) -> dict[str, np.ndarray]:
-        """The columns by name, as views into data whose table is this plan's and that is long enough."""
+        """Return the columns by name, as views into data that lies as planned."""
         return {
             name: np.ndarray(shape, dtype, data, offset)
             for name, shape, dtype, offset in self._places
         }
 
     def take(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
-        """The columns by name, where the table differs from the plan: each is compressed, or lies elsewhere, or is refused."""
+        """Return the columns by name, each compressed, or not where planned, or refused."""
         taken = zip(self._columns, table, self._counts, strict=True)
         return {column.name: column.take(row, data, count) for column, row, count in taken}
 
     def require_finite(self, arrays: dict[str, np.ndarray]) -> None:
-        """Refuse what is no number."""
+        """Refuse NaN and infinity."""
         for name in self._floats:
             if not _finite(arrays[name]):
                 raise Refused("nonfinite", f"{name} holds NaN or infinity")
 
 
 class _Expected:
-    """One column as the receiver's spec has it, to which what arrives must be equal before memory is taken for it."""
+    """One column of the receiver's spec. A row of a table must equal it before memory is taken."""
 
     def __init__(self, column: Column, encoding: str) -> None:
         self.column, self.name, self.encoding = column, column.name, encoding
@@ -223,12 +230,12 @@ class _Expected:
         self.element = self.dtype.itemsize * math.prod(column.shape)
 
     def block(self, array: np.ndarray) -> bytes | memoryview:
-        """The bytes of an array that is to be sent as this column."""
+        """Return the bytes of an array to send as this column."""
         block = np.ascontiguousarray(array, self.dtype).data.cast("B") if array.size else b""
         return ENCODE[self.encoding](block)
 
     def take(self, row: Any, data: memoryview, count: int) -> np.ndarray:
-        """The column of `count` elements that a row of the table describes, as a view into the data."""
+        """Return the column of `count` elements that a row describes, as a view into the data."""
         if not isinstance(row, list) or len(row) != 6:
             raise Refused("columns", "a column is not described by six values")
         name, dtype, shape, offset, length, encoding = row
@@ -267,7 +274,7 @@ def _limits(spec: Spec) -> list[tuple[str, int | np.ndarray]]:
 
 
 def _claimed(row: Any) -> int:
-    """How many elements a column says it has; its bytes must agree."""
+    """Return how many elements a column claims to have; its bytes must agree."""
     shape = row[2] if isinstance(row, list) and len(row) == 6 else None
     if (
         not isinstance(shape, list)
@@ -284,10 +291,10 @@ def _finite(array: np.ndarray) -> bool:
 
 
 def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:
-    """Whether all are from 0 to below a limit: a number that becomes an index. Negative ones are huge without their sign."""
+    """Return whether all are at least 0 and below a limit. Read without sign, -1 is huge."""
     return _all(array.view(UNSIGNED[array.itemsize]) < limit)
 
 
 def _all(truths: np.ndarray) -> bool:
-    """Whether each of some truths holds: for the few of a small column in a fraction of the time that `numpy.all` takes."""
+    """Return whether all are true. For few values this is much faster than `numpy.all`."""
     return 0 not in truths.tobytes()

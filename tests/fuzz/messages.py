@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from fuzz.inputs import MESSAGE, frame, join, split, unframed
+from fuzz.inputs import MESSAGE, PACKED, frame, join, split, unframed
 from fuzz.target import Target
 from msgspec import structs
 from support.makers import TENSORS, a_frame, a_parcel, a_spec, some_weights
@@ -14,7 +14,16 @@ from farflung.actor.acting import graph_check
 from farflung.actor.connection.policy_client import PolicyClient, _parcel_format
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.spec import Column, Evaluation, Exploration, Graph, Space, Spec, World
+from farflung.common.data.spec import (
+    Column,
+    Evaluation,
+    Exploration,
+    Graph,
+    Space,
+    Spec,
+    Tensor,
+    World,
+)
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
@@ -24,6 +33,7 @@ from farflung.common.protocol.messages import (
     Announcement,
     Beacon,
     Bye,
+    Command,
     Credit,
     Hello,
     Problem,
@@ -34,6 +44,7 @@ from farflung.common.protocol.messages import (
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Roster
 from farflung.common.protocol.snapshots import Snapshots
+from farflung.common.protocol.tensors import Gradients, GradientsCodec, GradientsEnvelope
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.receiver import Receiver
 
@@ -90,6 +101,8 @@ def parcel_frames(spec: Spec) -> list[bytes]:
 
 # ---- experience
 
+LIFE = ("run-1", "default", "box-1", 7)
+
 
 def test_parcel(data: bytes) -> None:
     """A parcel by each of the specs: the first byte chooses."""
@@ -106,15 +119,78 @@ def test_parcel(data: bytes) -> None:
         assert 1 <= trajectory.length <= spec.horizon
 
 
+def test_envelope(data: bytes) -> None:
+    """The envelope alone, as a relay and as a receiver read it."""
+    sealed = frame(data)
+    with suppress(Refused):
+        policy, actor = wire.peek(sealed)
+        assert isinstance(policy, str)
+        assert isinstance(actor, str)
+    envelope = wire.read_envelope(wire.open_frame(sealed))
+    assert 1 <= envelope.base <= envelope.sequence
+    assert topics.parse_private(topics.private(envelope.policy, envelope.actor, 1, 1))
+
+
+def test_table(data: bytes) -> None:
+    """The table alone, behind a good envelope and with good columns."""
+    opened = wire.open_frame(parcel_frames(specs()[2])[0])
+    sealed = wire.assemble(opened.kind, opened.envelope, (opened.data,), data)
+    again = wire.open_frame(sealed)
+    parcel = formats()[2].decode(again, wire.read_envelope(again))
+    assert parcel.size <= 4 * len(opened.data)
+
+
+def table_seeds() -> list[bytes]:
+    return [wire.open_frame(one).table for one in parcel_frames(specs()[2])]
+
+
+PARAMETERS = (Tensor("layer.weight", "float32", (2, 3)), Tensor("scale", "float64", ()))
+
+
+def test_gradients(data: bytes) -> None:
+    """Gradients of two parameters; what is read is finite and written the same again."""
+    codec = GradientsCodec(PARAMETERS)
+    found = codec.decode(wire.open_frame(frame(data), wire.EXPERIENCE))
+    for tensor in PARAMETERS:
+        assert found.arrays[tensor.name].shape == tensor.shape
+        assert np.isfinite(found.arrays[tensor.name]).all()
+    again = codec.decode(wire.open_frame(codec.encode(found)))
+    assert again.envelope == found.envelope
+
+
+def gradients_seeds() -> list[bytes]:
+    codec = GradientsCodec(PARAMETERS)
+    envelope = GradientsEnvelope(
+        *LIFE, 2, 1, Version(1, 2), codec.schema, 0, 128, 32, 2.5, {"loss": 0.25}
+    )
+    arrays = {"layer.weight": np.ones((2, 3), np.float32), "scale": np.array(0.5)}
+    episodes = Results(np.array([1.5]), np.array([4], np.int32))
+    return [
+        unframed(codec.encode(Gradients(envelope, arrays, results)))
+        for results in (episodes, Results())
+    ]
+
+
+def test_command(data: bytes) -> None:
+    """A command; what is read is written the same again."""
+    message = wire.read(wire.open_frame(frame(data), wire.EXPERIENCE))
+    if isinstance(message, Command):
+        assert message.base <= message.sequence
+        again = wire.read(wire.open_frame(wire.encode(message)))
+        assert wire.encode(again) == wire.encode(message)
+
+
+def command_seeds() -> list[bytes]:
+    arguments = {"replay_ratio": 2.5, "names": ["a", None, {"b": True}]}
+    return [unframed(wire.encode(Command(*LIFE, 2, 1, "set", arguments)))]
+
+
 def parcel_seeds() -> list[bytes]:
     return [
         bytes([index]) + unframed(one)
         for index, spec in enumerate(specs())
         for one in parcel_frames(spec)
     ]
-
-
-LIFE = ("run-1", "default", "box-1", 7)
 
 
 def words() -> list[Any]:
@@ -290,6 +366,15 @@ def topic_seeds() -> list[bytes]:
 
 TARGETS = (
     Target("parcel", test_parcel, parcel_seeds, MESSAGE, skip=1),
+    Target(
+        "envelope",
+        test_envelope,
+        lambda: [unframed(one) for one in parcel_frames(specs()[0])],
+        MESSAGE,
+    ),
+    Target("table", test_table, table_seeds, PACKED),
+    Target("gradients", test_gradients, gradients_seeds, MESSAGE),
+    Target("command", test_command, command_seeds, MESSAGE),
     Target("words", test_words, lambda: [unframed(wire.encode(word)) for word in words()], MESSAGE),
     Target("gate", test_gate, gate_seeds, never_refuses=True),
     Target("announcement", test_announcement, announcement_seeds, MESSAGE),

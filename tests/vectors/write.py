@@ -1,4 +1,4 @@
-"""Write one example of each message: its bytes and their meaning. `python tests/vectors/write.py`"""
+"""Write one example of each message: `python tests/vectors/write.py`."""
 
 import json
 import sys

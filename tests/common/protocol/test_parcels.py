@@ -1,4 +1,4 @@
-"""Parcels as bytes and back, checked against the receiver's own spec. What hostile headers may hold is tested with the wire."""
+"""Parcels as bytes and back, checked against the receiver's own spec."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def read(spec, frame):
 
 
 def altered(spec, column, place, value, parcel=None):
-    """The message of a parcel with one value of one column's description changed, its checksum correct."""
+    """Return the frame of a parcel with one value of one row of its table changed."""
 
     def change(fields):
         fields["columns"][column][place] = value
@@ -31,7 +31,7 @@ def altered(spec, column, place, value, parcel=None):
     return rewritten(a_frame(spec, parcel), change)
 
 
-def test_an_evaluation_has_no_rows(spec):
+def test_evaluation_has_no_rows(spec):
     """Results travel without observation, action and reward columns."""
     frame = a_frame(spec, an_evaluation([3.0, 4.0]))
     assert [row[0] for row in wire.read_table(wire.open_frame(frame))] == [
@@ -48,8 +48,8 @@ def test_an_evaluation_has_no_rows(spec):
     )
 
 
-def test_received_columns_are_views(spec):
-    """Nothing is copied until the replay takes the rows."""
+def test_received_column_is_a_view(spec):
+    """The replay makes the first copy."""
     frame = a_frame(spec)
     assert np.shares_memory(
         read(spec, frame).columns["observations"], np.frombuffer(frame, np.uint8)
@@ -81,16 +81,16 @@ def test_received_columns_are_views(spec):
         (6, 2, [1], "shape"),
     ],
 )
-def test_a_column_that_is_not_of_the_spec_is_refused(spec, column, place, value, reason):
-    """Name, type, shape, place, length and encoding must be those that the receiver expects, before memory is taken."""
+def test_column_that_is_not_of_the_spec_is_refused(spec, column, place, value, reason):
+    """Name, dtype, shape, offset, length and encoding are compared before memory is taken."""
     with pytest.raises(Refused) as refused:
         read(spec, altered(spec, column, place, value))
     assert refused.value.reason == reason
 
 
 @pytest.mark.parametrize("table", [None, [], [1] * 7, "columns", [[]] * 7, [["a"] * 5] * 7])
-def test_a_table_of_something_else_is_refused(spec, table):
-    """What is no list of seven descriptions of six values each."""
+def test_table_of_something_else_is_refused(spec, table):
+    """A table of this spec is a list of seven rows of six values each."""
     frame = rewritten(a_frame(spec), lambda fields: fields.update(columns=table))
     with pytest.raises(Refused) as refused:
         read(spec, frame)
@@ -98,7 +98,7 @@ def test_a_table_of_something_else_is_refused(spec, table):
 
 
 @pytest.mark.parametrize("lengths", [(0,), (9,), (-1,), (-(2**31),)])
-def test_impossible_lengths_are_refused(spec, lengths):
+def test_parcel_with_impossible_lengths_is_refused(spec, lengths):
     """No step at all, more than the horizon of 8, and what is negative."""
     parcel = a_parcel((4,))
     parcel.lengths[:] = lengths
@@ -107,7 +107,7 @@ def test_impossible_lengths_are_refused(spec, lengths):
     assert refused.value.reason == "lengths"
 
 
-def test_an_unknown_ending_is_refused(spec):
+def test_unknown_ending_is_refused(spec):
     """There are three."""
     with pytest.raises(Refused) as refused:
         read(spec, a_frame(spec, a_parcel(endings=(3,))))
@@ -115,8 +115,8 @@ def test_an_unknown_ending_is_refused(spec):
 
 
 @pytest.mark.parametrize("action", [2, -1])
-def test_an_action_that_there_is_not_is_refused(spec, action):
-    """It becomes an index: one beyond the last, or a negative one, would reach into other memory or another row."""
+def test_action_that_does_not_exist_is_refused(spec, action):
+    """It becomes an index: a negative one would reach into another row."""
     parcel = a_parcel()
     parcel.columns["actions"][1] = action
     with pytest.raises(Refused) as refused:
@@ -124,7 +124,7 @@ def test_an_action_that_there_is_not_is_refused(spec, action):
     assert refused.value.reason == "range"
 
 
-def test_several_choices_have_their_own_limits():
+def test_each_choice_of_several_has_its_own_limit():
     """Of dials with 4 and 2 positions the second cannot stand at 2."""
     spec = a_spec(observation={"": Space("multidiscrete", "int64", (2,), (4, 2))})
     parcel = a_parcel()
@@ -146,8 +146,8 @@ def test_flag_that_is_neither_0_nor_1_is_refused():
         read(spec, a_frame(spec, parcel))
 
 
-def test_images_are_compressed_where_the_spec_says_so():
-    """They come out as they went in, and a claim of more rows than the bytes can hold is refused."""
+def test_image_is_compressed_where_the_spec_says_so():
+    """It arrives as sent, and a claim of more rows than the bytes can hold is refused."""
     picture = Space("box", "uint8", (10, 10))
     spec = a_spec(observation={"": picture}, compression={"observations": "lz4"}, horizon=1 << 20)
     parcel = a_parcel((50,), (Ending.TERMINATED,))
@@ -174,8 +174,8 @@ def test_images_are_compressed_where_the_spec_says_so():
         assert refused.value.reason == reason
 
 
-def test_a_number_of_another_type_that_equals_ours_is_ours(spec):
-    """0.0 for the offset 0 is what msgpack may make of it elsewhere: the receiver goes by its own numbers."""
+def test_offset_of_another_type_with_the_same_value_is_taken(spec):
+    """Another msgpack may write 0 as 0.0; the receiver uses its own numbers."""
     assert read(spec, altered(spec, 0, 3, 0.0)).rows == 3
 
 
@@ -197,8 +197,8 @@ def test_table_that_cannot_be_read_is_refused(spec, table):
         read(spec, wire.assemble(opened.kind, opened.envelope, (opened.data,), table))
 
 
-def test_what_is_known_of_a_table_does_not_hide_that_data_is_missing(spec):
-    """The same table again, with half of its columns: it is looked at as if it were new, and refused."""
+def test_known_table_does_not_hide_that_data_is_missing(spec):
+    """The same table again with half of its data is checked as a new one, and refused."""
     form, frame = ParcelCodec(spec), a_frame(spec)
     opened = wire.open_frame(frame)
     form.decode(opened, wire.read_envelope(opened))
@@ -210,8 +210,8 @@ def test_what_is_known_of_a_table_does_not_hide_that_data_is_missing(spec):
         form.decode(cut, wire.read_envelope(cut))
 
 
-def test_few_tables_are_known_at_a_time(spec, monkeypatch):
-    """What is forgotten is read again: only time is lost."""
+def test_codec_remembers_few_tables(spec, monkeypatch):
+    """It reads a forgotten table again: only time is lost."""
     monkeypatch.setattr("farflung.common.protocol.parcels.PLANS", 2)
     form = ParcelCodec(spec)
     for lengths in ((1,), (2,), (3,), (1,), (1, 2), (3,)):

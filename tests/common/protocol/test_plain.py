@@ -1,4 +1,4 @@
-"""Messages as plain data and back: exactly the declared fields and types, or a refusal that names the field."""
+"""Messages as plain data and back: exactly the declared fields, or a refusal that names one."""
 
 import re
 from enum import Enum
@@ -45,7 +45,7 @@ def changed(**changes):
     return to_plain(Outer()) | changes
 
 
-def test_plain_data_is_dictionaries_lists_and_scalars():
+def test_plain_data_is_tables_sequences_and_scalars():
     """Enumerations become their values, and records tables."""
     assert to_plain(Outer(maybe=Inner(9))) == {
         "text": "a",
@@ -66,13 +66,13 @@ def test_plain_data_is_dictionaries_lists_and_scalars():
 @pytest.mark.parametrize(
     "free", [{"a": value} for value in (None, 1, 1.5, "x", b"y", True, [1, [2.0, None]], {"b": []})]
 )
-def test_what_was_made_plain_comes_back_equal(free):
-    """Every declared kind, and whatever an environment may be given as argument."""
+def test_plain_value_comes_back_equal(free):
+    """Every declared type, and every sort of argument of an environment."""
     outer = Outer(colour=Colour.BLUE, word=3, maybe=Inner(5), many=(), free=free)
     assert from_plain(Outer, to_plain(outer)) == outer
 
 
-def test_an_integer_is_a_float_where_one_is_declared():
+def test_integer_becomes_a_float_where_one_is_declared():
     """Encoders write 1.0 as 1; it comes out as a float."""
     read = from_plain(Outer, changed(real=2, table={"x": 3}))
     assert (type(read.real), type(read.table["x"])) == (float, float)
@@ -133,7 +133,7 @@ class Row(TypedDict):
     numbers: list[tuple[int, str]]
 
 
-def test_typed_tables_and_lists_are_checked_like_records():
+def test_typed_table_is_checked_like_a_struct():
     """What a typed table declares is what arrives, in plain lists and dictionaries."""
     assert from_plain(Row, {"name": "a", "numbers": [[1, "b"]]}) == {
         "name": "a",

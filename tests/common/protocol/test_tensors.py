@@ -108,7 +108,7 @@ class TestWeights:
         frame = wire.open_frame(rewritten(encode_weights(some_weights()), change))
         assert refusal(lambda: read_weights(frame, TENSORS)) == "malformed"
 
-    def test_are_recognised_whoever_packed_the_table(self):
+    def test_are_recognised_in_a_table_that_is_packed_otherwise(self):
         """msgpack may write a number in several ways; the rows count."""
         opened = wire.open_frame(encode_weights(some_weights()))
         table = packing.unpack(opened.table, "columns")

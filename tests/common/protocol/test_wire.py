@@ -1,4 +1,4 @@
-"""The message format: what goes in comes out, and everything odd is refused under its own reason."""
+"""The message format: frames arrive as sent, and odd ones are refused under their own reasons."""
 
 import struct
 import zlib
@@ -112,8 +112,8 @@ def reason(action):
 
 
 @pytest.mark.parametrize("stack", [1, 4])
-def test_a_parcel_survives_the_trip_to_the_bit(stack):
-    """Every column, length, ending and result comes out as it went in, and the bytes are the same each time."""
+def test_parcel_arrives_as_sent_to_the_bit(stack):
+    """Every column, length, ending and result; the bytes are the same each time."""
     spec = a_spec(stack=stack)
     parcel, envelope = a_parcel(spec), an_envelope(spec)
     frame = ParcelCodec(spec).encode(envelope, parcel)
@@ -130,7 +130,7 @@ def test_a_parcel_survives_the_trip_to_the_bit(stack):
     np.testing.assert_array_equal(out.results.lengths, [4, 9])
 
 
-def test_columns_lie_on_64_byte_boundaries():
+def test_column_begins_at_a_multiple_of_64_bytes():
     """A received column can be used where it lies."""
     spec = a_spec()
     frame = ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec))
@@ -139,7 +139,7 @@ def test_columns_lie_on_64_byte_boundaries():
     assert all(row[3] % 64 == 0 for row in wire.read_table(opened))
 
 
-def test_dictionary_observations_are_a_column_each():
+def test_dictionary_observation_has_a_column_for_each_key():
     """A dictionary space travels as one column for each of its keys."""
     spec = a_spec(
         observation={
@@ -152,7 +152,7 @@ def test_dictionary_observations_are_a_column_each():
     assert out.columns["observations.speed"].shape == (7,)
 
 
-def test_images_may_be_compressed_and_nothing_else():
+def test_receiver_takes_compression_only_where_its_spec_says_so():
     """lz4 where the receiver's spec says so; a sender that compresses another column is refused."""
     images = {"": Space("box", "uint8", (16, 16, 1))}
     plain, packed = (
@@ -170,7 +170,7 @@ def test_images_may_be_compressed_and_nothing_else():
     assert reason(lambda: received(frame, plain)) == "encoding"
 
 
-def test_a_compressed_column_that_lies_about_its_size_takes_no_memory():
+def test_compressed_column_that_lies_about_its_size_takes_no_memory():
     """The size comes from the receiver's spec, so a bomb has nowhere to expand to."""
     spec = a_spec(
         observation={"": Space("box", "uint8", (16, 16, 1))}, compression={"observations": "lz4"}
@@ -188,7 +188,7 @@ def test_a_compressed_column_that_lies_about_its_size_takes_no_memory():
     assert reason(lambda: received(hostile, spec)) == "encoding"
 
 
-def test_an_evaluation_is_results_without_rows():
+def test_evaluation_is_results_without_rows():
     """Greedy episodes come as results, and rows in such a parcel are refused."""
     spec = a_spec()
     nothing = np.zeros(0, np.int32), np.zeros(0, np.uint8)
@@ -272,7 +272,7 @@ HEADER_FAULTS = {
     ("expected", "fault"),
     [(name, fault) for name, faults in HEADER_FAULTS.items() for fault in faults],
 )
-def test_a_header_that_differs_from_the_spec_is_refused_under_its_reason(expected, fault):
+def test_envelope_or_table_that_differs_is_refused_under_its_reason(expected, fault):
     """Names, dtypes, shapes, offsets and identities are compared before anything is taken."""
     spec = a_spec()
     frame = rewritten(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)), fault)
@@ -281,7 +281,7 @@ def test_a_header_that_differs_from_the_spec_is_refused_under_its_reason(expecte
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["observations", "rewards"])
-def test_numbers_that_are_not_finite_are_refused(name, value):
+def test_column_with_a_number_that_is_not_finite_is_refused(name, value):
     """A NaN reward or an infinite observation never reaches the replay."""
     spec = a_spec()
     frame = ParcelCodec(spec).encode(an_envelope(spec), with_column(spec, name, value))
@@ -289,14 +289,14 @@ def test_numbers_that_are_not_finite_are_refused(name, value):
 
 
 @pytest.mark.parametrize("value", [-1, 3, 1 << 40])
-def test_an_action_that_is_none_of_the_choices_is_refused(value):
+def test_action_that_is_none_of_the_choices_is_refused(value):
     """It becomes an index, so it must be one."""
     spec = a_spec()
     frame = ParcelCodec(spec).encode(an_envelope(spec), with_column(spec, "actions", value))
     assert reason(lambda: received(frame, spec)) == "range"
 
 
-def test_multidiscrete_values_are_checked_each_against_its_own_size():
+def test_multidiscrete_value_is_checked_against_its_own_size():
     """The second number of this space may be 4, the first may not."""
     spec = a_spec(observation={"": Space("multidiscrete", "int64", (2,), (2, 5))})
     parcel = replace(
@@ -314,8 +314,8 @@ def test_multidiscrete_values_are_checked_each_against_its_own_size():
     ("lengths", "endings"),
     [((0, 5), (0, 0)), ((9, 1), (0, 0)), ((-1, 3), (0, 0)), ((2, 3), (0, 3)), ((2, 3), (0, 255))],
 )
-def test_impossible_lengths_and_endings_are_refused(lengths, endings):
-    """No empty trajectory, none above the horizon, no ending that nobody knows."""
+def test_parcel_with_impossible_lengths_or_endings_is_refused(lengths, endings):
+    """No empty trajectory, none above the horizon, no unknown ending."""
     spec = a_spec()
     parcel = a_parcel(spec)
     parcel = replace(
@@ -327,8 +327,8 @@ def test_impossible_lengths_and_endings_are_refused(lengths, endings):
     }
 
 
-def test_bytes_that_are_no_message_are_refused_each_under_its_reason():
-    """Too short, wrong magic, wrong version, unknown kind, changed byte, cut off, header too long."""
+def test_bytes_that_are_not_a_frame_are_refused_under_their_reason():
+    """Too short, another magic, version or kind, a changed byte, cut off, a part too long."""
     spec = a_spec()
     good = bytes(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
 
@@ -386,7 +386,7 @@ def test_bytes_that_are_no_message_are_refused_each_under_its_reason():
     ],
 )
 def test_envelope_that_is_not_a_map_is_refused_quickly(envelope, detail):
-    """Deep nesting, huge claims, extension types and other tricks of msgpack end as a refusal."""
+    """Deep nesting, huge claims, extension types and other tricks of msgpack."""
     frame = sealed(wire.Kind.HELLO, envelope)
     with pytest.raises(Refused, match=f"^envelope: .*{detail}"):
         wire.open_frame(frame)
@@ -394,14 +394,14 @@ def test_envelope_that_is_not_a_map_is_refused_quickly(envelope, detail):
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused(data):
-    """Nothing but a refusal comes of noise."""
+    """Noise ends as a refusal."""
     with pytest.raises(Refused):
         wire.read(wire.open_frame(data))
 
 
 @given(st.integers(wire.HEAD, 400), st.integers(0, 255))
-def test_a_changed_byte_never_passes_silently(position, value):
-    """With the checksum made right again, a hostile change is refused or yields a parcel that satisfies the spec."""
+def test_changed_byte_is_refused_or_harmless(position, value):
+    """With a right checksum, a change is refused or yields a parcel that satisfies the spec."""
     spec = a_spec()
     frame = ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec))
     frame[position % len(frame)] = value
@@ -445,13 +445,13 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_messages_survive_the_trip(message):
-    """What is said is what is heard."""
+def test_message_arrives_as_sent(message):
+    """Every field of every message without columns."""
     assert wire.read(wire.open_frame(wire.encode(message))) == message
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_with_a_field_too_many_or_too_few_is_refused(message):
+def test_message_with_a_field_too_many_or_too_few_is_refused(message):
     """Fields are exact: another release of the protocol has another version number."""
     frame = wire.encode(message)
     assert (
@@ -501,7 +501,7 @@ def test_message_without_columns_that_brings_some_is_refused():
 
 
 def test_relay_passes_on_experience_of_a_later_release():
-    """A kind that it does not know has the same frame, and a policy and an actor in its envelope."""
+    """An unknown kind has the same frame, and a policy and an actor in its envelope."""
     frame = bytearray(wire.encode(MESSAGES[0]))
     frame[3] = 9
     reseal(frame)
@@ -511,15 +511,15 @@ def test_relay_passes_on_experience_of_a_later_release():
     assert reason(lambda: wire.peek(frame)) == "kind"
 
 
-def test_a_parcel_is_no_message_of_the_feed_and_weights_are_no_parcel():
-    """Kinds are not mistaken for one another."""
+def test_kind_is_not_mistaken_for_another():
+    """A parcel is not a message of the feed, and a hello has no envelope of a parcel."""
     spec = a_spec()
     opened = wire.open_frame(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
     assert reason(lambda: wire.read(opened)) == "kind"
     assert reason(lambda: wire.read_envelope(wire.open_frame(wire.encode(MESSAGES[0])))) == "kind"
 
 
-def test_the_schema_tells_apart_what_a_receiver_relies_on():
+def test_schema_differs_in_what_a_receiver_relies_on():
     """Horizon, stack, spaces and columns count; run, world and exploration do not."""
     spec = a_spec()
     assert a_spec(run="other", world=World("Other-v0")).schema == spec.schema
@@ -531,15 +531,15 @@ def test_the_schema_tells_apart_what_a_receiver_relies_on():
     assert len({spec.schema, *(other.schema for other in others)}) == 4
 
 
-def test_a_relay_reads_kind_policy_and_actor_and_no_more():
-    """Whatever happened to the rest is for the receiver to find."""
+def test_relay_reads_policy_and_actor_and_no_more():
+    """The receiver finds damage to the rest."""
     spec = a_spec()
     frame = bytearray(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
     frame[-1] ^= 1
     assert wire.peek(memoryview(frame)) == (spec.policy, an_envelope(spec).actor)
 
 
-def test_what_a_relay_cannot_pass_on_is_refused_under_its_reason():
+def test_relay_refuses_what_it_cannot_pass_on_under_its_reason():
     """Messages of the feed, those without a policy, those cut off, and other bytes."""
     spec = a_spec()
     good = bytes(ParcelCodec(spec).encode(an_envelope(spec), a_parcel(spec)))
