@@ -11,24 +11,22 @@ from farflung.common.data.version import Version
 
 
 class State(StrEnum):
-    """What a learner is about; a beacon names it."""
+    """The state of a learner, as its beacon names it."""
 
-    RESTORING = "restoring"  # it goes on with a run, and reads what was there before
+    RESTORING = "restoring"  # it resumes a run and reads its journal
     RUN = "run"
-    PAUSE = (
-        "pause"  # nobody says it yet: reserved, since an actor refuses a word that it does not know
-    )
-    AWAY = "away"  # it ends, the run does not: wait for it
+    PAUSE = "pause"  # reserved: an actor refuses a state that it does not know
+    AWAY = "away"  # it ends, and its run does not: wait for it
     STOP = "stop"  # the run is over
 
     @property
     def takes(self) -> bool:
-        """Whether a learner that said this last takes what it is sent."""
+        """Return whether a learner in this state takes parcels."""
         return self not in (State.AWAY, State.STOP)
 
 
 class Credit(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much an actor may have unacknowledged: the flow control."""
+    """The flow control: the parcels that an actor may have unacknowledged."""
 
     messages: int
     size: int  # bytes
@@ -59,7 +57,7 @@ class Beacon(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Announcement(Struct, frozen=True, forbid_unknown_fields=True):
-    """The spec as the feed carries it. In a private snapshot it also hands out the actor's place in the seed tree."""
+    """The spec on the feed. A private snapshot adds the actor's place in the seed tree."""
 
     spec: Spec
     learner_id: int
@@ -69,7 +67,7 @@ class Announcement(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hello(Struct, frozen=True, forbid_unknown_fields=True):
-    """An actor says that it is there, which version it holds, and where its unacknowledged numbers begin."""
+    """The first message of an actor: the version it holds, and its lowest unacknowledged number."""
 
     run: Name
     policy: Name
@@ -138,7 +136,7 @@ class Command(Numbered, frozen=True, forbid_unknown_fields=True):
 
 
 class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A learner's figures for whoever watches: status, dashboards, metrics."""
+    """A learner's figures, for status, dashboards and metrics."""
 
     run: str
     policy: str

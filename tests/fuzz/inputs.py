@@ -1,4 +1,4 @@
-"""How the bytes of a fuzzer become inputs that get past lengths and checksums, and how an input is changed with its structure kept."""
+"""Inputs of a fuzzer that get past lengths and checksums, and changes that keep their structure."""
 
 import json
 import zlib
@@ -150,7 +150,7 @@ def frame(data: bytes) -> bytes:
 
 
 def split(data: bytes) -> list[bytes]:
-    """Several inputs in one: each after two bytes that say how long it is."""
+    """Return several inputs from one: each stands after two bytes with its length."""
     found = []
     while data:
         end = 2 + int.from_bytes(data[:2], "little")
@@ -160,12 +160,12 @@ def split(data: bytes) -> list[bytes]:
 
 
 def join(parts: list[bytes]) -> bytes:
-    """What `split` takes apart."""
+    """Return the input that `split` takes apart."""
     return b"".join(len(part).to_bytes(2, "little") + part for part in parts)
 
 
 def segment(data: bytes, number: int = 1) -> bytes:
-    """A segment of a journal: records of these kinds with right checksums, noise between them, and zeros at the end."""
+    """Return a segment of a journal: records with right checksums, noise between, zeros behind."""
     pieces = [form.header(number, SALT)]
     for part in split(data):
         kind, payload = part[:1], part[1:]
@@ -193,7 +193,7 @@ JSON = Structure(json.loads, lambda value: json.dumps(value).encode())
 
 
 def change(structure: Structure, data: bytes, seed: int) -> bytes:
-    """The same input with something in its tree replaced, repeated or left out; as it was where it has no such structure."""
+    """Return the input with a part of its tree replaced, repeated or left out, if it has a tree."""
     chance = Random(seed)
     try:
         value = structure.load(data)

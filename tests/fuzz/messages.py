@@ -55,7 +55,10 @@ CONTINUOUS = Space("box", "float32", (2,), (), (-1.0, -1.0), (1.0, 1.0))
 
 @cache
 def specs() -> tuple[Spec, ...]:
-    """One spec of each sort: plain, compressed and stacked frames, several leaves and optional columns, continuous actions."""
+    """Return one spec of each sort.
+
+    Plain; compressed and stacked frames; several leaves and extras; continuous actions.
+    """
     several = {"a": Space("box", "float32", (2,)), "b": Space("discrete", "int32", (), (5,))}
     extras = (
         Column("log_probability", "float32", (), "step"),
@@ -206,7 +209,7 @@ def words() -> list[Any]:
 
 
 def test_words(data: bytes) -> None:
-    """Everything an actor may say, as learner and broker read it."""
+    """Each message without columns of an actor, as learner and broker read it."""
     sealed = frame(data)
     with suppress(Refused):
         wire.peek(sealed)

@@ -40,7 +40,7 @@ def a_spec(**changes):
 
 
 def a_parcel(lengths=(3,), endings=(Ending.OPEN,), version=1, epoch=1, results=()):
-    """Trajectories whose frames count up from 0, whose actions are 0 and 1 in turn, and whose rewards are 1."""
+    """Return trajectories: frames count up from 0, actions are 0 and 1 in turn, rewards are 1."""
     steps, count = sum(lengths), len(lengths)
     frames = np.arange(2 * (steps + count), dtype=np.float32).reshape(-1, 2)
     columns = {

@@ -1,4 +1,4 @@
-"""Whatever arrives on the experience port: each oddity is refused and counted under its own reason, and learning goes on."""
+"""Hostile messages: each is refused and counted under its own reason, and learning continues."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ def attacker(context, shared):
 
 
 def honest(spec, number, life=1, **changes):
-    """The frame of a good parcel; whoever wants it to be no duplicate gives it a life of its own."""
+    """Return the frame of a good parcel; one with an incarnation of its own is not a duplicate."""
     columns = {
         "observations": np.full((STEPS + 1, 4), 0.01, np.float32),
         "actions": np.zeros(STEPS, np.int64),
@@ -154,7 +154,7 @@ def all_refused(learner, count):
 
 
 def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, shell, spec, attacker):
-    """While an honest actor goes on, and the learner takes no more memory after a thousand messages than before."""
+    """An honest actor continues, and a thousand messages later the learner has no more memory."""
     actor = shell.actor(shared.address, "--name", "honest")
     before = shared.shows(
         lambda status: (
@@ -177,7 +177,7 @@ def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, shell, spec
 
 
 def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, shell):
-    """Random bytes on both ports, connections that say nothing, endless topics: the learner takes new actors as ever."""
+    """Random bytes, silent connections and endless topics do not keep new actors out."""
     silent = []
     for port in (shared.address.port, shared.address.feed_port):
         for words in (
