@@ -1,4 +1,7 @@
-"""A user's own algorithm whose gradients are NaN where a file asks for it. `--algorithm brittle:Brittle` finds it."""
+"""A user's own algorithm; its gradients are NaN when a file asks for it.
+
+`--algorithm brittle:Brittle` finds it.
+"""
 
 import os
 from pathlib import Path
@@ -12,7 +15,7 @@ from farflung.learner.replay.batch import Batch
 
 
 class Brittle(DQN):
-    """DQN, until the file that BRITTLE names says in how many updates in a row it breaks."""
+    """DQN, except in as many updates in a row as the file named by BRITTLE says."""
 
     name: ClassVar[str] = "brittle"
 

@@ -20,7 +20,7 @@ MEASURED_S, MEASUREMENTS, IDLE_PERCENT = 3.0, 5, 2.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test of this folder more time than others have, unless it names its own."""
+    """Add a longer timeout to each test of this folder that has none."""
     folder = Path(__file__).parent
     for item in items:
         if folder in item.path.parents and not item.get_closest_marker("timeout"):

@@ -1,4 +1,7 @@
-"""A user's own package with an environment that gets into trouble where the variable TROUBLE says so. `--import habitats` registers it."""
+"""A user's own environments; the variable TROUBLE says what goes wrong in one of them.
+
+`--import habitats` registers them.
+"""
 
 import ctypes
 import os
@@ -15,7 +18,7 @@ EARLY = 44  # steps of this process until its trouble begins, in the middle of a
 
 
 class Moody(CartPoleEnv):
-    """CartPole until its time has come."""
+    """CartPole, until its trouble begins."""
 
     steps = 0  # of this process
 
@@ -36,7 +39,7 @@ class Moody(CartPoleEnv):
 
 
 class Wider(CartPoleEnv):
-    """What the world has become on a machine where another version of it is installed."""
+    """Another version of the environment, as installed on another machine."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -44,7 +47,7 @@ class Wider(CartPoleEnv):
 
 
 class Slow(CartPoleEnv):
-    """CartPole whose steps take 5 ms, as a simulator's may, and hardly any processor."""
+    """CartPole with steps of 5 ms that use hardly any processor, as in some simulators."""
 
     def step(self, action: Any) -> Any:
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Brokers between real learners and real actors: they may be chained, killed and started again, and the books balance."""
+"""Brokers between real learners and real actors: chained, killed and started again."""
 
 import signal
 import time
@@ -15,13 +15,13 @@ KEPT, MEASUREMENTS = 0.7, 5  # 0.9 is promised, on a machine without other work
 
 
 def listening(broker):
-    """Where a broker is, once it is."""
+    """Wait until a broker listens; return its address."""
     found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
     return parse_address(found[1], int(found[2]))
 
 
 def collecting(status, names):
-    """Whether all of these take part."""
+    """Return True if all of these actors collect."""
     return {
         actor.name
         for actor in status.actors
@@ -30,12 +30,12 @@ def collecting(status, names):
 
 
 def accepted(status):
-    """What a learner took, by its own books."""
+    """Return the number of accepted parcels by the learner's own counters."""
     return status.received - status.duplicates - sum(status.refused.values())
 
 
-def test_a_broker_killed_and_started_again_costs_nothing(shell, tap, free_address, capsys):
-    """Two actors train through it; after each kill -9 both go on, and in the end every row was counted once."""
+def test_killed_broker_that_starts_again_loses_nothing(shell, tap, free_address, capsys):
+    """Two actors train through it; after each kill both continue, and each row counts once."""
     learner = shell.learner("--replay-ratio", 1).listens()
     flags = (learner.address, "--port", free_address.port, "--name", "relay")
     broker = shell.start("broker", *flags)
@@ -74,10 +74,8 @@ def test_a_broker_killed_and_started_again_costs_nothing(shell, tap, free_addres
     assert broker.ended() == 130
 
 
-def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing_to_do(
-    shell, free_address, idle
-):
-    """Through two of them an actor joins the run, and the next one at the same address; idle they use next to no processor time."""
+def test_chain_of_brokers_outlives_its_learner_and_idles_cheaply(shell, free_address, idle):
+    """An actor joins a run through two brokers, and the next run at the same address."""
     near = shell.start("broker", free_address, "--port", 0, "--name", "near")
     far = shell.start("broker", listening(near), "--port", 0, "--name", "far")
     actor = shell.actor(listening(far), "--name", "one")
@@ -99,8 +97,8 @@ def test_a_chain_of_brokers_outlives_its_learner_and_rests_when_there_is_nothing
         assert broker.ended() == 0
 
 
-def test_a_learner_that_is_killed_does_not_hold_up_its_neighbour(shell, habitats, capsys):
-    """Two policies behind one broker: with red killed and its actors still there, blue's actors keep their rate."""
+def test_killed_learner_does_not_slow_the_other_one_behind_a_broker(shell, habitats, capsys):
+    """Two policies; with red killed and its actors still there, blue's actors keep their rate."""
     world = (
         "--env",
         "habitats/Slow-v0",
@@ -151,14 +149,14 @@ def test_a_learner_that_is_killed_does_not_hold_up_its_neighbour(shell, habitats
 
 
 def upstream_feeds(*learners):
-    """The flags that name their feeds' ports."""
+    """Return the flags that name the ports of their feeds."""
     return [
         word for learner in learners for word in ("--upstream-feed-port", learner.address.feed_port)
     ]
 
 
 def rate(learner, for_s=6.0):
-    """Steps per second that a learner counts, over a while."""
+    """Return the steps per second that a learner counts."""
     first, since = learner.shows(lambda status: True), time.monotonic()
     learner.goes_on(for_s)
     last = learner.shows(lambda status: True)

@@ -1,4 +1,4 @@
-"""A learner's own actors and evaluator: replaced when they die, gone when it is gone, however it ends."""
+"""A learner's own actors and evaluator: replaced when they die, gone when the learner is gone."""
 
 import os
 import signal
@@ -18,20 +18,20 @@ def shared_memory():
 
 
 def collects(status, *names):
-    """Whether these take part."""
+    """Return True if these actors take part."""
     return {actor.name for actor in status.actors if actor.state in ("running", "waiting")} >= set(
         names
     )
 
 
 def named(processes, name):
-    """The process of a child."""
+    """Return the process of a child, or None."""
     return next((process for process in processes if name in process.cmdline()), None)
 
 
 @pytest.fixture(scope="module")
 def doomed(house):
-    """Two learners with a child each, which will not end well."""
+    """Two learners with a child each that are not ended in order."""
     lake = house.learner(
         "--env", "FrozenLake-v1", "--evaluate-every", 100, "--evaluate-episodes", 3, "--warmup", 200
     )
@@ -39,8 +39,8 @@ def doomed(house):
     return lake.listens(), acrobat.listens()
 
 
-def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats):
-    """Children import what the learner imports; one killed is replaced; Ctrl-C saves a checkpoint, exits with 130 and leaves nothing."""
+def test_killed_child_is_replaced_and_ctrl_c_ends_all(shell, habitats):
+    """Children import as their learner does; Ctrl-C saves, exits with 130 and leaves nothing."""
     shared_before = shared_memory()
     flags = ("--env", "habitats/Moody-v0", "--import", "habitats", "--actors", 2, "--warmup", 200)
     learner = shell.learner(*flags, "--name", "family", **habitats).listens()
@@ -69,8 +69,8 @@ def test_children_are_replaced_and_end_with_ctrl_c(shell, habitats):
     assert shared_memory() <= shared_before
 
 
-def test_an_evaluator_never_feeds_the_replay(doomed, shell):
-    """With nobody else there, its results count as evaluation, but no step is counted and no row stored. This learner plays FrozenLake."""
+def test_evaluator_never_feeds_the_replay(doomed, shell):
+    """Without an actor its results count as evaluation, but no step and no row is counted."""
     lake, _ = doomed
     status = lake.shows(lambda status: status.evaluation and status.actors and status.received)
     assert status.evaluation.episodes == 3
@@ -89,15 +89,15 @@ def test_an_evaluator_never_feeds_the_replay(doomed, shell):
 
 
 def test_children_end_when_their_learner_is_killed(doomed):
-    """Nobody tells them: their standard input closes."""
+    """Their standard input closes, and no message is needed."""
     lake, _ = doomed
     assert len(lake.children()) == 1
     lake.process.kill()
     eventually(lambda: not lake.children(), "its children to end", PATIENCE_S)
 
 
-def test_a_second_signal_ends_a_learner_at_once(doomed):
-    """The first asks to finish, the second does not ask; its children end all the same. This learner plays Acrobot."""
+def test_second_signal_ends_a_learner_at_once(doomed):
+    """The first asks it to finish, the second does not wait; its children end all the same."""
     _, acrobat = doomed
     acrobat.shows(lambda status: status.updates > 0)
     assert len(acrobat.children()) == 1

@@ -1,4 +1,4 @@
-"""Many actors at one broker process: all are served at once, and what it may take of memory is what it says at its start."""
+"""Many actors at one broker: all are served at once, within the memory that it prints."""
 
 import json
 import re
@@ -33,7 +33,7 @@ WITHIN_S = 10.0  # 2 s are promised to actors on other machines
 
 
 def started(shell, *words):
-    """A broker, and where it listens."""
+    """Start a broker; return it and its address."""
     broker = shell.start("broker", *words, "--port", 0)
     found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
     return broker, parse_address(found[1], int(found[2]))
@@ -64,8 +64,10 @@ def school(context):
     link.close()
 
 
-def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school, capsys):
-    """Weights for all within seconds, acknowledgements for all, and never more under way than credit allows."""
+def test_64_actors_join_a_broker_at_once_and_get_every_acknowledgement(
+    shell, context, school, capsys
+):
+    """Weights for all within seconds, and never more under way than credit allows."""
     side, learner = school
     broker, address = started(shell, learner)
     before = broker.resident_mb()
@@ -85,19 +87,15 @@ def test_64_actors_join_at_once_and_hear_of_every_parcel(shell, context, school,
             link.close("the test is over", 0.0)
     grown = broker.resident_mb() - before
     with capsys.disabled():
-        print(
-            f"\n{ACTORS} at once: weights after {joined_s:.2f} s, 640 acknowledged after {answered_s:.2f} s; +{grown:.0f} MB",
-            end="",
-        )
+        times = f"weights after {joined_s:.2f} s, 640 acknowledged after {answered_s:.2f} s"
+        print(f"\n{ACTORS} at once: {times}; +{grown:.0f} MB", end="")
     assert took_at_most(joined_s, WITHIN_S)
     assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.lost) == (10 * ACTORS, 0)
     assert grown < SLACK_MB
 
 
-def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memory(
-    shell, context, capsys
-):
-    """400 MB come from 64 connections; what it may hold by its formula is a third of that, and it says what it dropped."""
+def test_flood_through_a_broker_stays_within_the_printed_memory(shell, context, capsys):
+    """64 connections send 400 MB; its formula allows a third, and it counts what it dropped."""
     learner, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1, messages=1)
     broker, address = started(shell, learner, "--queue", 4 * MEBIBYTE)
     queue, messages = map(
@@ -139,10 +137,9 @@ def test_a_flood_for_a_learner_that_takes_nothing_stays_within_the_printed_memor
                 socket.close(linger=0)
     (upstream,) = said["upstreams"]
     with capsys.disabled():
-        print(
-            f"\na flood of {100 * ACTORS * len(FRAME) / MEBIBYTE:.0f} MB: +{most:.0f} MB of {bound:.0f}, {upstream['dropped']}",
-            end="",
-        )
+        sent = 100 * ACTORS * len(FRAME) / MEBIBYTE
+        memory = f"+{most:.0f} MB of {bound:.0f}"
+        print(f"\na flood of {sent:.0f} MB: {memory}, {upstream['dropped']}", end="")
     assert upstream["queued_bytes"] <= queue * MEBIBYTE
     assert upstream["dropped"]["queue full"] > 90 * ACTORS
     assert most < bound + SLACK_MB < 100 * ACTORS * len(FRAME) / MEBIBYTE

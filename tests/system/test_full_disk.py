@@ -1,4 +1,4 @@
-"""A disk that runs full while a learner writes its journal: nothing is acknowledged until there is room, everything else goes on."""
+"""A disk that runs full below the journal: acknowledgements stop until there is room."""
 
 import io
 import os
@@ -38,9 +38,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def confine() -> Iterator[Callable[[int, int], None]]:
-    """Lets a process take so many more bytes of memory (-1: any number), else the kernel ends it; nothing where there are no such groups.
+    """Limits the further memory of a process, where there are control groups; -1 lifts the limit.
 
-    What it has taken before counts for the group that it comes from.
+    Memory taken before counts for its former group.
     """
     group = GROUPS / f"farflung-{os.getpid()}"
     if GROUPS.is_dir() and os.access(GROUPS, os.W_OK):
@@ -58,10 +58,11 @@ def confine() -> Iterator[Callable[[int, int], None]]:
         group.rmdir()
 
 
-def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, habitats, confine):
-    """The message names path and bytes, the actor waits; with room again it goes on by itself, and all that was acknowledged is there.
+def test_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, habitats, confine):
+    """The message names path and bytes; with room again the learner continues by itself.
 
-    Meanwhile the actor sends what its credit allows, and the learner keeps to the memory that it named at the start.
+    Meanwhile the actor sends what its credit allows, and the learner stays within the memory that
+    it printed at the start.
     """
     told = small_disk.parent / "receipts"
     world = (
@@ -84,7 +85,8 @@ def test_a_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, 
     confine(learner.pid, int(float(replay) * 2**30) + int(parcels) * 2**20 + MARGIN)
     actor = shell.actor(learner.address, "--import", "habitats", "--acknowledged", told, **habitats)
     found = learner.says(
-        rf"no room for the journal in {small_disk}/full/journal.*: ([\d,]+) bytes are free and ([\d,]+) are needed"
+        rf"no room for the journal in {small_disk}/full/journal.*: "
+        r"([\d,]+) bytes are free and ([\d,]+) are needed"
     )
     free, needed = (int(figure.replace(",", "")) for figure in found.groups())
     assert free < needed

@@ -1,4 +1,4 @@
-"""An algorithm whose gradients stop being numbers: steps are skipped, weights taken back, and in the end the learner gives up."""
+"""An algorithm with gradients that stop being finite."""
 
 import numpy as np
 import pytest
@@ -24,13 +24,13 @@ def order(tmp_path):
 
 
 def published(feed):
-    """The tensors of every version that came."""
+    """Yield the tensors of every published version."""
     while feed.poll(0):
         yield wire.open_frame(b"".join(feed.recv_multipart()[1:]))
 
 
-def test_gradients_that_are_not_finite_never_reach_the_weights(shell, habitats, order, tmp_path):
-    """Three are skipped; ten take the last checkpoint back, once; ten more end it with exit code 65. Nothing odd is published or saved."""
+def test_nonfinite_gradients_never_reach_the_weights(shell, habitats, order, tmp_path):
+    """Three are skipped; ten restore the last checkpoint, once; ten more end the run: code 65."""
     flags = (
         "--algorithm",
         "brittle:Brittle",

@@ -1,4 +1,4 @@
-"""Hostile messages: each is refused and counted under its own reason, and learning continues."""
+"""Hostile messages at the experience port: each is refused and counted under its own reason."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ STEPS = 8
 
 @pytest.fixture
 def spec(context, shared):
-    """What anybody who asks is told."""
+    """The spec that the learner announces."""
     with sockets.feed_subscriber(context, shared.address, [topics.announcement("default")]) as feed:
         assert feed.poll(10_000)
         return wire.read(wire.open_frame(feed.recv_multipart()[1])).spec
@@ -39,7 +39,7 @@ def attacker(context, shared):
 
 
 def honest(spec, number, life=1, **changes):
-    """Return the frame of a good parcel; one with an incarnation of its own is not a duplicate."""
+    """Return the frame of a good parcel; another `life` makes it no duplicate."""
     columns = {
         "observations": np.full((STEPS + 1, 4), 0.01, np.float32),
         "actions": np.zeros(STEPS, np.int64),
@@ -76,12 +76,12 @@ def described(column, place, value):
 
 
 def patched(frame, offset, data):
-    """The frame with other bytes at one place, and the checksum it had."""
+    """Return the frame with other bytes at one place and its old checksum."""
     return frame[:offset] + data + frame[offset + len(data) :]
 
 
 def nested(depth):
-    """An envelope of so many lists in each other."""
+    """Return a header of so many lists in each other."""
     envelope = b"\x81\xa3run" + b"\x91" * depth + b"\xc0"
     frame = bytearray(wire.HEAD) + envelope
     wire.PREAMBLE.pack_into(
@@ -92,7 +92,7 @@ def nested(depth):
 
 
 def attacks(spec, number):
-    """One message of each kind, and the reason under which it is to be counted."""
+    """Yield one message of each kind, after the reason under which it counts."""
     good = honest(spec, number)
     nan = np.full((STEPS + 1, 4), np.nan, np.float32)
     yield "magic", b"\x00" + os.urandom(300)
@@ -139,7 +139,7 @@ def attacks(spec, number):
 
 
 def attack(pusher, spec, rounds):
-    """Send everything for some rounds; gives how often each reason is to be counted."""
+    """Send everything for some rounds; return the expected counts by reason."""
     sent = {}
     for number in rounds:
         for reason, frame in attacks(spec, number):
@@ -149,12 +149,12 @@ def attack(pusher, spec, rounds):
 
 
 def all_refused(learner, count):
-    """What was refused, by reason, once it is so much."""
+    """Wait for so many refusals; return them by reason."""
     return learner.shows(lambda status: sum(status.refused.values()) >= count).refused
 
 
-def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, shell, spec, attacker):
-    """An honest actor continues, and a thousand messages later the learner has no more memory."""
+def test_hostile_messages_count_under_their_own_reasons(shared, shell, spec, attacker):
+    """An honest actor continues meanwhile, and the learner's memory does not grow."""
     actor = shell.actor(shared.address, "--name", "honest")
     before = shared.shows(
         lambda status: (
@@ -176,8 +176,8 @@ def test_hostile_bytes_are_counted_each_under_its_own_reason(shared, shell, spec
     assert actor.ended() == 0
 
 
-def test_what_is_no_zeromq_at_all_does_not_matter(context, shared, shell):
-    """Random bytes, silent connections and endless topics do not keep new actors out."""
+def test_bytes_that_are_not_zeromq_do_no_harm(context, shared, shell):
+    """Random bytes, silent connections and endless topics: a new actor joins as ever."""
     silent = []
     for port in (shared.address.port, shared.address.feed_port):
         for words in (

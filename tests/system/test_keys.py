@@ -1,4 +1,4 @@
-"""Keys between real processes: who has one takes part, whoever has not is told why, gets nothing, and is not even listened to."""
+"""Keys between real processes: an actor with one takes part; one without is told why."""
 
 import os
 import signal
@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 def secret_file(path, text):
-    """A file as keys are kept."""
+    """Write a file that only its owner may read."""
     path.touch(mode=0o600)
     path.write_text(text)
     return path
 
 
 def renamed(path, label):
-    """A copy of a key file whose owner claims another label."""
+    """Return a copy of a key file that claims another label."""
     return secret_file(
         path.with_name("renamed.key"),
         path.read_text().replace(f'label = "{path.stem}"', f'label = "{label}"'),
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def strangers(folder, tmp_path_factory):
-    """Key files that this learner does not take: of another server, and of a client that it does not know."""
+    """Key files of another server, and of a client that this learner does not know."""
     other = tmp_path_factory.mktemp("keys") / "other"
     keys.make(other)
     mine = (folder / "actor.key").read_text().splitlines()
@@ -60,7 +60,7 @@ def strangers(folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def learner(house, folder):
-    """One with keys, that nobody has spoken to."""
+    """A learner with keys and without actors."""
     made = house.learner(
         "--keys", folder, "--name", "guarded", "--warmup", 200, "--replay-ratio", 2
     ).listens()
@@ -69,7 +69,7 @@ def learner(house, folder):
 
 
 def rate(status, name):
-    """What an actor does per second, by its report; 0 where it is not there."""
+    """Return an actor's steps per second by its report, or 0."""
     return next(
         (
             actor.steps_per_second or 0
@@ -80,8 +80,8 @@ def rate(status, name):
     )
 
 
-def test_a_stranger_gets_no_byte_of_the_feed_and_is_not_listened_to(learner, strangers):
-    """Without a key, with a wrong one, with raw bytes: nothing comes, and no message reaches what reads messages."""
+def test_stranger_gets_no_byte_of_the_feed_and_no_message_in(learner, strangers):
+    """Without a key, with a wrong one, with raw bytes: nothing comes out, nothing is read."""
     held = [None, *(keys.client_keys(path) for path in strangers.values())]
     context = sockets.context()
     listeners = [
@@ -111,8 +111,8 @@ def test_a_stranger_gets_no_byte_of_the_feed_and_is_not_listened_to(learner, str
         context.destroy(linger=0)
 
 
-def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, strangers, folder):
-    """All at once; the sentence says what to do, and the exit code is not that of a crash."""
+def test_actor_with_a_wrong_key_names_it_and_ends(learner, shared, shell, strangers, folder):
+    """The sentence says what to do, and the exit code is not that of a crash."""
     wrong = {
         "requires a key": (77, shell.actor(learner.address)),
         "is not the server": (
@@ -151,8 +151,8 @@ def test_each_wrong_key_is_named_and_ends_an_actor(learner, shared, shell, stran
     assert lying.ended() == 0
 
 
-def test_it_trains_with_keys_and_no_secret_is_anywhere(shell, folder):
-    """Its own actor and evaluator have their key by a path; neither logs, run folder, command lines nor environments tell it."""
+def test_learner_trains_with_keys_and_leaks_no_secret(shell, folder):
+    """Logs, run folder, command lines and environments hold none; children have a path."""
     secrets = [keys.server_keys(folder).secret, keys.client_keys(folder).secret]
     learner = shell.learner(
         "--keys",
@@ -179,8 +179,8 @@ def test_it_trains_with_keys_and_no_secret_is_anywhere(shell, folder):
     assert not [text for text in open_to_all for secret in secrets if secret in text]
 
 
-def test_a_key_is_revoked_and_allowed_again_while_it_is_in_use(learner, shell, folder, context):
-    """Its actor says why it waits, hears nothing more and is back by itself; the other one hardly notices. Nothing is lost."""
+def test_revoked_key_is_cut_off_and_comes_back_when_allowed_again(learner, shell, folder, context):
+    """Its actor says why it waits and returns by itself; the other one continues."""
     robot = shell.actor(learner.address, "--keys", folder / "robot.key", "--name", "one")
     other = shell.actor(learner.address, "--keys", folder, "--name", "two")
     learner.shows(lambda status: rate(status, "robot/one") and rate(status, "actor/two"))
@@ -214,8 +214,8 @@ def test_a_key_is_revoked_and_allowed_again_while_it_is_in_use(learner, shell, f
         assert actor.ended() == 0
 
 
-def test_a_broker_has_keys_on_both_sides(learner, shell, folder, tmp_path):
-    """It checks its own clients, and the learner takes its word; whoever lies about its name is not passed on."""
+def test_broker_checks_keys_on_both_sides(learner, shell, folder, tmp_path):
+    """It checks its own clients and the learner trusts it; a false name is not passed on."""
     front = tmp_path / "front"
     keys.make(front, "robot")
     broker = shell.start(

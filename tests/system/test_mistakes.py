@@ -1,4 +1,4 @@
-"""Every way to get an address, an environment or a port wrong: each is named with its cure, and has its exit code."""
+"""Wrong addresses, environments and ports: each is named with its cure and its exit code."""
 
 import signal
 import socket
@@ -20,7 +20,7 @@ BANNER = b"SSH-2.0-OpenSSH_9.2p1\r\n" + b"x" * 100
 
 @pytest.fixture
 def answering():
-    """Opens a port where whoever dials is told this, and then hung up on."""
+    """Opens a port that sends this to each client and hangs up."""
     servers = []
 
     def listen(words):
@@ -33,11 +33,9 @@ def answering():
                     connection, _ = server.accept()
                     with connection:
                         connection.sendall(words)
-                        connection.recv(
-                            1
-                        )  # whoever hangs up with unread words in hand takes its own back
+                        connection.recv(1)  # closing with unread bytes would discard ours
             except OSError:
-                return  # the test is over, or whoever dialled is in a hurry
+                return  # the test is over, or the client is gone
 
         threading.Thread(target=answer, daemon=True).start()
         return server.getsockname()[1]
@@ -49,7 +47,7 @@ def answering():
 
 @pytest.fixture
 def foreigner(context):
-    """A learner of another release: every second it says something in another version of the protocol."""
+    """A learner of another release, with beacons in another version of the protocol."""
     address, pull, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
     frame = bytearray(wire.encode(Bye("run-1", "default", "box", 1, 1, "")))
     frame[2] = 9
@@ -72,14 +70,15 @@ def foreigner(context):
 
 
 def nowhere():
-    """A port that nobody listens on, below those that the kernel gives away."""
+    """Return a port without a listener."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
 
 
-def test_whoever_waits_says_for_what(shared, shell, free_address, context):
-    """A learner may come yet, a name may be known later: these wait, and name the cause and the cure within seconds."""
+def test_waiting_programs_name_cause_and_cure(shared, shell, free_address, context):
+    """A learner may still come and a name may resolve later, so these wait."""
+    feed_port = free_address.feed_port
     waiting = {
         f"nothing listens at {free_address},.*: start a learner there": shell.actor(free_address),
         r"the name nowhere\.invalid does not resolve: is it spelt right": shell.start(
@@ -88,7 +87,7 @@ def test_whoever_waits_says_for_what(shared, shell, free_address, context):
         f"port {shared.address.feed_port + 1}, .* is closed .*--feed-port": shell.start(
             "actor", f"127.0.0.1:{shared.address.feed_port}"
         ),
-        f"nothing listens at {free_address}, with its feed on port {free_address.feed_port}": shell.start(
+        f"nothing listens at {free_address}, with its feed on port {feed_port}": shell.start(
             "broker", free_address, "--port", 0
         ),
     }
@@ -99,8 +98,8 @@ def test_whoever_waits_says_for_what(shared, shell, free_address, context):
         assert program.ended() == 0
 
 
-def test_what_is_no_learner_ends_an_actor(shell, answering, foreigner):
-    """Waiting would cure nothing. A port that hangs up may be a tunnel whose other end comes yet: that is waited for."""
+def test_actor_ends_if_the_port_is_not_a_learners(shell, answering, foreigner):
+    """A port that hangs up may be a tunnel without its other end: the actor waits for that."""
     babbling, closing = answering(BANNER), answering(b"")
     ends = {
         f"port {babbling} of 127.0.0.1 is not a learner's": shell.actor(
@@ -116,14 +115,14 @@ def test_what_is_no_learner_ends_an_actor(shell, answering, foreigner):
     assert tunnel.ended() == 0
 
 
-def test_an_environment_that_is_not_allowed_here_ends_an_actor(shared, shell):
-    """By --allow-env, which may be given several times. Nothing of it is made."""
+def test_actor_ends_if_the_environment_is_not_allowed_here(shared, shell):
+    """`--allow-env` may be given several times; nothing of the environment is made."""
     actor = shell.actor(shared.address, "--allow-env", "Pendulum-v1", "--allow-env", "Acrobot-v1")
     actor.names("asks for CartPole-v1, which --allow-env does not name here", Exit.CONFIGURATION)
 
 
 @pytest.mark.parametrize("role", ["learner", "broker"])
-def test_a_port_in_use_is_named(shared, shell, role):
+def test_port_in_use_is_named(shared, shell, role):
     """With the flag that takes another one."""
     words = ("127.0.0.1:9",) if role == "broker" else ("--run-dir", shell.folder / "runs")
     program = shell.start(role, *words, "--port", shared.address.port)

@@ -16,7 +16,7 @@ OWN = ("--algorithm", "own_algorithm:SoftDQN", "--model", "own_algorithm:network
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 
-def test_an_algorithm_and_a_network_of_ones_own_train_with_ordinary_actors(shell: Any) -> None:
+def test_users_algorithm_and_network_train_with_ordinary_actors(shell: Any) -> None:
     """Its setting is a flag; actors, which need not find it, act by its graph."""
     flags = (
         *OWN,
@@ -51,7 +51,7 @@ def test_an_algorithm_and_a_network_of_ones_own_train_with_ordinary_actors(shell
     assert json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
 
 
-def test_a_setting_of_ones_own_that_cannot_work_is_refused(shell: Any) -> None:
+def test_impossible_setting_of_a_users_algorithm_is_refused(shell: Any) -> None:
     """In the sentence that the user wrote."""
     learner = shell.learner(*OWN, "--soft-dqn.temperature", 0, **FOUND)
     assert learner.ended() == 64

@@ -1,4 +1,4 @@
-"""What an idle process costs, what a person is told, and how runs begin and end."""
+"""Costs of idle processes, messages to users, and how runs begin and end."""
 
 import importlib.util
 import json
@@ -29,13 +29,13 @@ TESTS = str(Path(__file__).parents[1])
 
 @pytest.fixture
 def alone(shared):
-    """The shared learner with nobody else there, and nothing left to learn."""
+    """The shared learner without actors and without anything left to learn."""
     shared.shows(lambda status: status.idle_seconds > 1)
     return shared
 
 
 def refusal(program, code):
-    """The one sentence with which a program refuses to go on."""
+    """Return the one sentence with which a program refuses to start."""
     assert program.ended() == code, program.said
     assert "Traceback" not in program.said
     lines = [line for line in program.said.splitlines() if not re.match(r"\d{4}-.* INFO ", line)]
@@ -43,11 +43,8 @@ def refusal(program, code):
     return lines[0]
 
 
-def test_idle_processes_hardly_use_the_processor(alone, shell, free_address, idle):
-    """A learner without actors, and an actor without a learner, which says that it waits and ends when it is told to.
-
-    What counts is processor time that they used, not how long anything took: other work on the machine does not add to it.
-    """
+def test_idle_learner_and_actor_hardly_use_the_processor(alone, shell, free_address, idle):
+    """A learner without actors, and an actor without a learner, which says that it waits."""
     actor = shell.actor(free_address, "--name", "alone")
     actor.says(f"waiting for a learner at {free_address}")
     assert idle(alone, actor)
@@ -55,8 +52,8 @@ def test_idle_processes_hardly_use_the_processor(alone, shell, free_address, idl
     assert actor.ended() == 130
 
 
-def test_an_actor_without_credit_hardly_uses_the_processor(shell, idle):
-    """Its learner has all the rows it wants and learns from them for long: nothing is collected, and the actor only listens."""
+def test_actor_without_credit_hardly_uses_the_processor(shell, idle):
+    """Its learner has all the rows it wants and learns for long: the actor only listens."""
     flags = (
         "--steps",
         600,
@@ -81,11 +78,8 @@ def test_an_actor_without_credit_hardly_uses_the_processor(shell, idle):
     assert actor.ended() == 0
 
 
-def test_an_actor_is_quick(shared, shell, tap):
-    """What it needs from its start to its first message over loopback, the best of three: the first may still have to read its files.
-
-    Counted is its processor time, of which nearly all of this consists: by the clock, a machine with other things to do would fail it.
-    """
+def test_actor_sends_its_first_message_within_the_promised_time(shared, shell, tap):
+    """Processor time from its start, the best of three: the first may have to read its files."""
     tapped = tap(shared.address)
     taken_s = []
     for name in ("quick-1", "quick-2", "quick-3"):
@@ -98,8 +92,8 @@ def test_an_actor_is_quick(shared, shell, tap):
     assert used_at_most(min(taken_s), FIRST_MESSAGE_S)
 
 
-def test_an_actor_is_small(shared, shell):
-    """Resident memory while it collects, with a perceptron and with the convolutional network on four frames of 84 by 84 bytes."""
+def test_actor_stays_within_the_promised_memory(shared, shell):
+    """With a perceptron, and with the convolutional network on four frames of 84 by 84 bytes."""
     worlds = {"PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")])}
     few = (
         "--capacity",
@@ -135,8 +129,8 @@ def test_an_actor_is_small(shared, shell):
 
 
 @pytest.mark.parametrize("role", ["learner", "actor", "broker"])
-def test_help_comes_at_once(role):
-    """The processor time that it takes, the best of three, and the reason why: nothing heavy is imported for it."""
+def test_help_comes_at_once_and_imports_nothing_heavy(role):
+    """Processor time, the best of three."""
     code = (
         f"import sys; sys.argv = ['{role}', '--help']\n"
         f"try:\n    from farflung.{role}.main import main; main()\n"
@@ -173,7 +167,7 @@ def handles(process, number):
     ids=lambda words: " ".join(map(str, words[-3:])),
 )
 def test_ctrl_c_while_a_command_starts_prints_no_traceback(words, shell):
-    """At ten moments of its first 0.3 s; Python's own start, before any module of ours, is out of reach.
+    """At ten moments of its first 0.3 s; Python's own start, before our modules, is out of reach.
 
     Python handles SIGINT from its start; that SIGTERM is handled shows that our handlers stand.
     """
@@ -187,7 +181,7 @@ def test_ctrl_c_while_a_command_starts_prints_no_traceback(words, shell):
         assert "KeyboardInterrupt" not in program.said
 
 
-def test_status_tells_how_a_learner_is(shared, shell):
+def test_status_command_prints_the_status_of_a_learner(shared, shell):
     """For people and for machines, with exit code 0; from a port without a learner, 1.
 
     The shared learner has not moved since an earlier test; a status waits 5 s for its answer.
@@ -206,7 +200,7 @@ def test_status_tells_how_a_learner_is(shared, shell):
 
 
 @pytest.mark.parametrize("program", ["learner", "actor"])
-def test_what_is_misspelt_is_refused_with_a_suggestion(program, shell):
+def test_misspelt_setting_is_refused_with_a_suggestion(program, shell):
     """As a flag, as a variable of the environment, as a key of a file."""
     (shell.folder / "wrong.toml").write_text("polcy = 'mine'\n")
     flag = shell.start(program, "--polcy", "mine")
@@ -217,8 +211,8 @@ def test_what_is_misspelt_is_refused_with_a_suggestion(program, shell):
     assert refusal(key, 64).endswith("Did you mean policy?")
 
 
-def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
-    """Spaces, missing packages, unknown names, ports that are taken; and no folder of such a run stays in the way of the next."""
+def test_impossible_start_is_refused_in_a_sentence(shared, shell):
+    """Spaces, unknown names, ports in use; the folder of such a run does not block the next one."""
     address = shared.address
     refused = {
         "MountainCarContinuous-v0 | box": shell.learner("--env", "MountainCarContinuous-v0"),
@@ -248,7 +242,7 @@ def test_what_cannot_work_is_refused_in_a_sentence(shared, shell):
     importlib.util.find_spec("Box2D") is not None,
     reason="the extra is installed: test_installation.py runs it",
 )
-def test_a_world_whose_extra_is_not_installed_is_refused_with_the_command_that_installs_it(shell):
+def test_environment_without_its_extra_is_refused_with_the_command_that_installs_it(shell):
     """LunarLander needs Box2D."""
     lander = shell.learner("--env", "LunarLander-v3")
     sentence = (
@@ -318,7 +312,7 @@ def test_training_goes_on_behind_a_stopped_and_then_closed_terminal(tmp_path, te
 
 
 def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
-    """The condition is met, the checkpoint written; a run that begins with it and learns nothing has the same parameters."""
+    """A run that begins with the checkpoint and learns nothing has the same parameters."""
     first = shell.learner(
         "--actors",
         1,
@@ -341,8 +335,8 @@ def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
     assert "do not fit" in refusal(stranger, 78)
 
 
-def test_one_seed_gives_the_same_bits_in_other_processes(shell):
-    """In turns, three processes side by side: of those with one seed the parameters' hash is the same, of another seed another."""
+def test_learners_with_one_seed_train_the_same_bits(shell):
+    """Two sequential processes of one seed have the same parameters, a third has others."""
     flags = ("--mode", "sequential", "--steps", 300, "--warmup", 100)
     learners = [
         shell.start("learner", *flags, "--seed", seed, "--name", f"run-{n}")

@@ -1,4 +1,4 @@
-"""Learner and actors come and go in any order: learning goes on, and the books balance."""
+"""Learners and actors that come and go in any order: learning continues, counters add up."""
 
 import signal
 
@@ -13,19 +13,19 @@ TAKES_PART = ("running", "waiting")
 
 
 def counted(*names):
-    """Whether all of these collect."""
+    """Return a condition that is true once all of these collect."""
     return lambda status: (
         {actor.name for actor in status.actors if actor.state in TAKES_PART} >= set(names)
     )
 
 
 def accepted(status):
-    """What a learner took, by its own books."""
+    """Return the number of accepted parcels by the learner's own counters."""
     return status.received - status.duplicates - sum(status.refused.values())
 
 
 def require_balance(report):
-    """An actor's ledger, by its report: all that was collected is somewhere."""
+    """Require that an actor's ledger adds up, by its report."""
     for unit in ("parcels", "rows"):
         figures = {
             name.removesuffix(f".{unit}"): value
@@ -38,18 +38,17 @@ def require_balance(report):
 
 @pytest.fixture(scope="module")
 def first(house, free_address):
-    """The first learner at this address. It is still on its way."""
+    """The first learner at this address, not yet listening."""
     return house.learner(
         "--replay-ratio", 1, "--warmup", 200, "--name", "first", port=free_address.port
     )
 
 
-def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(
-    first, shell, tap, free_address
-):
-    """Two before the learner and two after it join within ten seconds; one killed with -9 and started again goes on under its name;
+def test_actors_join_before_or_after_the_learner_and_survive_kills(first, shell, tap, free_address):
+    """Two come before it and two after; one is killed and started again under its name.
 
-    every row is counted once."""
+    Each row counts once.
+    """
     tapped = tap(free_address)
     direct = shell.actor(free_address, "--name", "direct")
     doomed = shell.actor(tapped.address, "--name", "doomed")
@@ -85,12 +84,11 @@ def test_actors_are_counted_whoever_was_there_first_and_any_may_be_killed(
     assert all(len(checksums) == 1 for checksums in tapped.frames.values())
 
 
-def test_a_learner_killed_or_stopped_makes_room_for_a_fresh_run_that_actors_join_by_themselves(
-    first, shell, tap, free_address
-):
-    """Killed with -9, then stopped by SIGTERM (exit code 0, checkpoint saved): both times the actors take part in the next run,
+def test_actors_join_the_next_run_after_a_kill_or_a_stop(first, shell, tap, free_address):
+    """Killed, then stopped by SIGTERM with a checkpoint: both times actors join the next run.
 
-    also one that was told to end with its run: neither run had reached its goal."""
+    So does one with `--once`: neither run had reached its goal.
+    """
     tapped = tap(free_address)
     flags = ("--replay-ratio", 1, "--warmup", 200)
     actors = [

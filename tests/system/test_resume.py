@@ -1,4 +1,4 @@
-"""A learner that is killed goes on by itself where it was, and actors need no action; a start that is cut short leaves nothing behind."""
+"""Killed learners that resume, and starts that are cut short."""
 
 import re
 import shutil
@@ -20,8 +20,8 @@ SMALL = ("--replay-ratio", 1, "--warmup", 200, "--dqn.hidden", 8)
 RECOVERY_S = 30.0  # the aim is 5 s, and the time is printed
 
 
-def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell, free_address):
-    """The replay's hash is that of the checkpoint; the actor is the same process; steps, updates and the epoch go on."""
+def test_killed_learner_resumes_with_the_same_replay_and_the_same_actor(shell, free_address):
+    """The replay's hash is the checkpoint's; steps, updates and the epoch continue."""
     flags = (*SMALL, "--name", "one", "--checkpoint-every", 0.3)
     first = shell.learner(*flags, port=free_address.port)
     actor = shell.actor(free_address, "--name", "box")
@@ -54,8 +54,8 @@ def test_killed_it_goes_on_with_the_same_replay_and_actors_need_no_action(shell,
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))]
 )
-def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, number, code):
-    """As soon as the folder is there: after SIGTERM it is gone, after kill -9 a supervisor's --resume auto begins it anew."""
+def test_start_that_is_cut_short_does_not_block_the_next(shell, number, code):
+    """After SIGTERM its folder is gone; after SIGKILL `--resume auto` starts in it once more."""
     flags = (*SMALL, "--name", "one", "--resume", "auto")
     first = shell.learner(*flags)
     folder = shell.folder / "runs" / "one"
@@ -67,8 +67,8 @@ def test_a_start_that_is_cut_short_does_not_stand_in_the_way(shell, number, code
     assert second.shows(lambda status: True).epoch == 1
 
 
-def test_two_lives_of_one_run_are_named_where_both_are_heard(shell, house, shared):
-    """A folder was copied while its learner runs, and the copy is resumed behind the same broker: the actor names both and waits."""
+def test_actor_names_two_learners_of_one_run_and_waits(shell, house, shared):
+    """A folder was copied while its learner runs; the copy resumes behind the same broker."""
     copy = shell.folder / "copy"
     shutil.copytree(house.folder / "runs" / "shared", copy)
     run = open_run(copy)
@@ -79,7 +79,8 @@ def test_two_lives_of_one_run_are_named_where_both_are_heard(shell, house, share
         found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
         actor = shell.actor(parse_address(found[1], int(found[2])))
         actor.says(
-            rf"two learners of the same run {run.identity} speak here, as when its folder was copied "
+            rf"two learners of the same run {run.identity} speak here, "
+            r"as when its folder was copied "
             r"\(life \w+ in epoch 2 and life \w+ in epoch 1\): waiting until one is stopped"
         )
         broker.says("trains policy default too")

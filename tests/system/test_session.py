@@ -12,8 +12,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 
-def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
-    """The learner knows the world from own_world.py and evaluates in it; every step comes from own_loop.py, which ends with the run."""
+def test_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
+    """It evaluates in own_world.py; all steps come from own_loop.py, which ends with the run."""
     goal = (
         "--until",
         "evaluation > 0 and steps >= 1000",
@@ -43,8 +43,9 @@ def test_a_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
     assert 1000 <= steps <= rows + 32  # the last acknowledgement may have come too late
 
 
-def test_the_library_needs_no_gymnasium_and_no_torch() -> None:
+def test_actor_session_imports_neither_gymnasium_nor_torch() -> None:
     """A robot installs neither."""
-    code = "import farflung.actor.session, sys; print(sorted({'gymnasium', 'torch', 'onnx', 'rich'} & set(sys.modules)))"
+    heavy = {"gymnasium", "torch", "onnx", "rich"}
+    code = f"import farflung.actor.session, sys; print(sorted({heavy} & set(sys.modules)))"
     found = run_to_end([sys.executable, "-c", code])
     assert found.stdout.strip() == "[]"

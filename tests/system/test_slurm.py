@@ -1,4 +1,4 @@
-"""The Slurm scripts with stand-ins for Slurm: the learner's step and the actors' array train, and all end when the run is over."""
+"""The Slurm scripts with stand-ins for Slurm: a step and an array train and end with the run."""
 
 import os
 import re
@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).parents[2] / "deploy/slurm"
 STAND_INS = {"srun": 'exec "$@"', "squeue": 'test "$2" = --jobs=7 && echo 127.0.0.1'}
 
 
-def test_a_step_and_an_array_train(shell, free_address, tmp_path):
+def test_slurm_step_and_array_train(shell, free_address, tmp_path):
     """The actors ask for the learner's node, and everything ends with exit code 0."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -52,7 +52,7 @@ def test_a_step_and_an_array_train(shell, free_address, tmp_path):
     assert all("collecting CartPole-v1" in actor.said for actor in actors)
 
 
-def test_actors_without_a_learner_say_so(shell, tmp_path):
+def test_slurm_actors_name_a_job_that_does_not_run(shell, tmp_path):
     """A job that does not run has no node."""
     (tmp_path / "squeue").write_text("#!/bin/sh\n")
     (tmp_path / "squeue").chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a process finds around it: packages of our names that are somebody else's, and too few file descriptors."""
+"""A process's surroundings: other packages of our names, and too few file descriptors."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 @pytest.fixture
 def theirs(shell):
-    """Makes a package of somebody else's in the current folder; it may well have a module that we have, too."""
+    """Makes a user's package in the current folder, with a module that ours has as well."""
 
     def make(name):
         package = shell.folder / name
@@ -26,7 +26,7 @@ def theirs(shell):
 
 @pytest.mark.parametrize("role", ["actor", "broker", "learner"])
 @pytest.mark.parametrize("way", ["current folder", "PYTHONPATH"])
-def test_packages_of_a_users_own_never_collide_with_ours(shell, theirs, role, way):
+def test_users_own_packages_never_collide_with_ours(shell, theirs, role, way):
     """Folders called common, actor, learner and broker are the user's own business."""
     for name in ("common", "actor", "learner", "broker"):
         theirs(name)
@@ -40,7 +40,7 @@ def test_packages_of_a_users_own_never_collide_with_ours(shell, theirs, role, wa
     assert f"Usage: {role}" in program.said
 
 
-def test_a_user_imports_a_common_of_their_own_beside_the_learner(shell, theirs):
+def test_learner_imports_a_users_own_common(shell, theirs):
     """`--import envs`, where `envs` imports `common.config`, finds the user's `common`."""
     theirs("common")
     (shell.folder / "envs.py").write_text("from common.config import SIZE\n\nassert SIZE == 3\n")
@@ -49,7 +49,7 @@ def test_a_user_imports_a_common_of_their_own_beside_the_learner(shell, theirs):
 
 
 @pytest.mark.parametrize("words", [("farflung",), (sys.executable, "-m", "farflung")])
-def test_the_umbrella_command_runs_each_role(shell, words):
+def test_umbrella_command_runs_each_role(shell, words):
     """`farflung ROLE` and `python -m farflung ROLE` are the role's own command."""
     for role in ("actor", "broker", "learner"):
         program = shell.start(*words, role, "--help")
@@ -85,8 +85,8 @@ def test_too_few_file_descriptors_are_refused_with_the_number(shell, role, words
     assert len(program.said.splitlines()) == 1
 
 
-def test_a_low_soft_limit_is_raised(shell):
-    """Many systems give 256 or 1,024 and allow far more."""
+def test_low_soft_limit_of_descriptors_is_raised(shell):
+    """Many systems start with 256 or 1,024 and allow far more."""
     program = shell.start(*limited("-Sn 100", "broker", "127.0.0.1:9", "--port", 0))
     program.says("listening: ")
     soft, hard = psutil.Process(program.pid).rlimit(psutil.RLIMIT_NOFILE)

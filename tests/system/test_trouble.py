@@ -1,4 +1,4 @@
-"""Environments that raise, hang or lie: the learner hears of it, and an actor that cannot go on says why it ends."""
+"""Environments that raise, hang or lie: the learner is told, and an actor says why it ends."""
 
 import signal
 
@@ -11,7 +11,7 @@ HANGS = ("--step-timeout", 2)
 
 @pytest.fixture(scope="module")
 def learner(house, habitats):
-    """It asks for an environment of the user's own."""
+    """A learner that asks for a user's own environment."""
     flags = ("--env", "habitats/Moody-v0", "--import", "habitats", "--warmup", 100, "--horizon", 8)
     return house.learner(*flags, "--replay-ratio", 1, **habitats).listens()
 
@@ -47,7 +47,7 @@ def actor_of(status, name):
     return next((actor for actor in status.actors if actor.name == name), None)
 
 
-def test_an_environment_that_raises_is_reported_and_rebuilt(learner, troubled):
+def test_environment_that_raises_is_reported_and_rebuilt(learner, troubled):
     """The learner shows the error and logs its traceback; the actor goes on."""
     told = learner.shows(
         lambda status: any(
@@ -56,14 +56,15 @@ def test_an_environment_that_raises_is_reported_and_rebuilt(learner, troubled):
         )
     )
     assert learner.says(
-        r"raise-once reports: environment\nTraceback[^Z]*habitats\.py[^Z]*RuntimeError: the pole has snapped"
+        r"raise-once reports: environment\nTraceback[^Z]*habitats\.py"
+        r"[^Z]*RuntimeError: the pole has snapped"
     )
     before = actor_of(told, "raise-once").acknowledged
     learner.shows(lambda status: actor_of(status, "raise-once").acknowledged > before + 5)
     assert troubled["raise once"].running
 
 
-def test_five_failures_end_an_actor(learner, troubled):
+def test_actor_ends_after_five_failures_of_its_environment(learner, troubled):
     """It says so, in a line, and tells the learner."""
     actor = troubled["raise always"]
     assert actor.ended() == 70
@@ -72,23 +73,23 @@ def test_five_failures_end_an_actor(learner, troubled):
     learner.says("raise-always left")
 
 
-def test_an_environment_step_that_hangs_ends_an_actor(troubled):
-    """Exit code 75, and everybody can see where it hung."""
+def test_actor_ends_if_an_environment_step_hangs(troubled):
+    """Exit code 75, and the output shows where it hung."""
     actor = troubled["hang"]
     assert actor.ended() == 75
     assert "an environment step has taken longer than 2 s" in actor.said
     assert "habitats.py" in actor.said
 
 
-def test_a_step_that_hangs_and_keeps_the_lock_ends_an_actor(troubled):
-    """No thread of Python's can run then: faulthandler ends it, with exit code 1."""
+def test_actor_ends_if_a_step_hangs_with_the_interpreter_lock(troubled):
+    """No Python thread can run then: faulthandler ends it, with exit code 1."""
     actor = troubled["hang with the lock"]
     assert actor.ended() == 1
     assert "habitats.py" in actor.said
 
 
-def test_observations_that_are_no_numbers_are_refused(learner, troubled):
-    """That parcel is counted under its reason, and its actor goes on."""
+def test_nonfinite_observations_are_refused_and_the_actor_continues(learner, troubled):
+    """The parcel counts under its reason."""
     status = learner.shows(lambda status: status.refused.get("nonfinite"))
     assert status.refused["nonfinite"] == 1
     before = actor_of(learner.shows(lambda status: actor_of(status, "nan")), "nan").acknowledged
@@ -97,8 +98,8 @@ def test_observations_that_are_no_numbers_are_refused(learner, troubled):
     assert troubled["nan"].ended() == 0
 
 
-def test_another_version_of_the_world_is_refused_in_a_sentence(learner, troubled):
-    """An actor whose environment has other spaces than the learner's ends with exit code 78."""
+def test_actor_with_another_version_of_the_environment_is_refused(learner, troubled):
+    """Its environment has other spaces than the learner's: exit code 78."""
     actor = troubled["differ"]
     actor.names("has other observations here", 78)
     assert "Install the same versions" in actor.said.splitlines()[-1]
@@ -106,8 +107,8 @@ def test_another_version_of_the_world_is_refused_in_a_sentence(learner, troubled
     learner.learns_on()
 
 
-def test_an_environment_that_nobody_registered_is_named(learner, shell):
-    """With the flag that registers it, which this actor was not given; exit code 78."""
+def test_unregistered_environment_is_named_with_the_flag_that_registers_it(learner, shell):
+    """This actor was started without `--import`; exit code 78."""
     actor = shell.actor(learner.address)
     actor.names("no environment is registered as 'habitats/Moody-v0'", 78)
     assert "--import PACKAGE" in actor.said.splitlines()[-1]

@@ -1,6 +1,7 @@
-"""Hosts that are network namespaces on one wire of their own: what passes between two of them can be cut, thinned and reset.
+"""Hosts that are network namespaces; traffic between two of them can be cut, thinned and reset.
 
-A namespace in the middle holds the wire, so that no rule of this machine's own firewall meets it; this machine is on the wire as well.
+A namespace in the middle holds the bridge, so that this machine's firewall does not see it; this
+machine is on the bridge as well.
 """
 
 import json
@@ -29,7 +30,7 @@ class Host:
     address: str
 
     def words(self, program: str, *words: object) -> tuple[object, ...]:
-        """What runs a program of ours there, under its own process number."""
+        """Return the command line that runs a program of ours there."""
         return IP, "netns", "exec", self.namespace, Path(sys.executable).parent / program, *words
 
     def rule(self, action: str, *words: object) -> None:
@@ -37,18 +38,19 @@ class Host:
         _run(IP, "netns", "exec", self.namespace, IPTABLES, "-w", action, "INPUT", *words)
 
 
-class Wire:
-    """The hosts, and what happens between them."""
+class HostNetwork:
+    """The hosts and the traffic between them."""
 
     def __init__(self) -> None:
-        self._mark = f"ff{secrets.token_hex(3)}"  # devices of a wire before this one may be on their way out still
+        # A name of its own: devices of the network before may not be gone yet.
+        self._mark = f"ff{secrets.token_hex(3)}"
         self._subnet = f"10.213.{secrets.randbelow(256)}"
         self._hub = f"{self._mark}-hub"
         self._namespaces = [self._hub]
         self._ends = 0
 
-    def open(self) -> "Wire":
-        """Lay the wire, with this machine on it."""
+    def open(self) -> "HostNetwork":
+        """Make the bridge, with this machine on it."""
         _run(IP, "netns", "add", self._hub)
         _run(IP, "-n", self._hub, "link", "add", "wire", "type", "bridge")
         _run(IP, "-n", self._hub, "link", "set", "wire", "up")
@@ -58,7 +60,7 @@ class Wire:
         return self
 
     def host(self, name: str) -> Host:
-        """Another host on the wire."""
+        """Add a host."""
         end, number = self._plug()
         host = Host(f"{self._mark}-{name}", f"{self._subnet}.{number}")
         self._namespaces.append(host.namespace)
@@ -71,13 +73,13 @@ class Wire:
 
     @contextmanager
     def cut(self, source: Host, target: Host) -> Iterator[None]:
-        """Meanwhile nothing of the one reaches the other; the other way all is well."""
+        """Drop everything from one host to another; the other direction stays open."""
         with _ruled(target, "-s", source.address, "-j", "DROP"):
             yield
 
     @contextmanager
     def lossy(self, host: Host, part: float) -> Iterator[None]:
-        """Meanwhile this part of what comes to a host is lost, by chance."""
+        """Drop this share of the packets that reach a host, at random."""
         with _ruled(
             host, "-m", "statistic", "--mode", "random", "--probability", part, "-j", "DROP"
         ):
@@ -85,20 +87,20 @@ class Wire:
 
     @contextmanager
     def resetting(self, source: Host, target: Host) -> Iterator[None]:
-        """Meanwhile every connection from the one to the other is reset."""
+        """Reset every connection from one host to another."""
         with _ruled(
             target, "-p", "tcp", "-s", source.address, "-j", "REJECT", "--reject-with", "tcp-reset"
         ):
             yield
 
     def close(self) -> None:
-        """Take the wire away; the devices go with their namespaces."""
+        """Remove all namespaces; devices go with them."""
         for namespace in self._namespaces:
             with suppress(subprocess.CalledProcessError):
                 _run(IP, "netns", "delete", namespace)
 
     def _plug(self) -> tuple[str, int]:
-        """A new end of the wire, which lies here and is still down, and its number."""
+        """Make an end of the bridge, still down and on this machine; return it and its number."""
         self._ends += 1
         end, socket = f"{self._mark}e{self._ends}", f"{self._mark}s{self._ends}"
         _run(IP, "link", "add", end, "type", "veth", "peer", "name", socket, "netns", self._hub)
@@ -108,18 +110,18 @@ class Wire:
 
 
 def missing() -> str:
-    """Why there can be no such hosts here; empty if there can."""
+    """Return the reason why there can be no such hosts here; empty if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not (IP and IPTABLES):
         return "network namespaces need ip and iptables"
-    wire = Wire()
+    network = HostNetwork()
     try:
-        wire.open()
+        network.open()
     except subprocess.CalledProcessError as error:
         return f"no network namespaces here: {error.stderr.decode().strip()}"
     finally:
-        wire.close()
+        network.close()
     return ""
 
 
@@ -138,25 +140,25 @@ def _run(*words: object) -> None:
 
 @pytest.fixture(scope="session")
 def obstacle() -> str:
-    """Why there can be no such hosts here; empty if there can."""
+    """The reason why there can be no such hosts here; empty if there can."""
     return missing()
 
 
 @pytest.fixture
-def wire(obstacle: str) -> Iterator[Wire]:
-    """A wire for one test, with this machine on it."""
+def network(obstacle: str) -> Iterator[HostNetwork]:
+    """A network for one test, with this machine on it."""
     if obstacle:
         pytest.skip(obstacle)
-    wire = Wire()
+    network = HostNetwork()
     try:
-        yield wire.open()
+        yield network.open()
     finally:
-        wire.close()
+        network.close()
 
 
 @pytest.fixture(scope="session")
 def keep() -> Iterator[Callable[[str, dict[str, object], int], None]]:
-    """Takes what a fault came to, and how many receipts the audit held against the journal; kept in a file where PUBLISH is set."""
+    """Keeps a fault's figures and its count of audited receipts, in a file if PUBLISH is set."""
     found: dict[str, object] = {}
     yield lambda name, figures, receipts: found.update(
         {name: {**figures, "receipts": receipts, "lost": 0, "duplicated": 0}}

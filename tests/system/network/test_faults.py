@@ -1,4 +1,4 @@
-"""Actors on one host, their learner on another, and a wire between them that is cut, thinned and reset: noticed, healed, nothing lost."""
+"""A network between actors and learner that is cut, thinned and reset: nothing is lost."""
 
 import io
 import itertools
@@ -23,9 +23,9 @@ SILENT = r"(\S+) learner \S+ \S+ WARNING cut-off is silent"
 class Pair:
     """A learner on one host, two actors on another."""
 
-    def __init__(self, wire, shell):
-        self.wire, self.shell = wire, shell
-        self.near, self.far = wire.host("learner"), wire.host("actors")
+    def __init__(self, network, shell):
+        self.network, self.shell = network, shell
+        self.near, self.far = network.host("learner"), network.host("actors")
         flags = (
             "--bind",
             self.near.address,
@@ -50,7 +50,7 @@ class Pair:
         self.learner.learns_on()
 
     def settle(self):
-        """End all in good order; gives what the audit says of what the actors were told is safe."""
+        """End all in good order; return the number of receipts that the audit checked."""
         for process in (*self.actors, self.learner):
             process.send(signal.SIGTERM)
             assert process.ended() == 0
@@ -65,33 +65,33 @@ class Pair:
 
 
 @pytest.fixture
-def pair(wire, shell):
-    """They have begun to learn."""
-    return Pair(wire, shell)
+def pair(network, shell):
+    """A learner and two actors that have begun to learn."""
+    return Pair(network, shell)
 
 
 def acting(status):
-    """Whether both actors are seen at work."""
+    """Return True if the learner sees both actors at work."""
     return (
         sum(actor.state in (ActorState.RUNNING, ActorState.WAITING) for actor in status.actors) == 2
     )
 
 
 def cut(pair, stack, directions):
-    """From now on, until the stack is closed."""
+    """Cut these directions until the stack is closed."""
     ends = {"there": (pair.far, pair.near), "back": (pair.near, pair.far)}
     for direction in directions:
-        stack.enter_context(pair.wire.cut(*ends[direction]))
+        stack.enter_context(pair.network.cut(*ends[direction]))
 
 
 def named_after(program, pattern, since):
-    """Seconds from a moment of the wall clock until the first line that says so."""
+    """Return the seconds from a moment of the wall clock until the first matching line."""
     found = program.says(pattern, 30)
     return datetime.fromisoformat(found[1]).timestamp() - since
 
 
-def test_a_cut_is_named_on_both_sides_and_heals_by_itself(pair):
-    """The actor says that it hears nothing, the learner that an actor is silent; afterwards both go on, and nothing is lost."""
+def test_cut_network_is_named_on_both_sides_and_heals_by_itself(pair):
+    """Actor and learner warn about silence; afterwards both continue, and nothing is lost."""
     with ExitStack() as stack:
         cut(pair, stack, CUTS["both ways"])
         pair.learner.says("cut-off is silent")
@@ -104,8 +104,8 @@ def test_a_cut_is_named_on_both_sides_and_heals_by_itself(pair):
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", CUTS)
-def test_a_cut_of_thirty_seconds(pair, which, keep):
-    """Noticed within ten seconds on both sides, healed within five of the wire's return; nothing lost."""
+def test_cut_of_thirty_seconds_is_noticed_and_heals(pair, which, keep):
+    """Noticed within 10 s on both sides, healed within 5 s of the end; nothing is lost."""
     with ExitStack() as stack:
         cut(pair, stack, CUTS[which])
         since = time.time()
@@ -132,9 +132,9 @@ def test_a_cut_of_thirty_seconds(pair, which, keep):
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", [0.02, 0.2])
-def test_a_lossy_wire(pair, part, keep):
-    """Both ways, for twenty seconds: learning goes on, and nothing is lost for good."""
-    with pair.wire.lossy(pair.near, part), pair.wire.lossy(pair.far, part):
+def test_lossy_network_slows_learning_and_loses_nothing(pair, part, keep):
+    """Packets are dropped both ways for 20 s."""
+    with pair.network.lossy(pair.near, part), pair.network.lossy(pair.far, part):
         before = pair.learner.shows(lambda status: True)
         pair.learner.goes_on(20)
     after = pair.learner.learns_on()
@@ -146,12 +146,12 @@ def test_a_lossy_wire(pair, part, keep):
 
 
 @pytest.mark.long
-def test_connections_that_are_reset_again_and_again(pair, keep):
-    """Ten times in thirty seconds: learning goes on, and nothing is lost."""
+def test_repeated_resets_lose_nothing(pair, keep):
+    """Ten resets in 30 s: learning continues."""
     for source, target in itertools.islice(
         itertools.cycle([(pair.far, pair.near), (pair.near, pair.far)]), 10
     ):
-        with pair.wire.resetting(source, target):
+        with pair.network.resetting(source, target):
             pair.learner.goes_on(1)
         pair.learner.goes_on(2)
     pair.learner.shows(acting)

@@ -1,4 +1,4 @@
-"""A learner, a broker and actors on three hosts, with keys: who may takes part through the broker; who may not is told why."""
+"""A learner, a broker and actors on three hosts, with keys."""
 
 import signal
 import subprocess
@@ -25,15 +25,19 @@ feed.close()
 
 
 @pytest.fixture
-def hosts(wire):
-    """Actors do not reach the learner but through the broker in the middle."""
-    learner, broker, actors = wire.host("learner"), wire.host("broker"), wire.host("actors")
-    with wire.cut(actors, learner), wire.cut(learner, actors):
+def hosts(network):
+    """Actors reach the learner only through the broker in the middle."""
+    learner, broker, actors = (
+        network.host("learner"),
+        network.host("broker"),
+        network.host("actors"),
+    )
+    with network.cut(actors, learner), network.cut(learner, actors):
         yield learner, broker, actors
 
 
-def test_three_hosts_and_a_key_for_each(hosts, shell, tmp_path):
-    """It trains through the broker; no key, another server's, a revoked one and another's name are refused, and hear nothing."""
+def test_actor_on_a_third_host_trains_through_a_broker_with_keys(hosts, shell, tmp_path):
+    """No key, another server's, a revoked one and another's name are refused and hear nothing."""
     at_learner, at_broker, at_actors = hosts
     inner, front, foreign = (tmp_path / name for name in ("inner", "front", "foreign"))
     keys.make(inner, "edge", "broker")
