@@ -1,4 +1,4 @@
-"""The files for other machines are true: schemas hold, every flag exists, and what must be restricted is."""
+"""The files for other machines: they follow their schemas, and each flag in them exists."""
 
 import re
 import shlex
@@ -25,23 +25,23 @@ USER = 10001
 
 
 def objects(*kinds: str) -> list[dict[str, Any]]:
-    """Every Kubernetes object, or those of some kinds."""
+    """Return every Kubernetes object, or those of some kinds."""
     found = [each for path in KUBERNETES for each in yaml.safe_load_all(path.read_text())]
     return [each for each in found if not kinds or each["kind"] in kinds]
 
 
 def pods() -> list[dict[str, Any]]:
-    """Everything that runs, as pods."""
+    """Return everything that runs, as pods."""
     return [each["spec"]["template"]["spec"] for each in objects("StatefulSet", "Deployment")]
 
 
 def compose() -> dict[str, dict[str, Any]]:
-    """The services of Compose."""
+    """Return the services of Compose."""
     return dict(yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"])
 
 
 def check_words(program: str, words: list[str]) -> None:
-    """What a program is told must be what it understands."""
+    """Require that a program understands these arguments."""
     if program == "learner" and words[:1] == ["status"]:
         assert {word for word in words if word.startswith("--")} <= {
             f"--{name.replace('_', '-')}" for name in commands.status.__kwdefaults__ or ()
@@ -56,14 +56,14 @@ def check_words(program: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
 @pytest.mark.parametrize("version", ["1.29", "1.33"])
-def test_kubernetes_objects_hold_to_the_schema(path: Path, version: str) -> None:
-    """No field that Kubernetes does not know, none of the wrong type."""
+def test_kubernetes_objects_follow_the_schema(path: Path, version: str) -> None:
+    """No unknown field, none of the wrong type."""
     for each in yaml.safe_load_all(path.read_text()):
         kubernetes_validate.validate(each, version, strict=True)
 
 
-def test_a_schema_would_be_missed() -> None:
-    """A field that is misspelt is found: the check above can fail."""
+def test_misspelt_field_of_kubernetes_is_found() -> None:
+    """The check above can fail."""
     [service] = [each for each in objects("Service") if each["metadata"]["name"] == "learner"]
     service["spec"]["selectors"] = service["spec"].pop("selector")
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -71,8 +71,8 @@ def test_a_schema_would_be_missed() -> None:
 
 
 @pytest.mark.parametrize("pod", pods(), ids=lambda pod: pod["containers"][0]["name"])
-def test_pods_may_do_little(pod: dict[str, Any]) -> None:
-    """Not root, nothing writable but volumes, no capability, no token of the cluster, bounded memory, secrets that only they read."""
+def test_pods_are_restricted(pod: dict[str, Any]) -> None:
+    """No root, writable volumes only, no capability, no token, bounded memory, private secrets."""
     [container] = pod["containers"]
     assert pod["automountServiceAccountToken"] is False
     assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (
@@ -94,7 +94,7 @@ def test_pods_may_do_little(pod: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("pod", pods(), ids=lambda pod: pod["containers"][0]["name"])
-def test_pods_are_told_what_they_understand(pod: dict[str, Any]) -> None:
+def test_pods_have_arguments_that_parse(pod: dict[str, Any]) -> None:
     """Arguments and probes name flags that exist."""
     [container] = pod["containers"]
     check_words((container.get("command") or [container["name"]])[0], container["args"])
@@ -105,7 +105,7 @@ def test_pods_are_told_what_they_understand(pod: dict[str, Any]) -> None:
 
 
 def test_selectors_find_their_pods() -> None:
-    """Each service and policy is for pods that there are."""
+    """Each service and each policy is for existing pods."""
     labels = [
         each["spec"]["template"]["metadata"]["labels"]
         for each in objects("StatefulSet", "Deployment")
@@ -116,16 +116,16 @@ def test_selectors_find_their_pods() -> None:
         assert each["spec"]["podSelector"]["matchLabels"] in labels
 
 
-def test_compose_is_for_both_programs() -> None:
-    """docker-compose 1.29 wants no top-level name, `docker compose` no version; and merged lists are no news to either."""
+def test_compose_files_suit_both_programs() -> None:
+    """docker-compose 1.29 refuses a top-level name, and `docker compose` warns about a version."""
     for name in ("docker-compose.yml", "docker-compose.gpu.yml"):
         top = yaml.safe_load((ROOT / name).read_text())
         assert {key for key in top if not key.startswith("x-")} <= {"services", "volumes"}
 
 
 @pytest.mark.parametrize("name", ["keys", "learner", "actor", "broker"])
-def test_services_may_do_little(name: str) -> None:
-    """And nobody outside can dial one unless somebody says so."""
+def test_services_are_restricted(name: str) -> None:
+    """No port is open to other machines unless a user adds one."""
     service = compose()[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -142,8 +142,8 @@ def test_services_may_do_little(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["learner", "actor", "broker"])
-def test_services_are_told_what_they_understand(name: str) -> None:
-    """Their commands parse, and their variables exist."""
+def test_services_have_commands_that_parse(name: str) -> None:
+    """Their variables exist as well."""
     service = compose()[name]
     check_words(service.get("entrypoint", [name])[0], service["command"])
     config_class = {"learner": LearnerConfig, "actor": ActorConfig, "broker": BrokerConfig}[name]
@@ -153,8 +153,8 @@ def test_services_are_told_what_they_understand(name: str) -> None:
         check_words("learner", service["healthcheck"]["test"][2:])
 
 
-def test_an_image_takes_what_is_needed_and_nothing_else() -> None:
-    """Extras name others of ours: actor's are the learner's too, and torch is not the actor's."""
+def test_images_install_the_requirements_of_their_extra() -> None:
+    """The actor's are the learner's too, and torch is the learner's alone."""
     said = {
         extra: subprocess.run(
             [sys.executable, "deploy/requirements.py", extra],
@@ -171,7 +171,7 @@ def test_an_image_takes_what_is_needed_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
-def test_slurm_scripts_are_sound(path: Path) -> None:
+def test_slurm_scripts_pass_bash_and_shellcheck(path: Path) -> None:
     """Bash understands them, and shellcheck has nothing to say."""
     checker = Path(sys.executable).parent / "shellcheck"
     for command in (["bash", "-n"], [str(checker)]):
@@ -180,8 +180,8 @@ def test_slurm_scripts_are_sound(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
-def test_slurm_steps_are_told_what_they_understand(path: Path) -> None:
-    """What `srun` starts parses."""
+def test_slurm_steps_have_arguments_that_parse(path: Path) -> None:
+    """The command after `srun` parses."""
     text = path.read_text().replace("\\\n", "")
     [step] = re.findall(r"^exec srun (.*)$", text, re.MULTILINE)
     for written, meant in (

@@ -1,4 +1,4 @@
-"""The documents are true: what they name exists, and their command lines parse."""
+"""The documents are true: the flags, paths and commands that they name exist."""
 
 import dataclasses
 import hashlib
@@ -47,7 +47,7 @@ FREE_OF_CHARGE = {"learner keys", "learner status", "learner audit", "learner se
 
 
 def flags(cls):
-    """Every flag of a configuration."""
+    """Return every flag of a configuration."""
     found = set()
     for name, hint in get_type_hints(cls, include_extras=True).items():
         named = [
@@ -70,7 +70,7 @@ def known_flags():
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_flag_that_a_document_names_exists(document):
+def test_documents_name_only_flags_that_exist(document):
     """A flag that was renamed is renamed in the documents too."""
     text = re.sub(
         r"(?:pip|git|python|docker|kubectl|ssh) [^\n]*|[^\n]*sbatch [^\n]*",
@@ -82,7 +82,7 @@ def test_every_flag_that_a_document_names_exists(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_path_and_target_that_a_document_names_exists(document):
+def test_documents_name_only_paths_and_targets_that_exist(document):
     """Links, module names in backticks, and make targets lead somewhere."""
     text = document.read_text()
     paths = set(re.findall(rf"`((?:{'|'.join(OURS)})/[\w./]+)`", text))
@@ -96,7 +96,7 @@ def test_every_path_and_target_that_a_document_names_exists(document):
 
 
 def command_lines():
-    """Every line of a shell block that starts one of our programs."""
+    """Yield every line of a shell block that starts one of our programs."""
     for document in DOCUMENTS:
         for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
@@ -106,8 +106,8 @@ def command_lines():
 
 
 @pytest.mark.parametrize("words", command_lines())
-def test_every_command_line_in_a_document_parses(words):
-    """What a reader pastes is understood."""
+def test_command_lines_in_documents_parse(words):
+    """A reader can paste them."""
     program, *argv = words
     if " ".join(words[:2]) in FREE_OF_CHARGE:
         return
@@ -117,8 +117,8 @@ def test_every_command_line_in_a_document_parses(words):
         assert config.load("actor", ActorConfig, argv).config.learner.port
 
 
-def test_the_protocol_page_lists_every_kind_and_reason():
-    """Whoever writes an actor in another language finds every message and every refusal there."""
+def test_protocol_page_lists_every_kind_and_reason():
+    """An author of an actor in another language finds every message and every refusal there."""
     page = (ROOT / "docs/protocol.md").read_text()
     kinds = {
         int(number): name for number, name in re.findall(r"^\| (\d+) \| (\w+)", page, re.MULTILINE)
@@ -143,7 +143,7 @@ def test_the_protocol_page_lists_every_kind_and_reason():
     assert {reason for reason in reasons if f"`{reason}`" not in page} == set()
 
 
-def test_names_in_the_protocol_page_are_the_code_s():
+def test_protocol_page_has_the_names_of_the_code():
     """Magic, version and ports are those of the code."""
     page = (ROOT / "docs/protocol.md").read_text()
     assert f"magic `{wire.MAGIC.hex(' ')}`" in page
@@ -165,7 +165,7 @@ def structs_of(cls, found):
     return found
 
 
-def test_the_protocol_page_lists_every_field():
+def test_protocol_page_lists_every_field():
     """A message of another actor must have all of them, and no other."""
     page = (ROOT / "docs/protocol.md").read_text()
     section = page.partition("### Fields")[2].partition("## Acting")[0]
@@ -177,7 +177,7 @@ def test_the_protocol_page_lists_every_field():
     assert listed == {name: list(cls.__struct_fields__) for name, cls in declared.items()}
 
 
-def test_the_schema_of_the_protocol_page_is_the_code_s():
+def test_protocol_page_has_the_schema_of_the_code():
     """The text that is hashed, and its hash."""
     page = (ROOT / "docs/protocol.md").read_text()
     world, empty = World("CartPole-v1"), Graph(b"", (), (), ())
@@ -188,7 +188,7 @@ def test_the_schema_of_the_protocol_page_is_the_code_s():
     assert f"the schema of CartPole is `{spec.schema}`" in page
 
 
-def test_acting_in_the_protocol_page_is_the_code_s():
+def test_protocol_page_acts_as_the_code_does():
     """Opset, limits, names and formulas, as the page has them."""
     page = (ROOT / "docs/protocol.md").read_text()
     assert f"opset {tracing.OPSET}, at most {graph_check.MAX_MODEL_BYTES >> 20} MiB" in page
@@ -207,8 +207,8 @@ def test_acting_in_the_protocol_page_is_the_code_s():
     assert memory.stacks(due)["observations"].tolist() == [[7.0, 7.0, 7.0]]
 
 
-def test_the_operations_page_lists_every_exit_code():
-    """Whoever finds one in a supervisor's log finds its cause and its cure; a code that no longer exists is not explained."""
+def test_operations_page_lists_every_exit_code():
+    """A code in a supervisor's log leads to its cause and its cure; old codes are gone."""
     sources = [
         path
         for package in ("common", "actor", "learner", "broker")
@@ -225,7 +225,7 @@ def test_the_operations_page_lists_every_exit_code():
     assert declared | said | {0} == rows - {128 + signal.SIGKILL}
 
 
-def test_the_measured_part_of_the_reliability_page_is_that_of_the_results():
+def test_reliability_page_is_written_from_the_results():
     """`python docs/write.py` after each measurement; no figure is written by hand."""
     spec = importlib.util.spec_from_file_location("write", ROOT / "docs/write.py")
     write = importlib.util.module_from_spec(spec)

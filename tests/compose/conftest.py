@@ -1,4 +1,4 @@
-"""Images and services in a real engine: built once from a clone of what is committed, and removed whatever happens."""
+"""Images and services in a real engine: built once from a clone of the commit, then removed."""
 
 import json
 import os
@@ -16,12 +16,12 @@ LOOK_S = 0.5
 
 
 class Engine:
-    """What the engine is asked and told."""
+    """Runs the engine's commands."""
 
     def __call__(
         self, *words: object, timeout_s: float = 60.0, check: bool = True, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """A command to its end; what it said is in the error if it fails."""
+        """Run a command to its end; its output is in the error if it fails."""
         ended = subprocess.run(
             [str(word) for word in words],
             text=True,
@@ -35,12 +35,12 @@ class Engine:
         return ended
 
     def inspect(self, thing: str) -> dict[str, Any]:
-        """All that is known of a container or an image."""
+        """Return everything known of a container or an image."""
         [found] = json.loads(self("docker", "inspect", thing).stdout)
         return dict(found)
 
     def inside(self, container: str, *words: object, check: bool = True) -> str:
-        """What a command says in a running container."""
+        """Return the output of a command in a running container."""
         return self("docker", "exec", container, *words, check=check).stdout
 
     def once(
@@ -51,7 +51,7 @@ class Engine:
         program: str = "sh",
         check: bool = True,
     ) -> str:
-        """What a program says in a container of its own, as restricted as our services."""
+        """Return the output of a program in a container of its own, restricted as services are."""
         limits = (
             "--rm",
             "--read-only",
@@ -68,12 +68,12 @@ class Engine:
         ).stdout
 
     def stop_everything_in(self, container: str, signal: str) -> None:
-        """Send a signal to every process but the first, as the kernel does where memory runs out; the engine knows nothing of it."""
+        """Send a signal to every process but the first, as the kernel does out of memory."""
         self.inside(container, "sh", "-c", f"kill -{signal} -1", check=False)
 
 
 class Services:
-    """The services of docker-compose.yml under a project name of their own, with a second file on top."""
+    """The services of docker-compose.yml under a project name of their own."""
 
     def __init__(
         self,
@@ -96,52 +96,52 @@ class Services:
     def __call__(
         self, *words: object, timeout_s: float = 120.0, check: bool = True, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        """A command of docker-compose."""
+        """Run a command of docker-compose."""
         variables = os.environ | self._settings | settings
         return self._engine(
             *self._words, *words, timeout_s=timeout_s, check=check, cwd=self._clone, env=variables
         )
 
     def containers(self, service: str) -> list[str]:
-        """The containers of a service, running or not, by id."""
+        """Return the containers of a service by id, running or not."""
         return self("ps", "-aq", service).stdout.split()
 
     def container(self, service: str) -> str:
-        """The only container of a service."""
+        """Return the only container of a service."""
         [container] = self.containers(service)
         return container
 
     def state(self, container: str) -> dict[str, Any]:
-        """How a container is: Status, ExitCode, Health and more."""
+        """Return a container's state: Status, ExitCode, Health and more."""
         return dict(self._engine.inspect(container)["State"])
 
     def health(self, service: str) -> str:
-        """What the healthcheck of a service has come to."""
+        """Return the result of a service's healthcheck."""
         return str(self.state(self.container(service))["Health"]["Status"])
 
     def status(self) -> dict[str, Any]:
-        """What the learner tells of itself; nothing while it does not."""
+        """Return the learner's status; empty while it has none."""
         said = self._engine.inside(
             self.container("learner"), "learner", "status", "--keys", "/keys", "--json", check=False
         )
         return dict(json.loads(said)) if said.startswith("{") else {}
 
     def exit_codes(self) -> dict[str, int]:
-        """How each container has ended, by its name; nothing while one has not."""
+        """Return the exit codes by container; empty while one runs."""
         found = [self._engine.inspect(container) for container in self("ps", "-aq").stdout.split()]
         if any(each["State"]["Status"] != "exited" for each in found):
             return {}
         return {each["Name"]: each["State"]["ExitCode"] for each in found}
 
     def runs(self) -> list[str]:
-        """The folders of all runs, by name, which has the time in it."""
+        """Return the folders of all runs by name, which has the time in it."""
         image = self._settings["ACTOR_IMAGE"]
         return self._engine.once(
             image, "/runs", program="ls", mount=(f"{self.name}_runs:/runs:ro",)
         ).split()
 
     def remove(self) -> None:
-        """Leave nothing: containers, networks and volumes."""
+        """Remove containers, networks and volumes."""
         self("--profile", "broker", "down", "-v", "--remove-orphans", "-t", "3", check=False)
 
 
@@ -161,13 +161,13 @@ def engine() -> Engine:
 
 @pytest.fixture(scope="session")
 def planted() -> str:
-    """A secret that may be in no image."""
+    """A secret that no image may hold."""
     return "a-secret-that-lies-about-in-a-folder"
 
 
 @pytest.fixture(scope="session")
 def clone(engine: Engine, planted: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh clone of what is committed, with secrets and runs lying about as in a folder that somebody works in."""
+    """A fresh clone of the commit, with secrets and runs as in a folder at work."""
     folder = tmp_path_factory.mktemp("clone") / "farflung"
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: there is nothing to clone")

@@ -1,4 +1,4 @@
-"""The two images: what is in them, what is not, and how large they are."""
+"""The two images: their content and their size."""
 
 import subprocess
 
@@ -19,14 +19,14 @@ print(sum(wheel.stat().st_size for wheel in folder.glob("*.whl")))"""
 
 
 def size_mb(engine, image):
-    """An image, and what of it is wheels that a stand-in for the base image brings along for pip: no other base has them."""
+    """Return the size of an image, and of the wheels that a test's base image brings along."""
     return engine.inspect(image)["Size"] / MB, int(
         engine.once(image, "-c", WHEELS, program="python")
     ) / MB
 
 
-def test_the_actor_s_image_is_small(engine, images, capsys):
-    """At most 450 MB with the base; wheels that only a stand-in for the base has do not count, and are printed."""
+def test_actor_image_is_small(engine, images, capsys):
+    """At most 450 MB with the base; wheels of a test's base image do not count and are printed."""
     sizes = {image: size_mb(engine, image) for image in images.values()}
     with capsys.disabled():
         for image, (whole, wheels) in sizes.items():
@@ -40,8 +40,8 @@ def test_the_actor_s_image_is_small(engine, images, capsys):
     assert whole - wheels <= MAX_ACTOR_MB
 
 
-def test_an_actor_s_image_has_no_torch(engine, images):
-    """It plays by the graph that the learner sends; a learner's image has it."""
+def test_actor_image_has_no_torch(engine, images):
+    """The actor acts by the learner's graph; the learner's image has torch."""
     for name, there in (("ACTOR", False), ("LEARNER", True)):
         code = "import importlib.util as u; print(u.find_spec('torch') is not None)"
         assert engine.once(images[f"{name}_IMAGE"], "-c", code, program="python").strip() == str(
@@ -49,8 +49,8 @@ def test_an_actor_s_image_has_no_torch(engine, images):
         )
 
 
-def test_no_secret_is_in_any_layer(engine, images, planted):
-    """What lies about in the folder stays out of both, also of layers that later ones cover."""
+def test_images_hold_no_secret_in_any_layer(engine, images, planted):
+    """Secrets in the folder stay out, also of layers that later ones cover."""
     for image in images.values():
         assert (
             engine.once(
@@ -70,8 +70,8 @@ def test_no_secret_is_in_any_layer(engine, images, planted):
     assert not found
 
 
-def test_programs_run_as_nobody_in_particular(engine, images):
-    """Not as root, in the exec form, so that signals reach them; and with the health of what they do."""
+def test_images_run_their_program_without_root(engine, images):
+    """In the exec form, so that signals reach it, and with a healthcheck of its progress."""
     for name, program in (("ACTOR", "actor"), ("LEARNER", "learner")):
         settings = engine.inspect(images[f"{name}_IMAGE"])["Config"]
         assert settings["Entrypoint"] == [program]
@@ -79,11 +79,12 @@ def test_programs_run_as_nobody_in_particular(engine, images):
         assert engine.once(images[f"{name}_IMAGE"], "-u", program="id").strip() == "10001"
 
 
-def test_everything_is_compiled(engine, images):
-    """Nobody may write into the image: a module without bytecode would be compiled at each start."""
+def test_images_hold_bytecode_of_every_module(engine, images):
+    """Images are read-only: a module without bytecode would be compiled at each start."""
     code = """
 import importlib.util, pathlib, sys
-import farflung.actor.loop, farflung.learner.cli.commands, farflung.broker.relay_loop, gymnasium, onnxruntime
+import farflung.actor.loop, farflung.learner.cli.commands, farflung.broker.relay_loop
+import gymnasium, onnxruntime
 missing = [m.__file__ for m in list(sys.modules.values())
            if getattr(m, "__file__", None) and m.__file__.endswith(".py")
            and not pathlib.Path(importlib.util.cache_from_source(m.__file__)).exists()]

@@ -1,4 +1,4 @@
-"""docker-compose.yml with real containers: it trains and ends by itself, and survives what befalls it meanwhile."""
+"""docker-compose.yml with real containers."""
 
 import re
 import time
@@ -27,8 +27,8 @@ services:
 """
 
 
-def test_the_files_hold_to_the_compose_specification(engine, clone):
-    """Alone and with the second file; docker-compose checks a file without a version against it, `docker compose` every file."""
+def test_compose_files_follow_the_specification(engine, clone):
+    """Alone and with the second file; each program checks the files when it reads them."""
     said = engine(
         "docker-compose",
         "-f",
@@ -45,8 +45,8 @@ def test_the_files_hold_to_the_compose_specification(engine, clone):
     )
 
 
-def test_it_trains_and_ends_by_itself_and_then_again(services):
-    """On a fresh clone CartPole is solved, and every container ends with exit code 0. Another `up` is another run."""
+def test_services_train_and_end_by_themselves_twice(services):
+    """CartPole is solved in a fresh clone, all exit codes are 0; another `up` is another run."""
     compose = services()
     said = compose("up", "--scale", "actor=3", timeout_s=400).stdout
     assert "solved: evaluation >= 475" in said
@@ -58,8 +58,8 @@ def test_it_trains_and_ends_by_itself_and_then_again(services):
     assert len(compose.runs()) == 2
 
 
-def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images):
-    """The learner is killed and comes back where it was; an actor is killed, another one cut off for 20 s; the books agree in the end."""
+def test_services_lose_nothing_through_kills_and_a_cut(services, engine, images):
+    """The learner and an actor are killed, another actor is cut off for 20 s; the audit holds."""
     compose = services(
         MISHAPS,
         FARFLUNG_LEARNER_UNTIL="seconds >= 80",
@@ -120,8 +120,8 @@ def test_nothing_is_lost_whatever_is_killed_or_cut_off(services, engine, images)
     assert found.rstrip().endswith("everything holds")
 
 
-def test_health_means_progress(services, engine):
-    """A learner that stands still is unhealthy, and so is a broker in front of it; both recover. Actors reach it through the broker."""
+def test_healthchecks_follow_progress(services, engine):
+    """A learner that stands still is unhealthy, so is the broker in front; both recover."""
     compose = services(
         QUICK_TO_JUDGE,
         FARFLUNG_ACTOR_ADDRESS="broker",

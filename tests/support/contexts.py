@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 @contextmanager
 def fresh_context() -> Iterator[sockets.Context]:
-    """A context whose sockets are all closed afterwards, unsent messages dropped."""
+    """Open a context; close all its sockets afterwards and drop unsent messages."""
     context = sockets.context()
     yield context
     context.destroy(linger=0)

@@ -1,4 +1,4 @@
-"""A learner without training: the real receiver and publisher, in process or behind real sockets."""
+"""A learner without training: the real receiver and publisher, with or without sockets."""
 
 import itertools
 from collections.abc import Callable

@@ -18,7 +18,10 @@ KNOWN: dict[Any, Any] = {}  # acting graphs exported so far in this process
 
 
 def a_config(**changes):
-    """A small sequential CartPole run: windows of 8 steps, a tiny network, one checkpoint at the end."""
+    """Return the settings of a small sequential CartPole run.
+
+    Windows of 8 steps, a tiny network, one checkpoint at the end.
+    """
     small = {
         "mode": "sequential",
         "horizon": 8,
@@ -34,17 +37,17 @@ def a_config(**changes):
 
 
 def a_run(folder, name="one"):
-    """A fresh run in a folder."""
+    """Return a fresh run in a folder."""
     return new_run(str(folder), name, "CartPole-v1", "# nothing\n")
 
 
 def an_empty_run(folder):
-    """A run whose folder exists and is empty."""
+    """Return a run with an empty folder."""
     return Run("one", "one-1", Path(folder))
 
 
 def a_learner(config, folder, name="one"):
-    """A learner as the command makes it, on the CPU."""
+    """Return a learner as the command makes it, on the CPU."""
     with shared_graphs():
         return build.learner(config, a_run(folder, name), torch.device("cpu"))
 

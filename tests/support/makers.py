@@ -107,7 +107,7 @@ def rewritten(frame, change):
 
 
 def some_weights(spec, number=1, *, epoch=1, steps=0, value=0.0, best=None):
-    """A version whose tensors hold one value. With `best`, that action has the highest q."""
+    """Return a version with one value in all tensors; `best` has the highest q."""
     arrays = {
         tensor.name: np.full(tensor.shape, value, tensor.dtype) for tensor in spec.graph.weights
     }

@@ -32,7 +32,7 @@ def make_spec(horizon: int = 32, stack: int = 1, **changes: object) -> Spec:
 def walk(
     seats: int, horizon: int, stack: int, episodes: Iterator[tuple[int, Ending]], count: int
 ) -> Iterator[Parcel]:
-    """Yield parcels of windows of seats whose episodes have these lengths and endings.
+    """Yield parcels of windows of seats; episodes have these lengths and endings.
 
     An observation is (episode, step), an action step % 2, a reward step + 1. A mask is the
     observation plus 1000, a log-probability episode + step / 100, and a trajectory's state

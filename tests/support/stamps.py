@@ -24,7 +24,7 @@ from support.makers import a_spec
 
 
 def a_stamp_spec(stack: int = 1, **changes: Any) -> Spec:
-    """A policy of the stamping environment: it sees three numbers and chooses between four actions."""
+    """Return a policy of the stamping environment: three numbers to see, four actions."""
     defaults = {
         "run": "r",
         "policy": "p",

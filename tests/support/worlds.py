@@ -1,4 +1,7 @@
-"""Toy worlds that stamp, alias, raise, hang or can be solved by hand. `--import worlds` registers them, with `tests` on PYTHONPATH."""
+"""Toy environments that stamp, alias, raise, hang or can be solved by hand.
+
+`--import support.worlds` registers them, with `tests` on PYTHONPATH.
+"""
 
 import threading
 from collections import Counter
@@ -14,10 +17,10 @@ Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class Stamp(gymnasium.Env):
-    """Writes (life, episode, step) into its observations: which environment this is, which of its episodes, which of its steps.
+    """Writes (life, episode, step) into its observations: environment, its episode, its step.
 
-    Episode e has `1 + e * 5 % longest` steps. Episodes terminate, or are truncated, or (`mixed`) both in turn. The reward of step t is t,
-    or (`own`) the life: whose it is, instead of when.
+    Episode e has `1 + e * 5 % longest` steps. Episodes terminate, or are truncated, or (`mixed`)
+    both in turn. The reward of step t is t, or (`own`) the life of the environment.
     """
 
     def __init__(
@@ -72,7 +75,10 @@ class Marked(Stamp):
 
 
 class Parts(Stamp):
-    """A dictionary to see: the stamp, a room numbered 5 to 7, two dials, and a small picture. Room and dials tell step and action."""
+    """A dictionary to see: the stamp, a room from 5 to 7, two dials, a small picture.
+
+    Room and dials follow step and action.
+    """
 
     def __init__(self, longest: int = 9, ending: str = "mixed") -> None:
         super().__init__(longest, ending)
@@ -101,7 +107,7 @@ class Parts(Stamp):
 
 
 class Picture(Stamp):
-    """A screen as games have it, 84 by 84 bytes: every pixel tells the step, but for a half that is noise and cannot be compressed."""
+    """A screen of 84 by 84 bytes; a half shows the step, the other is incompressible noise."""
 
     def __init__(self, longest: int = 100) -> None:
         super().__init__(longest)
@@ -114,7 +120,7 @@ class Picture(Stamp):
 
 
 class Faulty(Stamp):
-    """Raises where it is told to: `makes`, `resets`, `steps` and `closes` are numbers of calls in this process, counted from 0."""
+    """Raises at these calls of this process: `makes`, `resets`, `steps`, `closes`, from 0."""
 
     counts: ClassVar[Counter[str]] = Counter()
 
@@ -150,7 +156,10 @@ class Stuck(Stamp):
 
 
 class Corridor(gymnasium.Env):
-    """Five cells, seen one-hot; 0 goes left and 1 goes right. Stepping right out of the last one gives 1 and ends the episode."""
+    """Five cells, seen one-hot; 0 goes left and 1 goes right.
+
+    A step to the right out of the last cell earns 1 and ends the episode.
+    """
 
     def __init__(self, cells: int = 5) -> None:
         self.observation_space = spaces.Box(0, 1, (cells,), np.float32)
@@ -174,7 +183,7 @@ class Corridor(gymnasium.Env):
 
 
 class Spoilt(Corridor):
-    """A corridor in which one number of the fifth step of this environment is odd: the reward, or with `seen` the observation."""
+    """A corridor with an odd number in its fifth step: the reward or, with `seen`, the observation."""
 
     def __init__(self, odd: str = "nan", seen: bool = False) -> None:
         super().__init__()
@@ -193,7 +202,7 @@ class Spoilt(Corridor):
 
 
 class Echo(gymnasium.Env):
-    """Shows the continuous action it was given, then spoils it; with `wrong`, shows something else than its space says."""
+    """Shows its continuous action, then spoils it; with `wrong`, leaves its observation space."""
 
     def __init__(self, wrong: Any = None) -> None:
         self.observation_space = spaces.Box(-1, 1, (2,), np.float64)
@@ -216,7 +225,7 @@ class Echo(gymnasium.Env):
 
 
 class Odd(gymnasium.Env):
-    """Has whatever spaces it is given."""
+    """Has the spaces that its arguments name."""
 
     def __init__(
         self, observation: spaces.Space | None = None, action: spaces.Space | None = None
@@ -226,7 +235,7 @@ class Odd(gymnasium.Env):
 
 
 class Homeless(gymnasium.Env):
-    """Needs a package that is not there."""
+    """Needs a package that is not installed."""
 
     def __init__(self, lacks: str = "Box2D") -> None:
         raise gymnasium.error.DependencyNotInstalled(
@@ -235,7 +244,7 @@ class Homeless(gymnasium.Env):
 
 
 def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
-    """What makes N of them at once, with new episodes in this mode."""
+    """Return a maker of vector environments with this mode of new episodes."""
     return lambda num_envs, **arguments: SyncVectorEnv(
         [lambda: environment(**arguments)] * num_envs, autoreset_mode=mode
     )
