@@ -17,7 +17,7 @@ SEEN, ACTED, STARTED = (
 @pytest.mark.parametrize(
     ("column", "stack", "count"), [(SEEN, 1, 7), (SEEN, 4, 13), (ACTED, 4, 5), (STARTED, 4, 2)]
 )
-def test_a_column_has_as_many_elements_as_there_are_of_its_kind(column, stack, count):
+def test_column_counts_follow_from_its_kind(column, stack, count):
     """5 steps in 2 trajectories: each brings `stack` frames beyond its steps."""
     assert column.count(5, 2, stack) == count
 
@@ -38,8 +38,8 @@ def parcel(stack):
     ("stack", "frames"),
     [(1, [[0, 1, 2], [3, 4, 5, 6]]), (3, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9, 10]])],
 )
-def test_trajectories_are_cut_where_they_lie(stack, frames):
-    """Of 2 and 3 steps, with their leading and final frames, their own steps, and how they ended."""
+def test_parcel_trajectories_are_views(stack, frames):
+    """Of 2 and 3 steps, with leading and final frames, their own steps and endings."""
     first, second = parcel(stack).trajectories((SEEN, ACTED, STARTED), stack)
     assert [first.columns["o"].tolist(), second.columns["o"].tolist()] == frames
     assert [first.columns["a"].tolist(), second.columns["a"].tolist()] == [[0, 10], [20, 30, 40]]
@@ -50,12 +50,12 @@ def test_trajectories_are_cut_where_they_lie(stack, frames):
     ]
 
 
-def test_a_parcel_counts_its_rows_and_bytes():
+def test_parcel_counts_its_rows_and_bytes():
     """5 rows; 14 numbers of 8 bytes, 5 bytes for each trajectory, 12 for each result."""
     assert (parcel(1).rows, parcel(1).size) == (5, 14 * 8 + 2 * 5 + 12)
 
 
-def test_results_are_none_unless_there_are_some():
+def test_parcel_has_no_results_by_default():
     """Each parcel has its own empty columns of the right types."""
     assert (Results().returns.dtype, Results().lengths.dtype, len(Results().returns)) == (
         np.float64,

@@ -9,7 +9,7 @@ from support.makers import a_spec
 from farflung.common.data.spec import Column, Exploration, Space, Tensor, World, column_name
 
 
-def test_columns_come_in_the_order_of_the_wire():
+def test_spec_columns_have_the_order_of_the_wire():
     """Observations by key, actions, rewards, and the optional ones."""
     mask = Column("mask", "bool", (3,), "step")
     spec = a_spec(
@@ -26,7 +26,7 @@ def test_columns_come_in_the_order_of_the_wire():
     )
 
 
-def test_a_plain_space_has_one_column():
+def test_spec_of_a_plain_space_has_one_observation_column():
     """Without a key in its name."""
     assert (column_name(""), column_name("camera")) == ("observations", "observations.camera")
 
@@ -42,12 +42,12 @@ def test_a_plain_space_has_one_column():
         {"extras": (Column("mask", "bool", (3,), "step"),)},
     ],
 )
-def test_the_schema_changes_with_what_a_receiver_relies_on(change):
+def test_schema_changes_with_everything_a_receiver_relies_on(change):
     """Columns, horizon, stack and the actions that there are."""
     assert a_spec(**change).schema != a_spec().schema
 
 
-def test_the_schema_stays_with_what_rows_do_not_depend_on():
+def test_schema_ignores_everything_rows_do_not_depend_on():
     """Another run, world, graph or exploration has the same rows."""
     spec = a_spec()
     other = replace(
@@ -121,7 +121,7 @@ def test_schema_of_a_continuous_action_is_free_of_its_bounds():
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (500, 0.55), (1000, 0.1), (10**9, 0.1)])
-def test_exploration_goes_down_in_a_line(steps, epsilon):
+def test_exploration_falls_linearly(steps, epsilon):
     """At the start, in the middle, at the end and after it."""
     assert Exploration(1.0, 0.1, 1000).epsilon(steps) == pytest.approx(epsilon)
 
@@ -135,6 +135,6 @@ def test_exploration_without_steps_is_at_its_end():
     ("dtype", "size"),
     [("float32", 24), ("float64", 48), ("int64", 48), ("int32", 24), ("uint8", 6), ("bool", 6)],
 )
-def test_a_tensor_knows_its_bytes(dtype, size):
+def test_tensor_counts_its_bytes(dtype, size):
     """Of 2 x 3 elements."""
     assert Tensor("t", dtype, (2, 3)).size == size

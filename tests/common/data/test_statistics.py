@@ -5,7 +5,7 @@ import pytest
 from farflung.common.data.statistics import History, Rate, Spread
 
 
-def test_a_rate_is_unknown_before_two_moments() -> None:
+def test_rate_is_unknown_before_two_samples() -> None:
     """One moment says nothing about speed."""
     rate = Rate()
     assert rate.per_second is None
@@ -15,7 +15,7 @@ def test_a_rate_is_unknown_before_two_moments() -> None:
     assert rate.per_second is None
 
 
-def test_a_rate_is_growth_over_time() -> None:
+def test_rate_is_growth_over_time() -> None:
     """300 more in 2 seconds are 150 per second."""
     rate = Rate()
     rate.update(100, now=10.0)
@@ -23,7 +23,7 @@ def test_a_rate_is_growth_over_time() -> None:
     assert rate.per_second == pytest.approx(150)
 
 
-def test_a_rate_forgets_what_is_older_than_its_window() -> None:
+def test_rate_forgets_samples_older_than_its_window() -> None:
     """After ten quick seconds and ten idle ones, a window of five shows the idleness."""
     rate = Rate(window_s=5.0)
     for second in range(21):
@@ -31,7 +31,7 @@ def test_a_rate_forgets_what_is_older_than_its_window() -> None:
     assert rate.per_second == 0
 
 
-def test_a_counter_that_begins_anew_starts_a_new_rate() -> None:
+def test_rate_starts_over_when_its_counter_falls() -> None:
     """A restarted actor counts from zero: no negative rate."""
     rate = Rate()
     rate.update(1000, now=0.0)
@@ -42,7 +42,7 @@ def test_a_counter_that_begins_anew_starts_a_new_rate() -> None:
     assert rate.per_second == pytest.approx(20)
 
 
-def test_a_rate_keeps_few_samples_however_often_it_is_told() -> None:
+def test_rate_keeps_a_bounded_number_of_samples() -> None:
     """Ten thousand updates in ten seconds keep at most the window's points, and the right rate."""
     rate = Rate(window_s=10.0, points=32)
     for tick in range(10_000):
@@ -59,13 +59,13 @@ def test_percentiles_are_by_nearest_rank() -> None:
     assert (spread.percentile(0), spread.percentile(100)) == (1, 20)
 
 
-def test_a_spread_without_values_knows_nothing() -> None:
+def test_spread_without_values_is_unknown() -> None:
     """None, not zero."""
     spread = Spread()
     assert (spread.p50, spread.p95, spread.mean, len(spread)) == (None, None, None, 0)
 
 
-def test_a_spread_is_of_the_latest_values() -> None:
+def test_spread_covers_the_latest_values() -> None:
     """The oldest value goes when there are too many."""
     spread = Spread(size=3)
     for value in (100.0, 1.0, 2.0, 3.0):
@@ -73,8 +73,8 @@ def test_a_spread_is_of_the_latest_values() -> None:
     assert (len(spread), spread.mean, spread.p95) == (3, 2.0, 3.0)
 
 
-def test_a_history_halves_its_points_when_it_is_full() -> None:
-    """1 2 3 4 in four points; a fifth value makes it 1.5 3.5 and the fifth alone, the sixth completes the pair."""
+def test_full_history_halves_its_points() -> None:
+    """1 2 3 4 in four points; a fifth makes 1.5, 3.5 and the fifth; the sixth completes a pair."""
     history = History(size=4)
     for value in (1.0, 2.0, 3.0, 4.0):
         history.add(value)
@@ -85,7 +85,7 @@ def test_a_history_halves_its_points_when_it_is_full() -> None:
     assert history.points == (1.5, 3.5, 6.0)
 
 
-def test_a_history_covers_the_whole_series_in_bounded_space() -> None:
+def test_history_covers_the_whole_series_in_bounded_space() -> None:
     """Of 0 to 9999 there are at most 40 points, rising from near the first to the last."""
     history = History()
     for value in range(10_000):

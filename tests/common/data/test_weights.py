@@ -22,7 +22,7 @@ ARRAYS = {
 }
 
 
-def test_each_column_begins_on_its_boundary():
+def test_layout_aligns_each_column():
     """24, 8, 0 and 65 bytes: at 0, 64, 128 and 128, the block ends at 193."""
     assert ALIGNMENT == 64
     assert layout([24, 8, 0, 65]) == ((0, 64, 128, 128), 193)
@@ -30,7 +30,7 @@ def test_each_column_begins_on_its_boundary():
     assert layout([64, 1]) == ((0, 64), 65)
 
 
-def test_a_state_dict_survives_its_block():
+def test_weights_are_unpacked_as_they_were_packed():
     """Shapes, types and values come out as they went in, scalars and empty tensors among them."""
     block = pack(TENSORS, ARRAYS)
     assert len(block) == 193
@@ -41,13 +41,13 @@ def test_a_state_dict_survives_its_block():
         assert out[name].shape == array.shape
 
 
-def test_a_tensor_of_another_shape_is_not_packed():
+def test_pack_refuses_a_tensor_of_another_shape():
     """numpy would not broadcast it into place silently."""
     with pytest.raises(ValueError, match="broadcast"):
         pack(TENSORS, ARRAYS | {"a": np.zeros((2, 3), np.float32)})
 
 
-def test_epoch_comes_before_number():
+def test_version_compares_the_epoch_before_the_number():
     """A rollback can repeat a number, never a pair."""
     assert Version(2, 1) > Version(1, 99)
     assert Version(1, 2) > Version(1, 1)

@@ -1,8 +1,8 @@
-"""Who is let in, over real sockets: those whose keys are in the folder, and nobody when there is nobody to ask."""
+"""The authenticator over real sockets: it admits the keys in the folder, and fails closed."""
 
 import pytest
 import zmq
-from support.waiting import eventually
+from support.waiting import eventually, readable
 
 from farflung.common.net import handshake, keys, sockets
 from farflung.common.net.address import Address
@@ -18,7 +18,7 @@ PATIENCE_S = 10.0
 
 @pytest.fixture
 def front(context, keys_folder):
-    """A server with keys, whose feed agrees to everything."""
+    """A server with keys; its feed grants every subscription."""
     front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
     yield front
     front.close()
@@ -44,24 +44,24 @@ def dial():
 
 
 def outcome(address, held, kind=zmq.SUB, within_s=1.0):
-    """What becomes of one attempt from another context."""
+    """Return the outcome of one attempt from another context."""
     with sockets.context() as context:
         return handshake.attempt(context, address, kind, held, within_s)
 
 
 def agree(front):
-    """Grant the next subscription; gives its topic and who asked."""
-    assert front.feed.poll(PATIENCE_S * 1000)
+    """Grant the next subscription; return its topic and the label of the client."""
+    assert readable(front.feed)
     word = front.feed.recv(copy=False)
     front.feed.set(zmq.SUBSCRIBE, word.bytes[1:])
     return word.bytes, front.sender(word)
 
 
-def test_each_message_and_each_question_has_a_sender(front, keys_folder, dial):
+def test_messages_and_subscriptions_have_the_label_of_their_key(front, keys_folder, dial):
     """By the key of its connection, in both directions of the feed too."""
     push, feed = dial(front.address, keys.client_keys(keys_folder))
     push.send(b"hello")
-    assert front.pull.poll(PATIENCE_S * 1000)
+    assert readable(front.pull)
     frame = front.pull.recv(copy=False)
     assert front.sender(frame) == Client("actor", "actor")
     assert front.require(frame, "actor/box") == Client("actor", "actor")
@@ -69,12 +69,12 @@ def test_each_message_and_each_question_has_a_sender(front, keys_folder, dial):
         front.require(frame, "robot/box")
     assert agree(front) == (b"\x01c/", Client("actor", "actor"))
     front.feed.send_multipart([b"c/", b"state"])
-    assert feed.poll(PATIENCE_S * 1000)
+    assert readable(feed)
 
 
 @pytest.mark.parametrize("kind", [zmq.PUSH, zmq.SUB])
-def test_a_stranger_is_refused_at_both_ports(front, keys_folder, tmp_path, kind):
-    """Without a key, with one of other keys for this server, with the right one for another server."""
+def test_authenticator_refuses_a_stranger_at_both_ports(front, keys_folder, tmp_path, kind):
+    """Without a key, with another client's, with the right one for another server."""
     keys.make(tmp_path / "other")
     known, other = keys.client_keys(keys_folder), keys.client_keys(tmp_path / "other")
     unknown = keys.ClientKeys(other.path, other.client, other.public, other.secret, known.server)
@@ -86,14 +86,14 @@ def test_a_stranger_is_refused_at_both_ports(front, keys_folder, tmp_path, kind)
     assert not front.pull.poll(0)
 
 
-def test_a_key_added_a_moment_ago_is_let_in(front, keys_folder):
-    """Without a restart, and before anybody looks into the folder again."""
+def test_authenticator_admits_a_key_added_a_moment_ago(front, keys_folder):
+    """Without a restart, and before the next look into the folder."""
     keys.make(keys_folder, "robot")
     assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.ACCEPTED
 
 
-def test_a_revoked_key_is_cut_off_while_it_is_connected(front, keys_folder, dial):
-    """Its messages have no sender any more, it hears nothing more, and everybody else is back by itself."""
+def test_authenticator_cuts_off_a_revoked_key(front, keys_folder, dial):
+    """Its messages lose their sender, its feed is silent; all other clients reconnect."""
     keys.make(keys_folder, "robot")
     robot_push, robot_feed = dial(front.address, keys.client_keys(keys_folder / "robot.key"))
     push, feed = dial(front.address, keys.client_keys(keys_folder))
@@ -102,7 +102,7 @@ def test_a_revoked_key_is_cut_off_while_it_is_connected(front, keys_folder, dial
     (keys_folder / "allowed/robot.pub").unlink()
     eventually(lambda: front.authenticator.revocations)
     robot_push.send(b"still here")
-    assert front.pull.poll(PATIENCE_S * 1000)
+    assert readable(front.pull)
     frame = front.pull.recv(copy=False)
     assert front.sender(frame) is None
     with pytest.raises(Refused, match="revoked"):
@@ -114,15 +114,15 @@ def test_a_revoked_key_is_cut_off_while_it_is_connected(front, keys_folder, dial
     )  # a subscriber that is not looked at does not subscribe again
     assert agree(front) == (b"\x01c/", Client("actor", "actor"))
     push.send(b"me again")
-    assert front.pull.poll(PATIENCE_S * 1000)
+    assert readable(front.pull)
     front.feed.send_multipart([b"c/", b"for those who may"])
-    assert feed.poll(PATIENCE_S * 1000)
+    assert readable(feed)
     assert not robot_feed.poll(300)
     assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.REFUSED
 
 
-def test_another_key_under_the_same_label_is_another_client(front, keys_folder, dial):
-    """Who had the old one is as revoked as if its label had gone."""
+def test_authenticator_revokes_the_old_key_of_a_replaced_label(front, keys_folder, dial):
+    """It counts as if its label were gone."""
     push, _ = dial(front.address, keys.client_keys(keys_folder))
     agree(front)
     for path in (keys_folder / "actor.key", keys_folder / "allowed/actor.pub"):
@@ -130,11 +130,13 @@ def test_another_key_under_the_same_label_is_another_client(front, keys_folder, 
     keys.make(keys_folder)
     eventually(lambda: front.authenticator.revocations)
     push.send(b"old")
-    assert front.pull.poll(PATIENCE_S * 1000)
+    assert readable(front.pull)
     assert front.sender(front.pull.recv(copy=False)) is None
 
 
-def test_a_file_that_makes_no_sense_lets_nobody_in(front, keys_folder, caplog):
+def test_authenticator_names_a_malformed_file_and_admits_no_client_by_it(
+    front, keys_folder, caplog
+):
     """It is named, and the others count as before."""
     (keys_folder / "allowed/odd.pub").write_text("label = 'odd'")
     keys.make(keys_folder, "robot")
@@ -143,8 +145,8 @@ def test_a_file_that_makes_no_sense_lets_nobody_in(front, keys_folder, caplog):
     assert {client.label for client in front.authenticator.clients.values()} == {"actor", "robot"}
 
 
-def test_when_the_authenticator_fails_no_client_is_admitted(front, keys_folder, monkeypatch):
-    """It fails closed, and whoever runs the loop hears of it."""
+def test_failed_authenticator_admits_no_client(front, keys_folder, monkeypatch):
+    """It fails closed, and the loop is told."""
     monkeypatch.setattr(front.authenticator, "_follow", lambda: 1 / 0)
     front.authenticator._followed_at = float("-inf")
     front.authenticator._thread.join(PATIENCE_S)
@@ -155,12 +157,12 @@ def test_when_the_authenticator_fails_no_client_is_admitted(front, keys_folder, 
     )
 
 
-def test_a_server_that_would_let_a_stranger_in_does_not_open(context, keys_folder, monkeypatch):
+def test_listener_that_would_admit_a_stranger_does_not_open(context, keys_folder, monkeypatch):
     """It dials itself first; both ports are given back."""
     monkeypatch.setattr(
         Authenticator,
         "_answer",
-        lambda self, question: [*question[:2], b"200", b"", b"anybody", b""],
+        lambda self, question: [*question[:2], b"200", b"", b"stranger", b""],
     )
     with pytest.raises(ConfigurationError, match="did not refuse"):
         Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
@@ -168,7 +170,7 @@ def test_a_server_that_would_let_a_stranger_in_does_not_open(context, keys_folde
     Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder)).close()
 
 
-def test_without_keys_beyond_loopback_it_warns_every_minute(context, caplog):
+def test_listener_without_keys_beyond_loopback_warns_every_minute(context, caplog):
     """On loopback there is nothing to warn of."""
     for host, lines in (("127.0.0.1", 0), ("0.0.0.0", 2)):
         front = Listener(context, Address(host, 0, 0), 1)

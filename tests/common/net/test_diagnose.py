@@ -17,12 +17,12 @@ from farflung.common.net.listener import Listener
 from farflung.common.process.errors import NotAllowed
 
 ANYWHERE = Address("127.0.0.1", 0, 0)
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @contextmanager
 def server(keys_folder=None):
-    """Where a server listens, with keys or without."""
+    """A server that listens, with keys or without."""
     with sockets.context() as context:
         front = Listener(
             context, ANYWHERE, 1, keys=keys.server_keys(keys_folder) if keys_folder else None
@@ -43,8 +43,8 @@ def listener():
         yield Address("127.0.0.1", first.getsockname()[1], second.getsockname()[1]), second
 
 
-def test_nobody_listens():
-    """Whoever waits is told where it looked; a learner may come yet."""
+def test_diagnose_names_a_port_without_a_listener():
+    """The sentence says where it looked; a learner may come yet."""
     with listener() as (address, _):
         pass
     found = diagnose(address, None)
@@ -53,7 +53,7 @@ def test_nobody_listens():
     assert (found.final, found.welcome) == (False, False)
 
 
-def test_a_name_that_does_not_resolve(monkeypatch):
+def test_diagnose_names_a_host_that_does_not_resolve(monkeypatch):
     """It may be one day: names of containers come and go."""
 
     def unknown(*arguments, **options):
@@ -67,8 +67,8 @@ def test_a_name_that_does_not_resolve(monkeypatch):
     )
 
 
-def test_something_else_listens():
-    """A web server has no greeting of ours; what hangs up may be a tunnel whose other end is not there yet."""
+def test_diagnose_names_a_listener_that_is_no_learner():
+    """A web server has another greeting; a port that hangs up may be half a tunnel."""
     with http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), http.server.BaseHTTPRequestHandler
     ) as web:
@@ -90,8 +90,8 @@ def test_something_else_listens():
         assert "says nothing" in diagnose(address, None).text  # it never says anything
 
 
-def test_keys_are_compared(keys_folder, tmp_path):
-    """What we have against what the server has: each of the ways in which they differ is final, and named with its cure."""
+def test_diagnose_compares_the_keys(keys_folder, tmp_path):
+    """Each difference between our keys and the server's is final, and named with its cure."""
     keys.make(tmp_path / "other")
     known, other = keys.client_keys(keys_folder), keys.client_keys(tmp_path / "other")
     unknown = keys.ClientKeys(other.path, other.client, other.public, other.secret, known.server)
@@ -121,22 +121,22 @@ class TestSilence:
 
     @pytest.fixture
     def found(self, monkeypatch):
-        """What a look at the address finds, to be changed."""
-        found = [Finding("nobody is there")]
+        """The finding of each look at the address; a test changes it."""
+        found = [Finding("nothing is there")]
         monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: found[0])
         return found
 
     def look(self, silent, since, until, known=False):
-        """Look ten times a second, each question answered before the next look; gives when the sockets are to be made anew."""
-        anew = []
+        """Look ten times a second, with each answer in time; return the moments of rebuilding."""
+        rebuilt = []
         for tenth in range(int(since * 10), int(until * 10)):
             if silent.look(tenth / 10, known, tenth / 10):
-                anew.append(tenth / 10)
+                rebuilt.append(tenth / 10)
             if silent._thread is not None:
                 silent._thread.join(PATIENCE_S)
-        return anew
+        return rebuilt
 
-    def test_who_was_heard_lately_is_not_asked(self, found, caplog):
+    def test_diagnosis_does_not_look_while_beacons_come(self, found, caplog):
         """Beacons come every second."""
         silent = Diagnosis(Address("desk", 1, 2))
         with caplog.at_level(logging.INFO):
@@ -145,21 +145,21 @@ class TestSilence:
         assert silent._thread is None
         assert not caplog.records
 
-    def test_it_says_why_and_seldom_again(self, found, caplog):
+    def test_diagnosis_logs_a_reason_now_and_then(self, found, caplog):
         """40 s are two lines; another reason is a line at once."""
         silent = Diagnosis(Address("desk", 1, 2))
         with caplog.at_level(logging.INFO):
             assert self.look(silent, 0, 40) == []
             assert [record.message for record in caplog.records] == [
-                "waiting for a learner at desk:1: nobody is there"
+                "waiting for a learner at desk:1: nothing is there"
             ] * 2
             found[0] = Finding("it hangs up")
             self.look(silent, 40, 45)
         assert caplog.records[-1].message.endswith("it hangs up")
         assert len(caplog.records) == 3
 
-    def test_wrong_keys_end_it_at_once_or_make_it_wait(self, found):
-        """From the beginning they are a mistake; later somebody revoked them, and may allow them again: then the sockets are made anew."""
+    def test_wrong_keys_end_a_new_connection_and_pause_an_old_one(self, found):
+        """At the start they are a mistake; later they were revoked, and the sockets are rebuilt."""
         found[0] = Finding("not allowed", final=True)
         with pytest.raises(NotAllowed, match="not allowed") as raised:
             self.look(Diagnosis(Address("desk", 1, 2)), 0, 5)
@@ -169,14 +169,14 @@ class TestSilence:
         found[0] = Finding("come in", welcome=True)
         assert len(self.look(silent, 10, 20, known=True)) == 1
 
-    def test_a_question_that_cannot_be_asked_ends_nothing(self, monkeypatch, caplog):
+    def test_diagnosis_survives_a_look_that_fails(self, monkeypatch, caplog):
         """It is said."""
         monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: 1 / 0)
         with caplog.at_level(logging.INFO):
             self.look(Diagnosis(Address("desk", 1, 2)), 0, 3)
         assert "cannot tell why" in caplog.text
 
-    def test_an_answer_that_takes_long_holds_up_nobody(self, monkeypatch):
+    def test_diagnosis_never_blocks_its_caller(self, monkeypatch):
         """Names and connections may take their time; only one question is under way."""
         asked, go = [], threading.Event()
         monkeypatch.setattr(

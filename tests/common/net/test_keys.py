@@ -1,4 +1,4 @@
-"""Key files: made once, kept, read by their owner alone, and refused in a sentence when they make no sense."""
+"""Key files: made once, read by their owner alone, refused in a sentence when malformed."""
 
 import os
 import stat
@@ -15,8 +15,8 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_server_and_its_first_actor_know_each_other(keys_folder):
-    """The actor's file has the server's public key, and its own is listed, whatever the umask."""
+def test_make_writes_keys_of_a_server_and_its_first_actor(keys_folder):
+    """The actor's file has the server's public key, and its own is listed, under any umask."""
     server, actor = keys.server_keys(keys_folder), keys.client_keys(keys_folder / "actor.key")
     assert actor.server == server.public
     assert keys.allowed_client(keys_folder / "allowed/actor.pub") == (
@@ -38,17 +38,17 @@ def test_a_server_and_its_first_actor_know_each_other(keys_folder):
     ]
 
 
-def test_what_is_there_is_kept(keys_folder):
+def test_make_keeps_existing_keys(keys_folder):
     """A second run changes no file, and says so."""
     before = {path: path.read_bytes() for path in keys_folder.rglob("*") if path.is_file()}
     assert all("kept" in sentence for sentence in keys.make(keys_folder))
     assert {path: path.read_bytes() for path in keys_folder.rglob("*") if path.is_file()} == before
 
 
-def test_another_client_is_added_and_a_revoked_one_comes_back_only_when_it_is_asked_for(
+def test_make_adds_a_client_and_allows_a_revoked_one_only_by_name(
     keys_folder,
 ):
-    """`--add` makes a key, and allows the one again whose `.pub` was removed; a plain run does not."""
+    """`--add robot` allows robot again after its `.pub` was removed; a plain run does not."""
     keys.make(keys_folder, "relay", "broker")
     assert keys.client_keys(keys_folder / "relay.key").client == Client("relay", "broker")
     listed = keys_folder / "allowed/relay.pub"
@@ -63,7 +63,7 @@ def test_another_client_is_added_and_a_revoked_one_comes_back_only_when_it_is_as
     assert not (keys_folder / "allowed/actor.pub").exists()
 
 
-def test_a_key_that_was_moved_to_its_machine_is_not_made_again(keys_folder):
+def test_make_does_not_replace_a_key_that_was_moved_away(keys_folder):
     """Its owner is still allowed."""
     (keys_folder / "actor.key").unlink()
     assert "elsewhere" in keys.make(keys_folder)[-1]
@@ -72,7 +72,7 @@ def test_a_key_that_was_moved_to_its_machine_is_not_made_again(keys_folder):
 
 @pytest.mark.parametrize("name", ["server.key", "actor.key"])
 @pytest.mark.parametrize("wide", [0o640, 0o604, 0o620, 0o601])
-def test_a_secret_that_others_can_read_is_refused(keys_folder, name, wide):
+def test_secret_that_others_can_read_is_refused(keys_folder, name, wide):
     """With the command that cures it."""
     (keys_folder / name).chmod(wide)
     with pytest.raises(ConfigurationError, match=f"chmod 600 .*{name}"):
@@ -81,8 +81,8 @@ def test_a_secret_that_others_can_read_is_refused(keys_folder, name, wide):
         )
 
 
-def test_a_group_may_read_what_root_gave_it(keys_folder, monkeypatch):
-    """A cluster hands a secret to a process that is not root as root's file, readable by its group."""
+def test_secret_of_root_may_be_readable_by_a_group(keys_folder, monkeypatch):
+    """A cluster hands secrets over as root's files, to processes that are not root."""
     (keys_folder / "actor.key").chmod(0o640)
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of root's")
@@ -93,7 +93,7 @@ def test_a_group_may_read_what_root_gave_it(keys_folder, monkeypatch):
         keys.client_keys(keys_folder / "actor.key")
 
 
-def test_no_secret_is_in_what_is_printed(keys_folder):
+def test_printed_keys_show_no_secret(keys_folder):
     """A traceback or a log line shows the object, not the key."""
     server, actor = keys.server_keys(keys_folder), keys.client_keys(keys_folder)
     for held in (server, actor):
@@ -116,7 +116,7 @@ def test_no_secret_is_in_what_is_printed(keys_folder):
         ("label = ", "is no key file"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, sentence):
+def test_malformed_key_file_is_refused(tmp_path, text, sentence):
     """Each with what is wrong."""
     path = tmp_path / "a.pub"
     path.write_text(text)
@@ -124,14 +124,14 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, sentence):
         keys.allowed_client(path)
 
 
-def test_an_allowed_file_is_called_as_its_label(keys_folder):
+def test_allowed_file_must_bear_the_name_of_its_label(keys_folder):
     """Else removing `robot.pub` would not revoke robot."""
     (keys_folder / "allowed/actor.pub").rename(keys_folder / "allowed/robot.pub")
     with pytest.raises(ConfigurationError, match=r"actor\.pub"):
         keys.allowed_client(keys_folder / "allowed/robot.pub")
 
 
-def test_a_folder_that_is_not_there_says_how_it_is_made(tmp_path):
+def test_missing_key_folder_is_refused_with_the_command_that_makes_it(tmp_path):
     """In the sentence that refuses it."""
     with pytest.raises(ConfigurationError, match="learner keys"):
         keys.server_keys(tmp_path / "none")
@@ -139,7 +139,7 @@ def test_a_folder_that_is_not_there_says_how_it_is_made(tmp_path):
         keys.client_keys(tmp_path / "none.key")
 
 
-def test_names_begin_with_the_label_of_their_key(keys_folder):
+def test_actor_name_begins_with_the_label_of_its_key(keys_folder):
     """One without a label gets it, one with another is refused."""
     own = keys.client_keys(keys_folder)
     assert keys.full_name(own, "box-1") == keys.full_name(own, "actor/box-1") == "actor/box-1"
@@ -148,7 +148,7 @@ def test_names_begin_with_the_label_of_their_key(keys_folder):
         keys.full_name(own, "robot/box-1")
 
 
-def test_a_broker_speaks_for_all_and_an_actor_for_its_own():
+def test_broker_key_covers_all_names_and_an_actor_key_its_own():
     """`act/` is not the beginning of `actor/`."""
     assert Client("edge", "broker").may_speak_for("actor/box-1")
     assert Client("actor", "actor").may_speak_for("actor/box-1")
@@ -158,7 +158,7 @@ def test_a_broker_speaks_for_all_and_an_actor_for_its_own():
     )
 
 
-def test_the_usual_key_file_is_for_other_machines(keys_folder, monkeypatch):
+def test_default_key_file_is_used_beyond_loopback_only(keys_folder, monkeypatch):
     """On loopback a learner usually has no keys; what is named counts everywhere."""
     home = keys_folder.parent
     monkeypatch.setenv("HOME", str(home))

@@ -1,25 +1,25 @@
-"""The sockets of every role: their options stand before they bind or connect, and what cannot be had is said."""
+"""The sockets of every role: their options, and a sentence for ports that are taken."""
 
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
 import zmq
+from support.contexts import ANYWHERE
+from support.waiting import eventually, readable
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 
-ANYWHERE = Address("127.0.0.1", 0, 0)
-PATIENCE_MS = 10_000
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
 def learner(context) -> Iterator[tuple[Address, sockets.Socket, sockets.Socket]]:
-    """Where a learner listens, and its two sockets."""
+    """A learner's address and its two sockets."""
     address, pull, feed = sockets.listen(context, ANYWHERE, 1000)
     with pull, feed:
         yield address, pull, feed
@@ -33,19 +33,19 @@ def test_large_weights_queue_in_small_numbers(size, messages):
     assert sockets.feed_backlog(size) == messages
 
 
-def test_nothing_received_is_ever_held_back(learner):
-    """Credit bounds what can be on the way; a full queue would block everybody's words."""
+def test_experience_receiver_has_no_limit(learner):
+    """Credit bounds messages under way; a full queue would block hellos and reports."""
     _, pull, _ = learner
     assert (pull.get(zmq.RCVHWM), pull.get(zmq.MAXMSGSIZE)) == (0, MAX_MESSAGE_BYTES)
 
 
-def test_a_feed_is_bounded(learner):
+def test_feed_publisher_queue_is_bounded(learner):
     """By its messages' size, and what arrives there are subscriptions only."""
     _, _, feed = learner
     assert (feed.get(zmq.SNDHWM), feed.get(zmq.MAXMSGSIZE)) == (1000, 4096)
 
 
-def test_a_senders_queue_is_bounded(context, learner):
+def test_experience_sender_queue_is_bounded(context, learner):
     """And its last words get half a second."""
     with sockets.experience_sender(context, learner[0]) as socket:
         assert (socket.get(zmq.SNDHWM), socket.get(zmq.LINGER)) == (
@@ -54,7 +54,7 @@ def test_a_senders_queue_is_bounded(context, learner):
         )
 
 
-def test_a_subscriber_takes_weights_and_never_loses_a_subscription(context, learner):
+def test_feed_subscriber_takes_large_weights_and_any_number_of_subscriptions(context, learner):
     """A gigabyte at most; subscriptions without a bound."""
     with sockets.feed_subscriber(context, learner[0], [b"w/"], backlog=7) as socket:
         assert (socket.get(zmq.SNDHWM), socket.get(zmq.RCVHWM), socket.get(zmq.MAXMSGSIZE)) == (
@@ -64,7 +64,7 @@ def test_a_subscriber_takes_weights_and_never_loses_a_subscription(context, lear
         )
 
 
-def test_no_heartbeats_but_keepalive(context, learner):
+def test_connections_have_keepalive_and_no_heartbeats(context, learner):
     """A peer that is merely busy keeps its connection; a host that vanished does not."""
     address, pull, feed = learner
     with (
@@ -75,48 +75,48 @@ def test_no_heartbeats_but_keepalive(context, learner):
             assert (socket.get(zmq.HEARTBEAT_IVL), socket.get(zmq.TCP_KEEPALIVE)) == (0, 1)
 
 
-def test_what_is_pushed_is_pulled(context, learner):
+def test_experience_arrives_in_order(context, learner):
     """In order."""
     address, pull, _ = learner
     with sockets.experience_sender(context, address) as push:
         for message in (b"one", b"two"):
             push.send(message)
-        assert pull.poll(PATIENCE_MS)
+        assert readable(pull)
         assert [pull.recv(), pull.recv()] == [b"one", b"two"]
 
 
-def test_subscriptions_arrive_in_byte_order_and_take_effect_when_granted(context, learner):
-    """Whatever order they were made in; before its owner agrees nobody hears anything."""
+def test_subscriptions_arrive_in_byte_order_and_need_a_grant(context, learner):
+    """In any order of subscribing; before the grant no message passes."""
     address, _, feed = learner
     with sockets.feed_subscriber(context, address, [b"z/1", b"c/", b"w/"]) as sub:
         asked = []
         while len(asked) < 3:
-            assert feed.poll(PATIENCE_MS)
+            assert readable(feed)
             asked.append(feed.recv())
             if asked[-1] == b"\x01w/":
                 feed.set(zmq.SUBSCRIBE, b"w/")
         for topic in (b"c/", b"z/1", b"w/"):
             feed.send_multipart((topic, b"said"))
-        assert sub.poll(PATIENCE_MS)
+        assert readable(sub)
         assert sub.recv_multipart() == [b"w/", b"said"]
         assert not sub.poll(0)
     assert asked == [b"\x01c/", b"\x01w/", b"\x01z/1"]
 
 
-def test_port_0_is_a_pair_of_free_ones(learner):
-    """Below those that the kernel gives to who dials out, where a socket could meet itself."""
+def test_port_0_is_a_free_pair_of_ports(learner):
+    """Below the range of outgoing connections, in which a socket could meet itself."""
     address, _, _ = learner
     assert 10_000 <= address.port < 32_000
     assert address.feed_port == address.port + 1
 
 
-def test_port_0_keeps_a_feed_port_that_was_named(context, learner):
-    """Only the other one is free to choose; where it is taken, no pair is found and nothing stays bound."""
+def test_port_0_keeps_a_named_feed_port(context, learner):
+    """If it is taken, no pair is found and nothing stays bound."""
     with pytest.raises(ConfigurationError, match="no two free ports"):
         sockets.listen(context, Address("127.0.0.1", 0, learner[0].feed_port), 1)
 
 
-def test_a_taken_port_is_said(context, learner):
+def test_taken_port_is_named_with_a_cure(context, learner):
     """With what to do about it."""
     with pytest.raises(
         ConfigurationError, match=r"cannot listen on tcp://127.0.0.1:.*--port takes another"
@@ -125,15 +125,17 @@ def test_a_taken_port_is_said(context, learner):
 
 
 def require_free_soon(address):
-    """A closed socket lets go of its port a moment later, in a thread of its own."""
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
+    """Wait until a port is free: libzmq closes it a moment later, in its own thread."""
+
+    def free():
         with suppress(ConfigurationError):
-            return sockets.require_free(address)
-    return sockets.require_free(address)
+            sockets.require_free(address)
+            return True
+
+    eventually(free, "a free port")
 
 
-def test_a_taken_port_is_said_without_taking_it(context, learner):
+def test_taken_port_is_named_before_it_is_needed(context, learner):
     """Long before it is needed; free ones stay free, and port 0 is any."""
     taken, *both = learner
     for address in (taken, Address("127.0.0.1", 0, taken.feed_port)):
@@ -152,7 +154,7 @@ def test_a_taken_port_is_said_without_taking_it(context, learner):
         one.close()
 
 
-def test_where_the_feeds_port_is_taken_the_other_is_given_back(context, learner, monkeypatch):
+def test_listen_releases_the_first_port_if_the_second_is_taken(context, learner, monkeypatch):
     """Both sockets, or none."""
     made = []
     receiver = sockets.experience_receiver
@@ -167,8 +169,8 @@ def test_where_the_feeds_port_is_taken_the_other_is_given_back(context, learner,
     assert all(socket.closed for socket in made)
 
 
-def test_ipv6_addresses_work(context):
-    """Where this machine has the loopback of IPv6."""
+def test_sockets_connect_over_ipv6(context):
+    """Skipped on a machine without the IPv6 loopback."""
     try:
         address, *both = sockets.listen(context, Address("::1", 0, 0), 1)
     except ConfigurationError:
@@ -177,17 +179,17 @@ def test_ipv6_addresses_work(context):
         pull, _ = [stack.enter_context(socket) for socket in both]
         push = stack.enter_context(sockets.experience_sender(context, address))
         push.send(b"hello")
-        assert pull.poll(PATIENCE_MS)
+        assert readable(pull)
 
 
 @pytest.mark.parametrize("which", ["experience", "feed"])
-def test_what_speaks_an_older_protocol_or_none_is_turned_away(learner, which):
-    """Bytes that the oldest ZeroMQ takes for messages are none here: the connection is closed, and nothing arrives."""
+def test_peer_with_an_older_protocol_or_none_is_disconnected(learner, which):
+    """Bytes that ZMTP 1.0 reads as messages are none here: nothing arrives."""
     address, pull, feed = learner
     with socket.create_connection(
         (address.host, address.port if which == "experience" else address.feed_port)
     ) as connection:
-        connection.settimeout(PATIENCE_MS / 1000)
+        connection.settimeout(PATIENCE_S)
         connection.sendall(b"\x01\x00" + b"\x03\x00\x01t/" + b"\x06\x00hello")
         with suppress(ConnectionResetError):
             while connection.recv(100):

@@ -57,7 +57,7 @@ def test_write_that_fails_keeps_the_old_content_and_removes_its_draft(tmp_path, 
 
 
 def test_truncate_cuts_a_file(tmp_path):
-    """What follows the size is gone."""
+    """Bytes beyond the size are gone."""
     (tmp_path / "file").write_bytes(b"123456")
     atomic_file.truncate(tmp_path / "file", 4)
     assert (tmp_path / "file").read_bytes() == b"1234"

@@ -67,19 +67,20 @@ def refusal(*argv: str) -> str:
     return str(caught.value)
 
 
-def test_defaults_are_the_dataclass() -> None:
-    """With nothing said, the configuration is the dataclass with its defaults, and no value has another origin."""
+def test_config_without_settings_has_the_defaults_of_the_dataclass() -> None:
+    """No value has another origin."""
     loaded = load("car", Car, [])
     assert loaded.config == Car()
     assert loaded.origins == {}
 
 
-def test_flags_go_before_environment_before_file_before_defaults(
+def test_config_takes_flags_before_environment_before_file_before_defaults(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each source fills only what the ones before it left, and each value knows where it came from."""
+    """Each source fills the gaps of those before it, and each value knows its origin."""
     file.write_text(
-        'address = "file"\ntop-speed = 1\ndoors = 1\nextra = ["a", "b"]\n[motor]\ncylinder-count = 8\nvalves = [4]\n'
+        'address = "file"\ntop-speed = 1\ndoors = 1\nextra = ["a", "b"]\n'
+        "[motor]\ncylinder-count = 8\nvalves = [4]\n"
     )
     monkeypatch.setenv("FARFLUNG_CAR_TOP_SPEED", "2")
     monkeypatch.setenv("FARFLUNG_CAR_DOORS", "2")
@@ -99,7 +100,7 @@ def test_flags_go_before_environment_before_file_before_defaults(
     } == expected
 
 
-def test_the_file_may_be_named_by_the_environment(
+def test_config_file_may_be_named_by_the_environment(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FARFLUNG_CAR_CONFIG names the file as --config does."""
@@ -109,8 +110,8 @@ def test_the_file_may_be_named_by_the_environment(
     assert peek("car", "doors", []) == "5"
 
 
-def test_positional_repeated_and_negated_flags() -> None:
-    """A positional, a repeated flag that takes one word at a time, a list in one flag, and a switch turned off."""
+def test_config_takes_positional_repeated_and_negated_flags() -> None:
+    """A positional, a repeated flag of one word each, a list in one flag, a negated switch."""
     loaded = load(
         "car",
         Car,
@@ -133,9 +134,7 @@ def test_positional_repeated_and_negated_flags() -> None:
         (["--config", "/nowhere.toml"], "cannot be read"),
     ],
 )
-def test_a_flag_that_cannot_be_understood_is_refused_in_a_sentence(
-    argv: list[str], says: str
-) -> None:
+def test_malformed_flag_is_refused_in_a_sentence(argv: list[str], says: str) -> None:
     """Unknown flags, wrong values and stray words end with one sentence that helps."""
     assert says in refusal(*argv)
 
@@ -152,7 +151,7 @@ def test_a_flag_that_cannot_be_understood_is_refused_in_a_sentence(
         ("FARFLUNG_CAR_TOP_SPEED", "unable to convert"),
     ],
 )
-def test_a_variable_that_cannot_be_understood_is_refused_in_a_sentence(
+def test_malformed_variable_is_refused_in_a_sentence(
     name: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A misspelt variable of this role is not ignored."""
@@ -164,7 +163,7 @@ def test_a_variable_that_cannot_be_understood_is_refused_in_a_sentence(
     "name", ["FARFLUNG_LEARNER_REPLAY_RATIO", "FARFLUNG_ACTOR_NONSENSE", "FARFLUNG_BROKER_QUEUE"]
 )
 def test_variable_of_another_role_is_ignored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One environment may hold the variables of learner, actors and brokers; each checks its own."""
+    """One environment may serve learner, actors and brokers; each role checks its own."""
     monkeypatch.setenv(name, "what only its own role understands")
     assert load("car", Car, []).config == Car()
 
@@ -220,7 +219,7 @@ def test_file_with_sections_serves_several_roles(file: Path) -> None:
     ],
 )
 def test_file_with_sections_is_checked(text: str, says: str, file: Path) -> None:
-    """Keys beside the sections, a role that is a value, and what is misspelt in one's own section."""
+    """Keys beside the sections, a role that is a value, misspelt keys of one's own section."""
     file.write_text(text)
     assert says.format(file=file) in refusal("--config", str(file))
 
@@ -238,9 +237,7 @@ def test_file_with_sections_is_checked(text: str, says: str, file: Path) -> None
         ("top-speed =", "is not TOML"),
     ],
 )
-def test_a_file_that_cannot_be_understood_is_refused_in_a_sentence(
-    text: str, says: str, file: Path
-) -> None:
+def test_malformed_file_is_refused_in_a_sentence(text: str, says: str, file: Path) -> None:
     """Unknown keys, wrong values and broken TOML end with one sentence that names the file."""
     file.write_text(text)
     sentence = refusal("--config", str(file))
@@ -248,8 +245,8 @@ def test_a_file_that_cannot_be_understood_is_refused_in_a_sentence(
     assert str(file) in sentence
 
 
-def test_the_resolved_file_names_origins_and_loads_again(file: Path) -> None:
-    """What is written to a run folder gives the same configuration when it is read."""
+def test_resolved_file_names_origins_and_loads_again(file: Path) -> None:
+    """A run folder's file leads to the same configuration."""
     config = Car(
         'a "quoted"\n\\name ü', top_speed=float("inf"), extras=("x", "y"), engine=Engine(valves=())
     )
@@ -263,14 +260,14 @@ def test_the_resolved_file_names_origins_and_loads_again(file: Path) -> None:
 
 
 @pytest.mark.parametrize("argv", [["--doors", "3"], ["--doors=3"]])
-def test_peek_sees_a_flag_before_anything_is_parsed(argv: list[str]) -> None:
-    """Both spellings of a flag are seen; what nobody said is None."""
+def test_peek_finds_a_flag_before_parsing(argv: list[str]) -> None:
+    """In both spellings; a flag that is not there is None."""
     assert peek("car", "doors", argv) == "3"
     assert peek("car", "colour", argv) is None
 
 
-def test_a_subcommand_is_imported_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parameters are its flags; variables and files of the program are not its business; its exit code is the program's."""
+def test_subcommand_is_imported_when_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parameters are flags; the program's variables and files do not concern it."""
     monkeypatch.setenv("FARFLUNG_NONSENSE", "1")
     commands = [
         Command("shout", "json:dumps", "Write JSON."),
@@ -279,7 +276,7 @@ def test_a_subcommand_is_imported_when_it_is_asked_for(monkeypatch: pytest.Monke
     assert run("car", Car, _not_called, ["shout", "3"], description="", commands=commands) == '"3"'
 
 
-def test_a_misspelt_subcommand_is_suggested() -> None:
+def test_misspelt_subcommand_is_suggested() -> None:
     """A first word that is close to a subcommand names it."""
     commands = [Command("status", "json:dumps", "")]
     with pytest.raises(UsageError, match=r"unexpected word 'statsu'\. Did you mean status\?"):
@@ -305,13 +302,13 @@ def test_help_shows_every_flag_and_runs_nothing(capsys: pytest.CaptureFixture[st
         assert word in page
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_flag_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     """--version writes the version of the distribution."""
     assert run("car", Car, _not_called, ["--version"], description="") == 0
     assert capsys.readouterr().out.strip()[0].isdigit()
 
 
-def test_suggestion_is_silent_about_what_is_not_close() -> None:
+def test_suggestion_offers_only_close_names() -> None:
     """No suggestion is better than a wrong one."""
     assert suggestion("zebra", ["steps", "seed"]) == ""
 

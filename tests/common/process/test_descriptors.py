@@ -12,7 +12,7 @@ NONE = resource.RLIM_INFINITY
 
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch):
-    """Gives this process limits; what it sets then is in the list."""
+    """Sets limits of this process; later limits are in the list."""
 
     def limited(soft: int, hard: int) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
@@ -36,21 +36,21 @@ def limited(monkeypatch: pytest.MonkeyPatch):
         (200, 200, []),  # just enough
     ],
 )
-def test_the_limit_is_raised_as_far_as_is_wanted_and_allowed(limited, soft, hard, expected):
+def test_descriptor_limit_is_raised_as_far_as_wanted_and_allowed(limited, soft, hard, expected):
     """200 are needed."""
     found = limited(soft, hard)
     descriptors.require(200, "a broker")
     assert found == expected
 
 
-def test_more_than_wanted_may_be_needed(limited):
+def test_descriptor_limit_may_need_more_than_the_usual(limited):
     """A thousand upstreams are the user's wish."""
     found = limited(1024, 1 << 20)
     descriptors.require(10_000, "a broker")
     assert found == [(10_000, 1 << 20)]
 
 
-def test_too_few_are_refused_with_the_number(limited):
+def test_too_few_descriptors_are_refused_with_the_number(limited):
     """It is better to say so at the start than to turn actors away later, without a word."""
     found = limited(100, 199)
     with pytest.raises(

@@ -39,7 +39,7 @@ def log(stream: io.StringIO, now: list[float]) -> Iterator[Log]:
     logging.getLogger().setLevel(before)
 
 
-def test_a_line_has_time_role_name_process_and_version(log: Log, stream: io.StringIO) -> None:
+def test_log_line_has_time_role_name_process_and_version(log: Log, stream: io.StringIO) -> None:
     """The version is the one that the process holds at that moment."""
     logging.getLogger("farflung.actor.connection.sockets").info("hello %s", "there")
     log.who.version = "1.42"
@@ -53,7 +53,7 @@ def test_a_line_has_time_role_name_process_and_version(log: Log, stream: io.Stri
     assert re.fullmatch(r"\S+Z actor box-1f03a2\[\d+\] 1\.42 WARNING again", second)
 
 
-def test_lines_are_copied_to_a_file(log: Log, stream: io.StringIO, tmp_path: Path) -> None:
+def test_log_lines_are_copied_to_a_file(log: Log, stream: io.StringIO, tmp_path: Path) -> None:
     """A run folder keeps the same lines; nothing is written after the log has stopped."""
     log.copy_to(tmp_path / "logs" / "learner.log")
     logging.getLogger("farflung.learner.x").info("kept")
@@ -166,8 +166,8 @@ def test_a_closed_terminal_ends_nothing(
     assert "kept" in (tmp_path / "log").read_text()
 
 
-def test_a_repeated_line_is_written_once_in_a_while_and_counted(now: list[float]) -> None:
-    """Lines of one text are one kind; the next one says how many were held back."""
+def test_repeated_log_line_is_written_now_and_then_and_counted(now: list[float]) -> None:
+    """Lines with one text are one kind; the next written one has the count of those held back."""
     sparingly = Sparingly(lambda: now[0])
 
     def written(text: str, *arguments: object, marked: bool = True) -> tuple[bool, int]:
@@ -189,7 +189,7 @@ def test_a_repeated_line_is_written_once_in_a_while_and_counted(now: list[float]
     assert written("%s is silent", "a") == (True, 0)
 
 
-def test_a_held_back_count_stands_in_each_place(
+def test_count_of_held_back_lines_stands_in_every_output(
     log: Log, stream: io.StringIO, now: list[float], tmp_path: Path
 ) -> None:
     """The stream and the file count for themselves and say the same."""

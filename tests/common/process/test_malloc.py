@@ -24,7 +24,7 @@ def faults(kept: bool) -> int:
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_memory_of_parcels_that_went_is_there_for_those_that_come() -> None:
+def test_malloc_reuses_the_memory_of_freed_parcels() -> None:
     """Fifty of them are over 800 pages; by default each turn pays for most of these again."""
     assert faults(kept=False) > 5 * 800
     assert faults(kept=True) < 200

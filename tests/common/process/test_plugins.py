@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_module_in_the_current_folder_is_found_after_everything_else(folder: Path) -> None:
+def test_plugin_in_the_current_folder_is_found_last(folder: Path) -> None:
     """The current folder is searched last, so nothing in it hides a package of ours."""
     (folder / "common").mkdir()
     plugins.import_packages(["my_plugin"])
@@ -33,7 +33,7 @@ def test_a_module_in_the_current_folder_is_found_after_everything_else(folder: P
     ("name", "says"),
     [("my_plugin:Other", "my_plugin has no Other"), ("no_such:Thing", "cannot import no_such")],
 )
-def test_what_is_not_there_is_named(folder: Path, name: str, says: str) -> None:
+def test_missing_plugin_is_named(folder: Path, name: str, says: str) -> None:
     """A missing module or name is one sentence."""
     with pytest.raises(ConfigurationError, match=says):
         plugins.find(name)

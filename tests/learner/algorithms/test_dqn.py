@@ -65,7 +65,7 @@ def table(_: Spec) -> nn.Module:
 
 
 def two_states(**others: object) -> DQN:
-    """A DQN whose online and target values are ONLINE and TARGET."""
+    """A DQN with the values ONLINE and TARGET of its two networks."""
     algorithm = make(model=table, **others)
     algorithm.restore(
         algorithm.state()
@@ -112,7 +112,7 @@ def train(algorithm: Algorithm, updates: range) -> None:
 
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    """Whether two states have the same bits."""
+    """Return True if two states have the same bits."""
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -126,12 +126,14 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
             "huber",
             1.5,
             -1.0,
-        ),  # the online network prefers the second action, worth 4: target 1 + 4 / 2 = 3, the error is 2
+        ),  # the second action is preferred, worth 4: target 1 + 4 / 2 = 3, error 2
         (True, "mse", 4.0, -4.0),
     ],
 )
-def test_the_loss_of_two_states(double: bool, loss: str, expected: float, slope: float) -> None:
-    """Loss and gradient are those worked by hand; only the value of the chosen action has a gradient."""
+def test_loss_of_two_states_is_the_one_worked_by_hand(
+    double: bool, loss: str, expected: float, slope: float
+) -> None:
+    """So are the gradients; only the value of the chosen action has one."""
     gradients = two_states(double=double, loss=loss).gradients(batch())
     assert gradients.metrics["loss"].item() == expected
     assert gradients.metrics["value"].item() == 1
@@ -139,8 +141,8 @@ def test_the_loss_of_two_states(double: bool, loss: str, expected: float, slope:
     assert gradients.priorities is None
 
 
-def test_a_discount_of_zero_ends_the_world() -> None:
-    """Where the discount is 0, the target is the return, whatever the bootstrap observation is worth."""
+def test_target_with_a_discount_of_zero_is_the_return() -> None:
+    """The bootstrap observation has no effect."""
     row = batch()
     row.discounts.fill(0)
     row.returns.fill(4)
@@ -148,14 +150,14 @@ def test_a_discount_of_zero_ends_the_world() -> None:
 
 
 def test_importance_weights_scale_losses_and_bring_priorities() -> None:
-    """A weighted batch has the weighted mean as its loss, and tells the replay each row's absolute error."""
+    """The loss is the weighted mean, and the replay gets each row's absolute error."""
     gradients = two_states(double=False, loss="mse").gradients(batch(2, [1, 0.5]))
     assert gradients.metrics["loss"].item() == (25 + 12.5) / 2
     assert gradients.priorities is not None
     assert gradients.priorities.tolist() == [5, 5]
 
 
-def test_gradients_change_nothing() -> None:
+def test_gradients_leave_the_state_alone() -> None:
     """Loss and step are separable: computing gradients leaves every bit of the state."""
     algorithm = make()
     before = copies(algorithm.state())
@@ -163,8 +165,8 @@ def test_gradients_change_nothing() -> None:
     assert equal(before, algorithm.state())
 
 
-def test_a_step_is_adams() -> None:
-    """Steps along clipped gradients are those of torch's own fused Adam and clipping on the parameters one by one, to rounding."""
+def test_step_equals_clipped_adam_of_torch() -> None:
+    """Parameter by parameter, to rounding."""
     algorithm = make(
         learning_rate=0.01, max_gradient_norm=0.5, double=False, loss="mse", target_every=10**6
     )
@@ -190,15 +192,15 @@ def test_a_step_is_adams() -> None:
 
 
 @pytest.mark.parametrize(("limit", "length"), [(0.0, 10.0), (2.0, 2.0), (100.0, 10.0)])
-def test_long_gradients_are_shortened(limit: float, length: float) -> None:
-    """A gradient of length 10 is cut to the limit and left alone below it; a limit of 0 is none. Adam's first moment is a tenth of it."""
+def test_long_gradients_of_dqn_are_clipped(limit: float, length: float) -> None:
+    """One of length 10 is cut to the limit; 0 is no limit. Adam's first moment is a tenth of it."""
     algorithm = two_states(double=False, loss="mse", max_gradient_norm=limit)
     algorithm.apply(algorithm.gradients(batch()))
     assert algorithm.state()["optimizer.exp_avg"].norm().item() == pytest.approx(length / 10)
 
 
-def test_d11_the_target_is_copied_every_so_many_updates() -> None:
-    """Between two copies the target network stands still; at the third update of three it is the online network."""
+def test_target_network_is_copied_every_so_many_updates() -> None:
+    """It stands still in between; at the third update of three it is the online network."""
     algorithm = make(target_every=3)
     first = copies(algorithm.state())["target.body.0.weight"]
     train(algorithm, range(2))
@@ -209,7 +211,7 @@ def test_d11_the_target_is_copied_every_so_many_updates() -> None:
     assert not torch.equal(state["target.body.0.weight"], first)
 
 
-def test_d11_the_target_follows_by_a_share() -> None:
+def test_target_network_follows_by_a_share_with_polyak() -> None:
     """With Polyak averaging the target moves by a quarter of the distance at every update."""
     algorithm = two_states(polyak=0.25)
     algorithm.apply(algorithm.gradients(batch()))
@@ -220,8 +222,8 @@ def test_d11_the_target_follows_by_a_share() -> None:
     )
 
 
-def test_buffers_follow_too() -> None:
-    """What a module keeps besides parameters, such as batch norm's statistics, reaches the target network."""
+def test_target_network_follows_buffers_too() -> None:
+    """State besides parameters, such as the statistics of batch norm."""
     algorithm = make(
         model=lambda _: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)),
         target_every=2,
@@ -236,8 +238,8 @@ def test_buffers_follow_too() -> None:
     )
 
 
-def test_a_seed_is_its_bits() -> None:
-    """The same seed gives the same bits after training, another seed others, and torch's global generator is left as it was."""
+def test_training_repeats_its_bits_by_seed() -> None:
+    """Another seed has others; torch's global generator is left alone."""
     torch.manual_seed(1)
     expected = torch.random.get_rng_state()
     algorithms = [make(seed=seed) for seed in (5, 5, 6)]
@@ -251,8 +253,8 @@ def test_a_seed_is_its_bits() -> None:
 
 @pytest.mark.parametrize("updates", [0, 5])
 @pytest.mark.parametrize("polyak", [0.0, 0.1])
-def test_a_restored_algorithm_goes_on_bit_by_bit(updates: int, polyak: float) -> None:
-    """Restoring a state, before the first update or later, leads to the same bits as never having stopped."""
+def test_restored_algorithm_continues_bit_by_bit(updates: int, polyak: float) -> None:
+    """From a state before the first update or later, as if it had never stopped."""
     whole, resumed = (
         make(target_every=4, polyak=polyak),
         make(target_every=4, polyak=polyak, seed=9),
@@ -264,7 +266,7 @@ def test_a_restored_algorithm_goes_on_bit_by_bit(updates: int, polyak: float) ->
     assert equal(whole.state(), resumed.state())
 
 
-def test_what_is_restored_from_is_left_alone() -> None:
+def test_restore_leaves_the_kept_state_alone() -> None:
     """A kept state stays what it was while those that were restored from it train."""
     algorithm, other = make(), make(seed=1)
     train(algorithm, range(3))
@@ -276,8 +278,8 @@ def test_what_is_restored_from_is_left_alone() -> None:
     assert equal(state, kept)
 
 
-def test_the_policy_is_live() -> None:
-    """The module handed out once is the one that training changes, also when weights are loaded into it from elsewhere."""
+def test_policy_module_is_the_one_that_trains() -> None:
+    """The module returned once changes with training and with loaded weights."""
     algorithm = make()
     policy = algorithm.policy()
     policy.load_state_dict(make(seed=3).policy().state_dict())
@@ -287,8 +289,8 @@ def test_the_policy_is_live() -> None:
     assert all((old != new).any() for old, new in zip(before, policy.parameters(), strict=True))
 
 
-def test_frozen_and_unused_parameters() -> None:
-    """A user's module may freeze parameters and leave others unused: the frozen stay, the unused have zero gradients."""
+def test_frozen_parameters_stay_and_unused_ones_have_zero_gradients() -> None:
+    """A user's module may have both."""
 
     class Odd(nn.Module):
         def __init__(self) -> None:
@@ -312,8 +314,8 @@ def test_frozen_and_unused_parameters() -> None:
     assert torch.equal(algorithm.state()["network.frozen.weight"], before)
 
 
-def test_dictionaries_and_dueling() -> None:
-    """A dictionary of observations reaches the network by key, and a dueling head learns the returns of its batch."""
+def test_dueling_network_learns_from_a_dictionary_of_observations() -> None:
+    """Observations reach it by key; it learns the returns of its batch."""
     algorithm = make(
         {"place": Space("box", "float32", (2,)), "goal": Space("discrete", "int64", (), (3,))},
         dueling=True,
@@ -338,7 +340,7 @@ def test_dictionaries_and_dueling() -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_continuous_actions_are_refused() -> None:
+def test_dqn_refuses_continuous_actions() -> None:
     """A box of actions is refused in one sentence that names it."""
     spec = make_spec()
     box = Spec(
@@ -360,8 +362,8 @@ def test_continuous_actions_are_refused() -> None:
         DQN(box, DQNSettings(), device=CPU, seed=0)
 
 
-def test_s1_3_agents_are_recreated_from_spec_and_seed_never_sent() -> None:
-    """Two learners make the same network from a spec, settings and a seed: only plain data has to travel."""
+def test_network_follows_from_spec_settings_and_seed() -> None:
+    """Two learners make the same one: only plain data has to travel."""
     assert equal(make(seed=4).state(), make(seed=4).state())
 
 
@@ -381,7 +383,7 @@ ENDLESS = [
 
 
 def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
-    """Windows of seven steps of random walks in five cells that end in the last cell, or at a time limit only."""
+    """Windows of seven steps in five cells; walks end in the last cell or at a time limit."""
     generator = np.random.default_rng(0)
     parcels, cell, taken = [], int(generator.integers(0, 4)), 0
     for _ in range(steps // 7):
@@ -427,10 +429,10 @@ def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
 @pytest.mark.slow
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize(("terminates", "expected"), [(True, TERMINATING), (False, ENDLESS)])
-def test_d9_a_corridor_has_its_analytic_values(
+def test_dqn_learns_the_analytic_values_of_a_corridor(
     terminates: bool, expected: list[list[float]], double: bool
 ) -> None:
-    """Learned values of five cells are within 0.03 of the analytic ones, where the last cell ends the world and where only a clock does."""
+    """Within 0.03, both where the last cell terminates and where only a time limit truncates."""
     observation = {"": Space("discrete", "int64", (), (5,))}
     algorithm = make(
         observation,

@@ -65,7 +65,7 @@ def test_separate_tensors_become_one_vector_in_the_order_of_parameters() -> None
     assert parameters.flat(tensors).tolist() == [1.0, 2.0, 3.0]
 
 
-def test_the_first_step_by_hand() -> None:
+def test_first_step_of_adam_is_the_one_worked_by_hand() -> None:
     """Corrected, mean and square of the first gradient are itself and its square.
 
     Each weight moves by the learning rate, against the sign of its gradient.
@@ -76,7 +76,7 @@ def test_the_first_step_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("limit", "length"), [(0.0, 5.0), (2.0, 2.0), (100.0, 5.0)])
-def test_long_gradients_are_shortened(limit: float, length: float) -> None:
+def test_adam_clips_long_gradients(limit: float, length: float) -> None:
     """A gradient of length 5 is shortened to the limit; a limit of 0 is none.
 
     Adam's mean after one step is a tenth of the gradient.
@@ -86,7 +86,7 @@ def test_long_gradients_are_shortened(limit: float, length: float) -> None:
     assert adam.state()["exp_avg"].norm().item() == pytest.approx(length / 10)
 
 
-def test_bits_are_those_of_torch() -> None:
+def test_adam_has_the_bits_of_torch() -> None:
     """Weights and moments equal those of torch's fused Adam, step after step."""
     ours, theirs = flat(torch.ones(5)), nn.Parameter(torch.ones(5))
     adam, reference = FlatAdam(ours, 0.01), torch.optim.Adam([theirs], lr=0.01, fused=True)
@@ -100,7 +100,7 @@ def test_bits_are_those_of_torch() -> None:
     )
 
 
-def test_a_restored_optimizer_continues_bit_by_bit() -> None:
+def test_restored_adam_continues_bit_by_bit() -> None:
     """An empty state is the one before the first step; a state of other weights is refused."""
     ours, other = flat(torch.ones(5)), flat(torch.zeros(5))
     first, second = FlatAdam(ours, 0.01), FlatAdam(other, 0.01)

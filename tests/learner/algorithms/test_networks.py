@@ -1,4 +1,4 @@
-"""The built-in network takes every supported observation, and gives one value for each action."""
+"""The built-in network takes every supported observation; it has one value for each action."""
 
 import numpy as np
 import pytest
@@ -35,10 +35,10 @@ def parameters(module: nn.Module) -> int:
         (Space("box", "uint8", (44, 36, 1)), 1, Image, 128),
     ],
 )
-def test_a_leaf_gets_the_encoder_that_fits(
+def test_encoder_follows_from_kind_dtype_and_shape(
     space: Space, stack: int, kind: type[nn.Module], width: int
 ) -> None:
-    """By kind, dtype and shape; the width it promises is the width of its features, for one seat and for several."""
+    """Its promised width is the width of its features, for one seat and for several."""
     encode = encoder(space, stack)
     frames = (stack,) if stack > 1 else ()
     assert type(encode) is kind
@@ -51,7 +51,7 @@ def test_a_leaf_gets_the_encoder_that_fits(
         assert features.dtype == torch.float32
 
 
-def test_choices_become_ones_among_zeros() -> None:
+def test_encoder_of_choices_is_one_hot() -> None:
     """Two frames of choices out of two and three."""
     encode = OneHot((2, 3) * 2)
     np.testing.assert_array_equal(
@@ -59,7 +59,7 @@ def test_choices_become_ones_among_zeros() -> None:
     )
 
 
-def test_bytes_become_fractions_and_numbers_stay() -> None:
+def test_encoder_scales_bytes_and_keeps_numbers() -> None:
     """255 is 1 in a leaf of bytes."""
     numbers = encoder(Space("box", "float32", (2,)), 1)
     fractions = encoder(Space("box", "uint8", (2,)), 1)
@@ -69,8 +69,8 @@ def test_bytes_become_fractions_and_numbers_stay() -> None:
     )
 
 
-def test_channels_may_stand_first_or_last() -> None:
-    """The same picture in either order, and stacked, gives the same features."""
+def test_encoder_takes_channels_first_or_last() -> None:
+    """The same picture in either order, and stacked, has the same features."""
     torch.manual_seed(0)
     picture = torch.randint(256, (2, 4, 40, 36, 3), dtype=torch.uint8)
     last, first = Image((40, 36, 3), 4), Image((3, 40, 36), 4)
@@ -80,7 +80,7 @@ def test_channels_may_stand_first_or_last() -> None:
     )
 
 
-def test_stacked_frames_become_channels() -> None:
+def test_encoder_turns_stacked_frames_into_channels() -> None:
     """Four frames of one channel go where one frame of four channels goes."""
     torch.manual_seed(0)
     frames = torch.randint(256, (2, 4, 36, 36), dtype=torch.uint8)
@@ -89,7 +89,7 @@ def test_stacked_frames_become_channels() -> None:
     np.testing.assert_array_equal(stacked(frames).detach(), single(frames).detach())
 
 
-def test_dueling_adds_the_advantage_over_the_mean_action() -> None:
+def test_dueling_head_adds_the_advantage_over_the_mean_action() -> None:
     """Value 1 and advantages 0, 3, 6: their mean is 3, so the values are -2, 1, 4."""
     head = Dueling(1, 3)
     with torch.no_grad():
@@ -102,7 +102,7 @@ def test_dueling_adds_the_advantage_over_the_mean_action() -> None:
 
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize("hidden", [(), (16,), (16, 8)])
-def test_one_value_for_each_action(hidden: tuple[int, ...], dueling: bool) -> None:
+def test_network_has_one_value_for_each_action(hidden: tuple[int, ...], dueling: bool) -> None:
     """With any number of hidden layers and either head."""
     network = q_network({"": VECTOR}, 1, 6, hidden, dueling)
     values = network(torch.zeros(5, 4))
@@ -110,13 +110,13 @@ def test_one_value_for_each_action(hidden: tuple[int, ...], dueling: bool) -> No
     assert values.dtype == torch.float32
 
 
-def test_the_layers_are_those_asked_for() -> None:
+def test_network_has_the_configured_layers() -> None:
     """4 to 16 to 8 to 2: (4 + 1) * 16 + (16 + 1) * 8 + (8 + 1) * 2 parameters."""
     assert parameters(q_network({"": VECTOR}, 1, 2, (16, 8), dueling=False)) == 80 + 136 + 18
 
 
-def test_a_norm_bounds_the_values() -> None:
-    """With a norm after each hidden map (two more parameters a unit), an observation a thousand times longer is worth hardly more."""
+def test_layer_norm_bounds_the_values() -> None:
+    """An observation a thousand times longer changes them little; two more parameters a unit."""
     torch.manual_seed(0)
     plain, normed = (
         q_network({"": VECTOR}, 1, 2, (16, 8), dueling=False, layer_norm=norm)
@@ -129,7 +129,7 @@ def test_a_norm_bounds_the_values() -> None:
         torch.testing.assert_close(normed(far), normed(near), rtol=0, atol=0.1)
 
 
-def test_a_dictionary_is_read_by_key() -> None:
+def test_network_reads_a_dictionary_by_key() -> None:
     """Leaves of all kinds, with any key, in any order of the dict that comes."""
     torch.manual_seed(0)
     observation = {

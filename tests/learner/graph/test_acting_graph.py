@@ -1,4 +1,4 @@
-"""Acting graphs are written and proved for what people build; what would act wrongly is refused in a sentence that names the tensor."""
+"""Acting graphs: written and proved; one that would act wrongly is refused with the tensor."""
 
 import copy
 from collections.abc import Callable
@@ -159,7 +159,7 @@ class Scaled(nn.Module):
 
 
 class Doing(nn.Module):
-    """A layer, and something done to what it gives."""
+    """A layer, and an operation on its output."""
 
     def __init__(self, what: Callable[[torch.Tensor], object]) -> None:
         super().__init__()
@@ -255,8 +255,8 @@ def weights_of(module: nn.Module, graph: Graph) -> Weights:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ZOO)
-def test_new_weights_have_their_effect(name: str) -> None:
-    """A module's graph is proved; after all tensors changed, the session answers as the module does, and not as before."""
+def test_graph_acts_as_its_module_with_old_and_new_weights(name: str) -> None:
+    """After all tensors changed, the session answers as the module does, and not as before."""
     torch.manual_seed(0)
     make, inputs, outputs = ZOO[name]
     module = make().eval()
@@ -287,8 +287,8 @@ def test_new_weights_have_their_effect(name: str) -> None:
         assert np.abs(found - was).max() > 1e-3
 
 
-def test_a_graph_says_what_it_is(graph: Graph) -> None:
-    """Inputs, outputs and weights are listed with dtype and shape, without the seats; the model itself stays small."""
+def test_graph_lists_inputs_outputs_and_weights(graph: Graph) -> None:
+    """With dtype and shape, without the seats; the model itself stays small."""
     assert graph.inputs == (Tensor("observations", "float32", (4,)),)
     assert graph.outputs == (Tensor("q", "float32", (6,)),)
     assert graph.weights[0] == Tensor("body.0.weight", "float32", (32, 4))
@@ -296,14 +296,14 @@ def test_a_graph_says_what_it_is(graph: Graph) -> None:
     assert len(graph.model) < 2000
 
 
-def test_a_graph_is_proved(module: nn.Module, graph: Graph) -> None:
-    """The proof of a right graph passes, and leaves the module as it was."""
+def test_prove_passes_a_right_graph(module: nn.Module, graph: Graph) -> None:
+    """The module is left as it was."""
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     prove(module, graph)
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
 
 
-def test_weights_of_a_graph_are_the_modules_own(module: nn.Module, graph: Graph) -> None:
+def test_weights_of_a_graph_are_the_state_of_its_module(module: nn.Module, graph: Graph) -> None:
     """The arrays are in the order of the graph, and exactly the state."""
     arrays = state_arrays(module, graph)
     assert list(arrays) == [weight.name for weight in graph.weights]
@@ -312,19 +312,21 @@ def test_weights_of_a_graph_are_the_modules_own(module: nn.Module, graph: Graph)
     )
 
 
-def test_a_graph_of_another_module_is_refused(graph: Graph) -> None:
-    """A graph that was kept does not fit a module of another form: the first tensor that does not is named."""
+def test_graph_of_another_module_is_refused(graph: Graph) -> None:
+    """The first tensor that does not fit a module of another form is named."""
     with pytest.raises(ConfigurationError, match=r"body\.0\.weight"):
         prove(q_network({"": VECTOR}, 1, 6, (16,), dueling=True), graph)
 
 
-def test_a_graph_that_actors_would_refuse_is_refused(module: nn.Module, graph: Graph) -> None:
+def test_prove_refuses_a_graph_that_actors_would_refuse(module: nn.Module, graph: Graph) -> None:
     """The learner's proof goes through the actor's own check."""
     with pytest.raises(ConfigurationError, match="Actors would refuse"):
         prove(module, structs.replace(graph, model=graph.model[:-10]))
 
 
-def test_a_graph_that_differs_from_its_module_is_refused(module: nn.Module, graph: Graph) -> None:
+def test_prove_refuses_a_graph_that_differs_from_its_module(
+    module: nn.Module, graph: Graph
+) -> None:
     """The head and the tensor that has no effect are named."""
     other = copy.deepcopy(module)
     other.head.register_parameter("bonus", nn.Parameter(torch.ones(6)))
@@ -335,15 +337,15 @@ def test_a_graph_that_differs_from_its_module_is_refused(module: nn.Module, grap
         prove(other, graph)
 
 
-def test_a_graph_that_differs_in_its_code_is_refused(module: nn.Module, graph: Graph) -> None:
-    """Where no tensor is to blame, the sentence says so."""
+def test_prove_refuses_a_graph_that_differs_in_its_code(module: nn.Module, graph: Graph) -> None:
+    """The sentence says that no tensor is to blame."""
     other = copy.deepcopy(module)
     other.head.register_forward_hook(lambda _head, _, values: values + 1)
     with pytest.raises(ConfigurationError, match="no single tensor"):
         prove(other, graph)
 
 
-def test_another_dtype_than_the_modules_is_refused(module: nn.Module, graph: Graph) -> None:
+def test_prove_refuses_another_dtype_than_the_modules(module: nn.Module, graph: Graph) -> None:
     """Answers are compared with their dtype."""
     other = copy.deepcopy(module)
     other.register_forward_hook(lambda _module, _, values: values.double())
@@ -352,8 +354,8 @@ def test_another_dtype_than_the_modules_is_refused(module: nn.Module, graph: Gra
 
 
 @pytest.mark.slow
-def test_exporting_leaves_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
-    """The live module, torch's random state and the terminal are as they were; tied weights stay tied."""
+def test_export_leaves_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
+    """Module, torch's random state and terminal are as before; tied weights stay tied."""
     module = Tied().train()
     state = torch.get_rng_state()
     prove(module, export(module, INPUTS, ("q",)))
@@ -365,7 +367,7 @@ def test_exporting_leaves_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_scalar_stays_a_scalar_and_an_idle_tensor_stays_at_home() -> None:
+def test_export_keeps_scalars_and_drops_unused_tensors() -> None:
     """The graph takes what the module uses when it acts, in the form that it has."""
     used, idle = (export(Scaled(uses=uses), INPUTS, ("q",)) for uses in (True, False))
     assert [weight.shape for weight in used.weights if weight.name == "scale"] == [()]
@@ -384,16 +386,16 @@ def test_a_scalar_stays_a_scalar_and_an_idle_tensor_stays_at_home() -> None:
         (lambda: Doing(torch.linalg.eigvalsh), "cannot"),
     ],
 )
-def test_what_cannot_be_written_is_refused(make: Callable[[], nn.Module], sentence: str) -> None:
-    """What the exporter does not bear ends in one sentence."""
+def test_export_refuses_unsupported_modules(make: Callable[[], nn.Module], sentence: str) -> None:
+    """Each failure of the exporter ends in one sentence."""
     with pytest.raises(ConfigurationError, match=sentence) as refusal:
         export(make(), INPUTS, ("q",))
     assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.slow
-def test_an_operator_that_actors_do_not_know_is_named() -> None:
-    """What the exporter can write and the actors' check does not pass is refused by the proof."""
+def test_prove_names_an_operator_unknown_to_actors() -> None:
+    """The exporter writes it, and the actors' check would refuse it."""
     module = Doing(lambda features: torch.bitwise_and(features.int(), 3).float())
     with pytest.raises(ConfigurationError, match="BitwiseAnd"):
         prove(module, export(module, INPUTS, ("q",)))
@@ -424,15 +426,15 @@ def test_an_operator_that_actors_do_not_know_is_named() -> None:
         (lambda: nn.Linear(5, 2), "cannot be called: mat1 and mat2"),
     ],
 )
-def test_a_module_that_is_no_function_of_each_seats_question_is_refused(
+def test_module_that_is_no_function_of_each_seat_is_refused(
     make: Callable[[], nn.Module], sentence: str
 ) -> None:
-    """State, chance, other seats, a fixed number of seats, odd outputs and odd dtypes are each refused in a sentence."""
+    """State, chance, other seats, a fixed number of seats, odd outputs and odd dtypes."""
     with pytest.raises(ConfigurationError, match=sentence):
         export(make(), INPUTS, ("q",))
 
 
-def test_a_module_that_cannot_be_copied_is_refused() -> None:
+def test_module_that_cannot_be_copied_is_refused() -> None:
     """The old weight norm keeps a computed tensor that torch does not copy."""
     module = nn.Linear(4, 2)
     module.computed = module.weight * 2
@@ -440,8 +442,8 @@ def test_a_module_that_cannot_be_copied_is_refused() -> None:
         export(module, INPUTS, ("q",))
 
 
-def test_observations_become_inputs() -> None:
-    """A leaf is an input named by its key, in its own dtype, with the stack in front of its shape."""
+def test_observation_leaves_become_inputs() -> None:
+    """Named by key, in their own dtype, with the stack in front of the shape."""
     assert observation_inputs(LEAVES, 1)[0] == Tensor("observations.camera.left", "uint8", (36, 36))
     assert observation_inputs({"": VECTOR}, 3) == (Tensor("observations", "float32", (3, 4)),)
 

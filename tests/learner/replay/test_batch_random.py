@@ -5,7 +5,7 @@ import numpy as np
 from farflung.learner.replay.batch_random import BLOCK, BatchRandom
 
 
-def test_numbers_follow_from_seed_and_update() -> None:
+def test_batch_random_follows_from_seed_and_update() -> None:
     """An update has the same numbers in any order of calls, across the borders of blocks too."""
     updates = [0, BLOCK - 1, BLOCK, 5 * BLOCK + 3, 2**40]
     forward, backward = BatchRandom(7, 4), BatchRandom(7, 4)
@@ -14,7 +14,7 @@ def test_numbers_follow_from_seed_and_update() -> None:
         np.testing.assert_array_equal(backward.of(update), first[update])
 
 
-def test_updates_and_seeds_share_no_numbers() -> None:
+def test_batch_random_repeats_no_numbers_in_other_updates_and_seeds() -> None:
     """Different updates and different seeds draw different numbers."""
     numbers = [
         BatchRandom(seed, 8).of(update).tolist()
@@ -24,7 +24,7 @@ def test_updates_and_seeds_share_no_numbers() -> None:
     assert len({value for row in numbers for value in row}) == 8 * len(numbers)
 
 
-def test_numbers_are_uniform() -> None:
+def test_batch_random_is_uniform() -> None:
     """Numbers lie in [0, 1) and fill ten bins evenly."""
     random = BatchRandom(3, 100)
     numbers = np.concatenate([random.of(update) for update in range(200)])

@@ -165,7 +165,7 @@ def test_replay_holds_the_rows_of_the_model(
 
 
 @pytest.mark.parametrize(("n_step", "stack"), [(1, 1), (3, 1), (1, 4), (3, 4)])
-def test_no_row_crosses_an_episode(n_step: int, stack: int) -> None:
+def test_replay_has_no_row_across_episodes(n_step: int, stack: int) -> None:
     """Observation and bootstrap observation are of one episode, and every stored row is reached."""
     replay = make(make_spec(7, stack), 211, n_step)
     for parcel in walk(2, 7, stack, endless(5), 60):
@@ -181,7 +181,7 @@ def test_no_row_crosses_an_episode(n_step: int, stack: int) -> None:
     assert len(seen) == replay.size
 
 
-def test_every_terminal_step_is_stored() -> None:
+def test_replay_stores_every_terminal_step() -> None:
     """With episodes of five steps a fifth of all rows is terminal, under every horizon."""
     for horizon in (1, 7, 1000):
         replay = make(make_spec(horizon), 5000, batch_size=1024)
@@ -194,7 +194,7 @@ def test_every_terminal_step_is_stored() -> None:
         assert terminal.any()
 
 
-def test_batches_follow_from_content_seed_and_update() -> None:
+def test_replay_batches_follow_from_content_seed_and_update() -> None:
     """Two replays of the same parcels have the same batches in any order, another seed others."""
     parcels = list(walk(2, 7, 1, endless(1), 40))
     replays = [make(make_spec(7), 97, seed=seed) for seed in (3, 3, 4)]
@@ -223,7 +223,7 @@ def test_replay_and_batches_share_no_memory_with_parcels() -> None:
     np.testing.assert_array_equal(kept.returns, before.returns)
 
 
-def test_leaves_and_actions_keep_dtype_and_shape() -> None:
+def test_replay_keeps_dtype_and_shape_of_leaves_and_actions() -> None:
     """Leaves of a dictionary, continuous actions and extra columns come out as they came in."""
     spec = make_spec(
         3,
@@ -265,7 +265,7 @@ def test_replay_keeps_the_last_rows_of_a_parcel_that_is_larger_than_itself() -> 
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_content_does_not_depend_on_how_many_parcels_are_added_together(n_step: int) -> None:
+def test_replay_content_does_not_depend_on_how_parcels_are_grouped(n_step: int) -> None:
     """One by one, in groups and all at once: the same rows, down to the sign of a zero."""
     parcels = list(walk(2, 7, 1, endless(4), 41))
     for parcel in parcels:
@@ -290,7 +290,7 @@ def same_bytes(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool
     }
 
 
-def test_one_long_trajectory_always_fits() -> None:
+def test_replay_fits_one_long_trajectory() -> None:
     """A whole window of one seat leaves rows to sample, also with a capacity of 1."""
     replay = make(make_spec(50, stack=4), 1)
     for parcel in walk(1, 50, 4, itertools.repeat((50, Ending.TRUNCATED)), 3):
@@ -307,7 +307,7 @@ def test_replay_holds_its_capacity_of_one_step_episodes(stack: int) -> None:
     assert replay.size == 997
 
 
-def test_an_empty_replay_refuses_to_sample() -> None:
+def test_empty_replay_refuses_to_sample() -> None:
     """There is nothing to sample before the first parcel, nor after one without rows."""
     spec = make_spec(extras=EXTRAS)
     replay = make(spec, 10)

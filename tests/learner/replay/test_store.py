@@ -44,7 +44,9 @@ def test_store_refuses_at_the_start_what_does_not_fit(monkeypatch: pytest.Monkey
         (1, 4, 50, VECTOR, 54),
     ],
 )
-def test_number_of_frames(steps: int, stack: int, horizon: int, size: int, expected: int) -> None:
+def test_store_reserves_frames_for_its_rows(
+    steps: int, stack: int, horizon: int, size: int, expected: int
+) -> None:
     """Images have room for two trajectories a window, small frames for one-step episodes.
 
     A window of one step holds one trajectory. There is always room for one whole trajectory.

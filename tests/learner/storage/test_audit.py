@@ -230,7 +230,7 @@ def checkpoint(run, facts, tensors=None):
 
 
 def test_checkpoints_must_be_whole_and_within_the_journal(tmp_path, audited, message):
-    """Cut tensors, a position after the journal's end, a replay whose segments are gone."""
+    """Cut tensors, a position after the journal's end, a replay without its segments."""
     write(tmp_path, 3, message(1))
     checkpoint(tmp_path, {POSITION: [3, 100], REPLAY_FROM: 3})
     code, said = audited()

@@ -1,4 +1,4 @@
-"""A checkpoint is there whole or not at all, whatever fails on the way."""
+"""A checkpoint is there whole or not at all, at any failure on the way."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def listed(folder):
     return sorted(path.name for path in (folder / "checkpoints").iterdir())
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_checkpoint_is_loaded_as_it_was_saved(tmp_path):
     """Tensors to the bit with their types, and the facts beside them."""
     tensors = {
         "a": torch.tensor([1.5, -0.0, 1e-30]),
@@ -46,8 +46,8 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert found.facts == {"steps": 3, "run": "one", "nested": [1, 2.5, None]}
 
 
-def test_tied_weights_are_saved(tmp_path):
-    """Tensors that share their memory, or are views into a larger one, are each written on their own."""
+def test_checkpoint_holds_tied_weights_separately(tmp_path):
+    """Tensors that share memory, or are views into a larger one, are written one by one."""
     vector = torch.arange(6.0)
     tensors = {"a": vector, "tied": vector, "view": vector[2:4], "turned": vector.reshape(2, 3).T}
     checkpoint.save(tmp_path, Checkpoint(checkpoint.copies(tensors)))
@@ -56,7 +56,7 @@ def test_tied_weights_are_saved(tmp_path):
     assert found["turned"].tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
 
 
-def test_the_last_three_are_kept(tmp_path):
+def test_last_three_checkpoints_are_kept(tmp_path):
     """Of five the oldest two are gone, from the manifest and from disk."""
     for number in range(1, 6):
         checkpoint.save(tmp_path, numbered(number))
@@ -68,7 +68,7 @@ def test_the_last_three_are_kept(tmp_path):
     assert newest(tmp_path) == 5
 
 
-def test_the_newest_is_what_training_goes_back_to(tmp_path):
+def test_rollback_takes_the_newest_checkpoint(tmp_path):
     """Its tensors; where there is none yet, the exit code is that of data that cannot be used."""
     with pytest.raises(Diverged, match="there is no checkpoint yet") as caught:
         checkpoint.last_good(tmp_path)
@@ -78,15 +78,15 @@ def test_the_newest_is_what_training_goes_back_to(tmp_path):
     assert checkpoint.last_good(tmp_path)["weight"].unique().tolist() == [2.0]
 
 
-def test_nothing_to_load_is_said(tmp_path):
-    """A folder without a checkpoint is refused by name."""
+def test_load_refuses_a_folder_without_a_checkpoint(tmp_path):
+    """The folder is named."""
     with pytest.raises(ConfigurationError, match="has no checkpoint"):
         checkpoint.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", [TENSORS, FACTS])
-def test_damage_is_said(tmp_path, name):
-    """A file that was cut short is named, not half loaded."""
+def test_load_names_a_damaged_file(tmp_path, name):
+    """A file that was cut short is not half loaded."""
     folder = checkpoint.save(tmp_path, numbered(1))
     (folder / name).write_bytes((folder / name).read_bytes()[:3])
     with pytest.raises(ConfigurationError, match=r"checkpoints/000001 cannot be read"):
@@ -121,7 +121,7 @@ def crash_at(monkeypatch, step):
 
 
 def saved(folder, number):
-    """Whether saving went through."""
+    """Return True if saving went through."""
     try:
         checkpoint.save(folder, numbered(number))
     except Crash:
@@ -130,8 +130,8 @@ def saved(folder, number):
 
 
 @pytest.mark.slow
-def test_a_crash_at_any_step_leaves_a_whole_checkpoint(tmp_path, monkeypatch):
-    """At each of its calls into the file system a save may end: what is loaded then is the old checkpoint or the new one, whole."""
+def test_crash_at_any_step_of_a_save_leaves_a_whole_checkpoint(tmp_path, monkeypatch):
+    """A save may end at each call to the disk: the old or the new one is loaded then."""
     found, step, through = [], 0, False
     while not through:
         step += 1
@@ -151,7 +151,7 @@ def test_a_crash_at_any_step_leaves_a_whole_checkpoint(tmp_path, monkeypatch):
     assert step > 15
 
 
-def test_a_first_save_that_crashes_leaves_no_candidate(tmp_path, monkeypatch):
+def test_crash_in_the_first_save_leaves_no_checkpoint(tmp_path, monkeypatch):
     """Half a checkpoint on disk is not loaded: the manifest is what counts."""
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(Crash))
@@ -161,8 +161,8 @@ def test_a_first_save_that_crashes_leaves_no_candidate(tmp_path, monkeypatch):
         checkpoint.load(tmp_path)
 
 
-def test_the_bytes_are_on_disk_before_the_name(tmp_path, monkeypatch):
-    """Both files and both folders are synced before the manifest takes its name, and the name after it."""
+def test_save_syncs_the_bytes_before_the_name(tmp_path, monkeypatch):
+    """Both files and folders are synced before the manifest takes its name, the name after."""
     order = []
     sync, rename = os.fsync, Path.rename
     name_of = lambda descriptor: Path(f"/proc/self/fd/{descriptor}").readlink().name  # noqa: E731

@@ -1,4 +1,4 @@
-"""The manifest and the facts of checkpoints: odd ones are refused, since a run resumes from them."""
+"""The manifest and the facts of checkpoints: odd ones are refused before a run resumes."""
 
 import msgpack
 import pytest

@@ -12,8 +12,8 @@ from farflung.learner.storage import run_folder as run_module
 from farflung.learner.storage.run_folder import default_name, new_run, open_run, unfinished_run
 
 
-def test_a_run_writes_down_what_was_asked_for(tmp_path):
-    """The configuration as it was resolved, and who wrote it with what."""
+def test_run_writes_its_configuration_and_its_origin(tmp_path):
+    """The configuration as resolved, with the writer's versions."""
     run = new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
     assert run.folder == tmp_path / "one"
     assert (run.folder / "config.toml").read_text() == "seed = 3\n"
@@ -22,14 +22,14 @@ def test_a_run_writes_down_what_was_asked_for(tmp_path):
     assert {"started", "farflung", "python", "torch", "processors"} <= facts.keys()
 
 
-def test_two_runs_of_one_name_are_told_apart(tmp_path):
+def test_runs_of_one_name_have_different_ids(tmp_path):
     """Their ids on the wire differ, so that actors notice."""
     first, second = (new_run(str(tmp_path / place), "one", "CartPole-v1", "") for place in "ab")
     assert first.identity != second.identity
     assert re.fullmatch(r"one-[0-9a-f]{8}", first.identity)
 
 
-def test_a_folder_that_holds_a_run_is_refused(tmp_path):
+def test_folder_that_holds_a_run_is_refused(tmp_path):
     """It is never written over; the sentence says what to do."""
     new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
     with pytest.raises(
@@ -40,8 +40,8 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     assert (tmp_path / "one" / "config.toml").read_text() == "seed = 3\n"
 
 
-def test_a_run_that_is_refused_leaves_its_name_free(tmp_path):
-    """Nothing began: somebody mends a flag and tries again under the same name."""
+def test_refused_run_leaves_its_name_free(tmp_path):
+    """Nothing began: the user corrects a flag and tries the same name once more."""
     run = new_run(str(tmp_path), "one", "CartPole-v1", "")
     with pytest.raises(ConfigurationError, match="no such world"), run.attempt():
         raise ConfigurationError("no such world")
@@ -49,7 +49,7 @@ def test_a_run_that_is_refused_leaves_its_name_free(tmp_path):
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, KeyError])
-def test_a_start_that_is_interrupted_or_fails_leaves_its_name_free(tmp_path, failure):
+def test_interrupted_or_failed_start_leaves_its_name_free(tmp_path, failure):
     """Ctrl-C while a network is built, or a fault in a user's package."""
     run = new_run(str(tmp_path), "one", "CartPole-v1", "")
     with pytest.raises(failure), run.attempt():
@@ -57,48 +57,48 @@ def test_a_start_that_is_interrupted_or_fails_leaves_its_name_free(tmp_path, fai
     assert not run.folder.exists()
 
 
-def test_an_empty_folder_is_taken(tmp_path):
-    """Somebody may have made it beforehand."""
+def test_run_takes_an_empty_folder(tmp_path):
+    """A user may have made it beforehand."""
     (tmp_path / "one").mkdir()
     assert new_run(str(tmp_path), "one", "CartPole-v1", "").folder == tmp_path / "one"
 
 
-def test_a_file_in_the_way_is_said(tmp_path):
-    """What is no folder cannot hold a run."""
+def test_file_in_place_of_the_folder_is_named(tmp_path):
+    """A file cannot hold a run."""
     (tmp_path / "one").write_text("")
     with pytest.raises(ConfigurationError, match=r"cannot write to .*one: Not a directory"):
         new_run(str(tmp_path), "one", "CartPole-v1", "")
 
 
 @pytest.mark.parametrize("environment", ["CartPole-v1", "ALE/Pong-v5", "toys/Über-v0", "x" * 100])
-def test_names_are_made_of_what_names_may_contain(environment):
-    """Whatever an environment is called, its run has a name for paths and topics, and no two have the same."""
+def test_run_name_follows_from_any_environment_id(environment):
+    """It suits paths and topics, and no two runs share one."""
     name = default_name(environment)
     assert NAME.fullmatch(name)
     assert name != default_name(environment)
 
 
-def test_a_long_name_leaves_room_for_the_id(tmp_path):
+def test_long_run_name_leaves_room_for_the_id(tmp_path):
     """64 characters are the most that an id has on the wire."""
     run = new_run(str(tmp_path), "x" * 64, "CartPole-v1", "")
     assert NAME.fullmatch(run.identity)
 
 
-def test_a_file_in_the_folder_has_its_parents(tmp_path):
-    """Whoever writes need not make folders first."""
+def test_run_path_makes_missing_parents(tmp_path):
+    """A writer need not make folders first."""
     run = new_run(str(tmp_path), "one", "CartPole-v1", "")
     run.file("logs", "deep", "learner.log").write_text("")
     assert (tmp_path / "one" / "logs" / "deep" / "learner.log").exists()
 
 
 def begun(tmp_path, name, environment="CartPole-v1"):
-    """A run whose journal has begun."""
+    """A run with a journal that has begun."""
     run = new_run(str(tmp_path), name, environment, "")
     run.file("journal", "00000001.log").touch()
     return run
 
 
-def test_a_run_is_opened_again_under_its_own_id(tmp_path):
+def test_open_run_keeps_its_id(tmp_path):
     """By its folder; refusing it leaves the folder as it is."""
     run = begun(tmp_path, "one")
     again = open_run(run.folder)
@@ -109,7 +109,7 @@ def test_a_run_is_opened_again_under_its_own_id(tmp_path):
 
 
 @pytest.mark.parametrize("facts", [None, "no json", "[]", "{}", '{"run": "no name"}'])
-def test_a_folder_that_is_no_run_s_is_not_opened(tmp_path, facts):
+def test_open_run_refuses_a_folder_without_a_run(tmp_path, facts):
     """In a sentence."""
     if facts is not None:
         (tmp_path / "run.json").write_text(facts)
@@ -119,8 +119,8 @@ def test_a_folder_that_is_no_run_s_is_not_opened(tmp_path, facts):
         open_run(tmp_path)
 
 
-def test_the_newest_unfinished_run_of_a_world_is_found(tmp_path):
-    """Not one that reached its goal, one of another world, or one that never began; by name if one is given."""
+def test_newest_unfinished_run_of_an_environment_is_found(tmp_path):
+    """Not a finished one, one of another environment or one that never began; by name if given."""
     for number, name in enumerate(("old", "new", "finished", "never", "other")):
         run = begun(tmp_path, name, "Acrobot-v1" if name == "other" else "CartPole-v1")
         os.utime(run.folder / "run.json", (number, number))
@@ -137,8 +137,8 @@ def test_the_newest_unfinished_run_of_a_world_is_found(tmp_path):
     assert named.name == "old"
 
 
-def test_a_start_that_was_cut_short_is_begun_anew(tmp_path):
-    """By kill -9 before anything was promised: a supervisor with --resume auto and a name would never get beyond it. Not without resume."""
+def test_start_that_was_cut_short_is_repeated_on_resume(tmp_path):
+    """Killed before it promised anything: else a supervisor with --resume auto would be stuck."""
     cut = new_run(str(tmp_path), "one", "CartPole-v1", "seed = 3\n")
     cut.file("logs", "learner.log").touch()
     cut.file(".run.json.1234.draft").touch()  # cut short while it was written
@@ -152,7 +152,7 @@ def test_a_start_that_was_cut_short_is_begun_anew(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["MANIFEST", "metrics.jsonl", "journal/00000001.log", "notes.txt"])
-def test_what_has_begun_is_never_begun_anew(tmp_path, name):
+def test_run_that_has_begun_is_never_started_over(tmp_path, name):
     """A checkpoint, figures, a journal, or anything that is not ours."""
     begun = new_run(str(tmp_path), "one", "CartPole-v1", "")
     begun.file(*name.split("/")).touch()
@@ -161,7 +161,7 @@ def test_what_has_begun_is_never_begun_anew(tmp_path, name):
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit])
-def test_a_signal_while_the_folder_is_made_leaves_none(tmp_path, monkeypatch, failure):
+def test_signal_while_the_folder_is_made_leaves_none(tmp_path, monkeypatch, failure):
     """However short that is."""
 
     def interrupted(run):
@@ -173,8 +173,8 @@ def test_a_signal_while_the_folder_is_made_leaves_none(tmp_path, monkeypatch, fa
     assert not (tmp_path / "one").exists()
 
 
-def test_one_process_works_in_a_folder(tmp_path):
-    """A second one is refused; when the first has left, it may."""
+def test_run_folder_admits_one_process(tmp_path):
+    """A second one is refused until the first has left."""
     run = begun(tmp_path, "one")
     with (
         run.locked(),
@@ -184,6 +184,4 @@ def test_one_process_works_in_a_folder(tmp_path):
         pass
     run.finish("solved")
     with open_run(run.folder).locked():
-        assert (
-            unfinished_run(str(tmp_path), "one", "") is not None
-        )  # whoever works in it has not finished
+        assert unfinished_run(str(tmp_path), "one", "") is not None  # its process has not finished

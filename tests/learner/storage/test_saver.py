@@ -1,4 +1,4 @@
-"""Checkpoints while training continues: one at a time; a broken disk is not taken for a full one."""
+"""Checkpoints while training continues, one at a time."""
 
 import errno
 import threading
@@ -18,7 +18,7 @@ from farflung.learner.storage.saver import Saver
 
 @pytest.fixture
 def core(tmp_path):
-    """The core of a learner whose run has a folder of its own."""
+    """The core of a learner with a run folder."""
     return a_learner(a_config(), tmp_path / "runs").core
 
 

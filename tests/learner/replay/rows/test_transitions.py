@@ -31,7 +31,7 @@ def test_one_step_rows_end_at_termination() -> None:
 
 
 @pytest.mark.parametrize("ending", [Ending.OPEN, Ending.TRUNCATED])
-def test_the_last_steps_of_a_trajectory_bootstrap_early(ending: Ending) -> None:
+def test_last_steps_of_a_trajectory_bootstrap_early(ending: Ending) -> None:
     """With n = 3 the last rows look ahead two steps and one, with the shorter discounts."""
     returns = [1 + 2 / 2 + 3 / 4, 2 + 3 / 2 + 4 / 4, 3 + 4 / 2, 4]
     assert one(ending, 3) == (returns, [0.125, 0.125, 0.25, 0.5], [3, 3, 2, 1])
@@ -47,8 +47,8 @@ def test_termination_reaches_back_n_steps() -> None:
 
 
 @pytest.mark.parametrize("n", [5, 100])
-def test_an_n_beyond_the_trajectory_takes_what_is_left(n: int) -> None:
-    """Where n is longer than a trajectory, each row reaches to its end."""
+def test_n_beyond_the_trajectory_reaches_its_end(n: int) -> None:
+    """Each row reaches to the end of a trajectory that is shorter than n."""
     returns = [1 + 2 / 2 + 3 / 4 + 4 / 8, 2 + 3 / 2 + 4 / 4, 3 + 4 / 2, 4]
     assert one(Ending.TRUNCATED, n) == (returns, [0.0625, 0.125, 0.25, 0.5], [4, 3, 2, 1])
 
@@ -71,7 +71,7 @@ def test_rows_of_a_parcel_are_the_rows_of_its_trajectories(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_dtypes_of_rows_and_a_parcel_without_any(n: int) -> None:
+def test_rows_have_fixed_dtypes_also_without_steps(n: int) -> None:
     """A parcel without trajectories has no rows, and the dtypes are those of a replay's columns."""
     nothing = np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.float32)
     empty = n_step_returns(*nothing, n, 0.9)
@@ -80,14 +80,14 @@ def test_dtypes_of_rows_and_a_parcel_without_any(n: int) -> None:
     assert [column.dtype for column in full] == [np.float32, np.float32, np.int32]
 
 
-def test_a_horizon_below_n_is_refused() -> None:
+def test_horizon_below_n_is_refused() -> None:
     """n steps of reward cannot come from fewer steps of trajectory."""
     with pytest.raises(ConfigurationError, match="horizon of 2 is below n = 3"):
         Transitions(make_spec(2), n_step=3, gamma=0.5)
 
 
 @pytest.mark.parametrize("name", ["returns", "discounts"])
-def test_an_extra_column_with_the_name_of_a_batch_column_is_refused(name: str) -> None:
+def test_extra_column_with_the_name_of_a_batch_column_is_refused(name: str) -> None:
     """A batch has returns and discounts of its own."""
     spec = make_spec(extras=(Column(name, "float32", (), "step"),))
     with pytest.raises(ConfigurationError, match=f"an extra column cannot be named {name}"):

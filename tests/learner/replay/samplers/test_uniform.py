@@ -5,7 +5,7 @@ import numpy as np
 from farflung.learner.replay.samplers.uniform import Uniform
 
 
-def test_every_row_is_as_likely() -> None:
+def test_uniform_sampler_draws_every_row_equally_often() -> None:
     """Over many updates each of 97 rows is drawn about equally often."""
     sampler = Uniform(64, seed=0)
     drawn = np.concatenate([sampler.sample(update, range(5, 102))[0] for update in range(500)])
