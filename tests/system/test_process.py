@@ -20,7 +20,7 @@ from farflung.common.protocol.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-PERCEPTRON_MB, CONVOLUTIONAL_MB = 60, 100  # of its own; pages of libraries add 30 to 45
+PERCEPTRON_MB, CONVOLUTIONAL_MB = 50, 75  # of its own; pages of libraries add 30 to 45
 # Processor time, twice what is promised by the clock; `python bench/startup.py` prints that figure.
 FIRST_MESSAGE_S, HELP_S = 1.0, 0.6
 HEAVY = {"torch", "onnxruntime", "gymnasium", "numpy", "zmq", "rich.live_render"}
