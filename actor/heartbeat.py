@@ -1,4 +1,4 @@
-"""Whether a learner is heard: a file says so to whoever checks this actor's health, and too long a silence is noticed."""
+"""The heartbeat of an actor: a file that is renewed while a learner is heard, for supervisors."""
 
 from pathlib import Path
 
@@ -8,7 +8,10 @@ RENEW_S = 5.0  # between two writes
 
 
 class Heartbeat:
-    """Looks at one thing, whether a learner is heard, in each turn of an actor's loop: an actor whose loop stands still does not look."""
+    """Notes in each exchange of messages whether a learner is heard.
+
+    An actor with a loop that stands still renews no file.
+    """
 
     def __init__(self, patience_s: float = 0.0, heartbeat: str = "") -> None:
         self._patience_s = patience_s  # 0: without end
@@ -19,7 +22,7 @@ class Heartbeat:
             self._heartbeat.unlink(missing_ok=True)  # of a life before this one
 
     def lost(self, heard: bool, now: float) -> bool:
-        """Take note; gives whether there was no learner for longer than patience lasts."""
+        """Take note; return whether no learner was heard for longer than patience lasts."""
         if heard:
             self._silent_since = None
             self._renew(now)

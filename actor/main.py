@@ -1,4 +1,4 @@
-"""The `actor` command: dial a learner, and roll out what it asks for until somebody says stop."""
+"""The `actor` command: dial a learner, and play what it asks for until stopped."""
 
 import logging
 import secrets

@@ -163,7 +163,7 @@ class Recorder:
         return [*singles, Block(version, where.lengths, where.endings, columns)]
 
     def _part(self, acted: bool) -> None:
-        """Give each seat a cursor of its own, if they had one in common."""
+        """Let each seat have a cursor of its own, if they had one in common."""
         if self.aligned:
             self._cursors.fill(self.steps)
             self._acted.fill(acted)
@@ -231,7 +231,7 @@ class Recorder:
                 self._rows[name][: self._stack, seats[first]] = memory.history(name, due)[:, first]
 
     def _require_due(self, seats: np.ndarray, outcomes: Outcomes, due: Due | None) -> None:
-        """Refuse the outcome of a running episode whose seat sees nothing next."""
+        """Refuse the outcome of a running episode if its seat sees nothing next."""
         if due is not None and due.seats is None:
             return
         seen = set() if due is None or due.seats is None else set(due.seats.tolist())

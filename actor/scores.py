@@ -17,7 +17,7 @@ class Scores:
         self._finished: list[tuple[float, int]] = []
 
     def add(self, outcomes: Outcomes) -> dict[int, tuple[float, int]]:
-        """Count one step of each seat; return the return and length of finished episodes by seat."""
+        """Count one step of each seat; return the scores of finished episodes, by seat."""
         if outcomes.seats is None:
             self._returns += outcomes.rewards
             self._lengths += 1

@@ -115,7 +115,7 @@ class ActorSession:
 
     @property
     def spec(self) -> Spec:
-        """What the learner asks for: world, spaces, horizon."""
+        """The learner's wishes: world, spaces, horizon."""
         return self._joined.spec
 
     @property
@@ -253,7 +253,7 @@ class ActorSession:
         return self._player.parcels()
 
     def _hand_over(self, parcels: list[Parcel]) -> None:
-        """Offer a window until there is room, then wait for the learner to take it, if it listens."""
+        """Offer a window until there is room, then wait for a learner that listens to take it."""
         connection = self._connection
         for parcel in parcels:
             while not connection.offer(self._joined, parcel):

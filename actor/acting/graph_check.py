@@ -1,6 +1,7 @@
-"""The check of an acting graph, which is untrusted input: it passes before a session is built from it.
+"""The check of an acting graph, which is untrusted input: no session is built before it passes.
 
-A graph that passes is arithmetic on its own inputs and weights, and reads nothing else. What that arithmetic costs is not bounded.
+A graph that passes is arithmetic on its own inputs and weights, and reads nothing else. The cost of
+that arithmetic is not bounded.
 """
 
 import math
@@ -10,22 +11,26 @@ from farflung.common.data.layout import layout
 from farflung.common.data.spec import Graph, Tensor
 from farflung.common.process.errors import Refused
 
-LOCATION = "weights"  # the one place where a model's external data may lie: the block of the weights message
+LOCATION = "weights"  # of a model's external data: the block of the weights message
 
 MAX_MODEL_BYTES = 1 << 20  # a large policy's model has some 10 KB: its weights are not in it
 MAX_WEIGHT_BYTES = 1 << 30  # of a weights message
 MAX_DIMENSIONS = 8
 
-# No control flow, no sequences or texts, nothing random, nothing whose output's shape follows from values.
+# No control flow, no sequences or texts, nothing random, no output with a shape that follows from
+# values.
 OPERATORS = frozenset(
     """
-    Abs Add And ArgMax ArgMin Attention AveragePool BatchNormalization Cast CastLike Ceil Celu Clip Concat Constant ConstantOfShape Conv
-    ConvTranspose Cos CumSum DepthToSpace Div Einsum Elu Equal Erf Exp Expand Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
-    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
-    IsInf IsNaN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization MatMul Max MaxPool Mean Min Mish Mod Mul
-    Neg Not OneHot Or PRelu Pad Pow RMSNormalization RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean ReduceMin
-    ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round ScatterElements ScatterND Selu Shape Sigmoid Sign Sin Size Slice Softmax
-    Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
+    Abs Add And ArgMax ArgMin Attention AveragePool BatchNormalization Cast CastLike Ceil Celu Clip
+    Concat Constant ConstantOfShape Conv ConvTranspose Cos CumSum DepthToSpace Div Einsum Elu Equal
+    Erf Exp Expand Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool
+    GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Identity
+    InstanceNormalization IsInf IsNaN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log
+    LogSoftmax LpNormalization MatMul Max MaxPool Mean Min Mish Mod Mul Neg Not OneHot Or PRelu Pad
+    Pow RMSNormalization RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round ScatterElements ScatterND Selu
+    Shape Sigmoid Sign Sin Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub
+    Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
     """.split()  # noqa: SIM905  a list of one name a line says no more
 )
 
@@ -39,7 +44,8 @@ ELEMENTS = {
 }  # ONNX's numbers of the dtypes
 SIZES = {1: 4, 2: 1, 6: 4, 7: 8, 9: 1, 11: 8}  # bytes of an element
 
-# The parts of onnx.proto that a model may use, by field number. Functions, subgraphs, training and sparse tensors are not among them.
+# The parts of onnx.proto that a model may use, by field number. Functions, subgraphs, training and
+# sparse tensors are not among them.
 MODEL = {
     1: Field("ir_version", Wire.VARINT),
     2: Field("producer_name"),
@@ -93,7 +99,7 @@ DIMENSION = {1: Field("dim_value", Wire.VARINT), 2: Field("dim_param")}
 
 
 def initializer(weight: str) -> str:
-    """What the model calls a weight: a name that torch gives to a value, or we to an output, cannot meet it."""
+    """Return the name of a weight in the model. No name of torch's or of an output can equal it."""
     return f"{LOCATION}.{weight}"
 
 
@@ -132,7 +138,7 @@ def _check_tensor(tensor: Tensor) -> None:
 
 
 def _check_values(body: Message, name: str, tensors: tuple[Tensor, ...]) -> None:
-    """The model's inputs or outputs are those that the spec names: any number of seats, then the shape."""
+    """Require the inputs or outputs that the spec names: any number of seats, then the shape."""
     values = body.messages(name, VALUE)
     _require(
         [value.text("name") for value in values] == [tensor.name for tensor in tensors],

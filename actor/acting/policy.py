@@ -1,4 +1,4 @@
-"""The acting graph at work: one onnxruntime session answers for all seats of an actor."""
+"""An acting graph at work: one onnxruntime session answers for all due seats of a policy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from farflung.common.process.errors import Refused
 
 
 class Policy:
-    """Answers for all seats in one call, with the weights it was given last."""
+    """Answers for seats in one call, with the weights that were loaded last."""
 
     def __init__(self, graph: Graph) -> None:
         """Check the graph, which came over the network. It answers from the first `load` on."""
@@ -28,9 +28,10 @@ class Policy:
         self._session = session(self._graph, weights)
 
     def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        """The outputs [N, *shape] in the order of the graph, given its inputs [N, *shape] by name.
+        """Return outputs [N, *shape] in the graph's order for inputs [N, *shape] by name.
 
-        The same call gives the same bits, in any process; the same row in a batch of another size or at another place need not.
+        The same call has the same bits in any process; the same row in a batch of another size, or
+        at another place in it, need not.
         """
         if self._session is None:
             raise ValueError("a policy answers from the first load() on")
@@ -42,7 +43,7 @@ class Policy:
 
 
 def session(graph: Graph, weights: Weights) -> Any:
-    """An onnxruntime session of a checked graph on these weights: one thread, bit-stable, silent."""
+    """Return a session of a checked graph on these weights: one thread, bit-stable, silent."""
     total = layout(tensor.size for tensor in graph.weights)[1]
     if weights.tensors != graph.weights or len(weights.block) != total:
         raise Refused("weights", "they are not those of the acting graph")

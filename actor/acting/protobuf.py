@@ -1,4 +1,4 @@
-"""A strict reader of protocol buffers, for input that nobody vouches for: what a schema does not name is refused."""
+"""A strict reader of protocol buffers, for untrusted input: unknown fields are refused."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ MAX_FIELDS = 10_000  # of one message: it bounds the time that reading takes
 
 
 class Wire(IntEnum):
-    """How a field's value is written. Groups, the other two of the format, are not read."""
+    """The encoding of a field's value. Groups, the other two of the format, are not read."""
 
     VARINT = 0
     EIGHT_BYTES = 1
@@ -20,7 +20,10 @@ class Wire(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field that may be there: once, or often. Lists of numbers are read as proto2 writes them, one by one and never packed."""
+    """A field that may be there: once, or often.
+
+    Lists of numbers are read as proto2 writes them, one by one and never packed.
+    """
 
     name: str
     wire: Wire = Wire.BYTES
@@ -31,7 +34,7 @@ Schema = Mapping[int, Field]
 
 
 class Message:
-    """What was read of one message."""
+    """The fields of one message."""
 
     def __init__(self, data: memoryview, schema: Schema, kind: str) -> None:
         self._kind = kind

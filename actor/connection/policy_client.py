@@ -1,12 +1,15 @@
-"""One policy as an actor sees it: what it hears on the feed, what it has to send, whom it obeys. No sockets, no clock."""
+"""The client of one policy at an actor: messages of the feed in, messages to push out.
+
+It has no sockets and no clock.
+"""
 
 import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
-from itertools import accumulate
 
 from farflung.actor.connection.port import ConnectionStatus, Joined, Newest, Work
+from farflung.actor.connection.problems import Problems
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.layout import layout
 from farflung.common.data.parcel import Parcel
@@ -22,7 +25,6 @@ from farflung.common.protocol.messages import (
     Beacon,
     Bye,
     Hello,
-    Problem,
     Report,
     State,
 )
@@ -35,9 +37,6 @@ log = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 << 20  # parcels not yet numbered
 REPORT_S = 2.0
-PROBLEMS = 50
-PROBLEM_BYTES = 4 << 10  # the end of a traceback says most
-PROBLEMS_BYTES = 32 << 10  # in one report, so that it stays a header
 REASON_LETTERS = 500
 WORDS = 8  # hello, report, bye: each says what is, so old ones may go
 
@@ -54,9 +53,7 @@ class PolicyClient:
         when_full: WhenFull = WhenFull.WAIT,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
-        self.joined: Joined | None = (
-            None  # None until a snapshot came, and again when a run has ended
-        )
+        self.joined: Joined | None = None  # until a snapshot came, and again after a run's end
         self.weights: Weights | None = None
         self.steps = 0  # of the whole run, as last heard
         self.state = State.RUN
@@ -73,8 +70,7 @@ class PolicyClient:
         )
         self._format: ParcelCodec | None = None
         self._snapshot: tuple[Announcement, ParcelCodec] | None = None  # its weights follow
-        self._problems: deque[Problem] = deque(maxlen=PROBLEMS)
-        self._problem = 0
+        self._problems = Problems()
         self._words: deque[bytearray] = deque(maxlen=WORDS)
         self._report_at = float("-inf")
 
@@ -102,12 +98,12 @@ class PolicyClient:
         return not self.outbox.ledger.waiting.parcels
 
     def listens(self, now: float) -> bool:
-        """Whether a learner is there that takes what is sent."""
+        """Return whether a learner is there that takes what is sent."""
         return self.tracker.sends(now) and self.state.takes
 
     @property
     def subscriptions(self) -> list[bytes]:
-        """What a fresh socket subscribes to."""
+        """The topics that a fresh socket subscribes to."""
         standing = [topics.weights(self._policy), topics.beacon(self._policy)]
         return [*standing, self.private] if self.private else standing
 
@@ -182,7 +178,7 @@ class PolicyClient:
         self._hello()
 
     def _turn(self, verdict: Verdict, run: str, life: int, epoch: int, now: float) -> None:
-        """What follows from whom we hear."""
+        """Act on the origin of a message."""
         if verdict is Verdict.NEWER:
             log.info("the learner was started again: sending again what it did not acknowledge")
             self.outbox.resend_all()
@@ -190,31 +186,44 @@ class PolicyClient:
             ledger = self.outbox.ledger
             dropped = ledger.sent.parcels + ledger.waiting.parcels
             log.warning(
-                "another run is at this address: %d unacknowledged parcels of the one before are dropped",
+                "another run is at this address: "
+                "%d unacknowledged parcels of the one before are dropped",
                 dropped,
             )
             self.outbox.end_run(draw_identity())
             self.joined = self.weights = self._snapshot = None
             self.steps, self.state = 0, State.RUN
-            self._words.clear()  # nobody is left who knows of that run
+            self._words.clear()  # they are about a run that is over
         elif verdict is Verdict.RIVAL:
             log.warning("%s", self._rivalry(run, life, epoch), extra=once_every(10))
         elif self.tracker.outlived(now):
-            text = "only epoch %d of run %s is heard, and epoch %d was obeyed: stop that learner, or let it go on with --resume"
+            text = (
+                "only epoch %d of run %s is heard, and epoch %d was obeyed: "
+                "stop that learner, or let it continue with --resume"
+            )
             log.warning(text, epoch, run, self.tracker.epoch, extra=once_every(10))
 
     def _rivalry(self, run: str, life: int, epoch: int) -> str:
-        """Who speaks in turns with our learner, and what to do about it."""
+        """Return a sentence about a second learner at this address."""
         ours = self.tracker
         if run != ours.run:
-            return f"two learners speak at this address in turns ({ours.life:x} and {life:x}): waiting until one is left"
+            return (
+                f"two learners speak at this address in turns ({ours.life:x} and {life:x}): "
+                "waiting until one is left"
+            )
         both = f"life {ours.life:x} in epoch {ours.epoch} and life {life:x} in epoch {epoch}"
-        return f"two learners of the same run {run} speak here, as when its folder was copied ({both}): waiting until one is stopped"
+        return (
+            f"two learners of the same run {run} speak here, as when its folder was copied "
+            f"({both}): waiting until one is stopped"
+        )
 
     # ---- saying
 
     def due(self, now: float) -> Action:
-        """What the link has to do about its sockets, after it has read its feed to the end. Raises where nobody there is understood."""
+        """Return what to do about the sockets; call it after the feed was read to its end.
+
+        Raise if the only learner there is not understood.
+        """
         if self._stranger is not None and not self.tracker.run:
             raise NoLearner(
                 f"the learner is not understood: {self._stranger.detail}"
@@ -225,12 +234,12 @@ class PolicyClient:
         return self.tracker.due(now, drained=True, unanswered_since=self.outbox.unanswered_since)
 
     def rebuilt(self, now: float) -> None:
-        """The sockets were made anew: what was on its way in the old ones is sent again."""
+        """Send again what was on its way in sockets that were replaced."""
         self.tracker.connected(now)
         self.outbox.resend_all()
 
     def ask(self, now: float) -> None:
-        """Ask for a snapshot under a fresh nonce, and say hello if somebody is known there."""
+        """Ask for a snapshot under a fresh nonce, and greet a learner that is known."""
         nonce = self.tracker.ask(now)
         self.private = topics.private(self._policy, self.actor, self.outbox.incarnation, nonce)
         if self.joined is not None:
@@ -252,11 +261,11 @@ class PolicyClient:
         return joined is not self.joined or self.offer(parcel)
 
     def offer(self, parcel: Parcel) -> bool:
-        """Take a parcel to send. False: there is no room; the caller keeps it and offers it again."""
+        """Take a parcel to send. False: there is no room; the caller offers it again."""
         return self.outbox.offer(parcel, parcel.rows, parcel.size)
 
     def write_receipts(self, receipts: Receipts) -> None:
-        """From now on whatever is acknowledged is written down before it is released."""
+        """Write each acknowledged parcel down before it is released, from now on."""
 
         def write(number: int, frame: Frame) -> None:
             life = self.actor, self.outbox.incarnation
@@ -267,18 +276,11 @@ class PolicyClient:
         self.outbox.before_release = write
 
     def problem(self, kind: str, text: str) -> None:
-        """Something for the learner's screen."""
-        self._problem += 1
-        self._problems.append(
-            Problem(
-                self._problem,
-                kind,
-                text.encode(errors="replace")[-PROBLEM_BYTES:].decode(errors="replace"),
-            )
-        )
+        """Note a problem for the learner's screen."""
+        self._problems.add(kind, text)
 
     def bye(self, reason: str) -> None:
-        """The last words: how it all came out, and why it ends."""
+        """Report a last time and say goodbye, with the reason of the end."""
         if self.joined is not None:
             self._report()
         if self.tracker.run:
@@ -338,16 +340,10 @@ class PolicyClient:
         self._words.append(
             wire.encode(
                 Report(
-                    run, self._policy, *life, outbox.base, held, counters, self._latest_problems()
+                    run, self._policy, *life, outbox.base, held, counters, self._problems.latest()
                 )
             )
         )
-
-    def _latest_problems(self) -> tuple[Problem, ...]:
-        """As many of the newest as a report has room for."""
-        ends = accumulate(len(problem.text.encode()) for problem in reversed(self._problems))
-        count = sum(end <= PROBLEMS_BYTES for end in ends)
-        return tuple(self._problems)[len(self._problems) - count :]
 
     @property
     def _held(self) -> Version:
@@ -355,7 +351,7 @@ class PolicyClient:
 
 
 def _parcel_format(spec: Spec) -> ParcelCodec:
-    """How parcels of a spec are written. A spec that makes no sense is refused when it comes, not when it is used."""
+    """Return the codec of a spec's parcels, or refuse a spec that makes no sense: it just came."""
     if spec.horizon < 1 or spec.stack < 1:
         raise Refused(
             "spec",

@@ -1,8 +1,8 @@
 """The port of a connection: all that an actor's loop knows of the way to a learner.
 
-Three forms implement it. `InlineConnection` over `Sockets` exchanges messages when the loop says so;
-`ThreadedConnection` has its sockets in a thread of their own; in the sequential mode the learner
-carries the messages of an `InlineConnection` over `InTurns`.
+Three forms implement it. `InlineConnection` over `Sockets` exchanges messages when the loop says
+so; `ThreadedConnection` has its sockets in a thread of their own; in the sequential mode the
+learner carries the messages of an `InlineConnection` over `InTurns`.
 """
 
 from dataclasses import dataclass

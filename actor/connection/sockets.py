@@ -1,4 +1,7 @@
-"""The sockets of an actor: one PUSH, one SUB, and one call that looks after both. Everything else is in the channel."""
+"""The sockets of an actor: one PUSH, one SUB, and one call that serves both.
+
+All that depends on messages is in the policy client.
+"""
 
 import logging
 import time
@@ -19,12 +22,17 @@ from farflung.common.protocol.outbox import Frame
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.0005  # between two looks at the feed, where parcels leave faster than that: one for each took a tenth of the data path
-UNANSWERED = "%s speaks, but does not answer %s: if it refuses messages as `label`, the label in %s is not the one in its folder of allowed keys"
+# Between two looks at the feed, where parcels leave faster than that: one look for each took a
+# tenth of the data path.
+LOOK_S = 0.0005
+UNANSWERED = (
+    "learner %s is up but does not answer actor %s. Does it refuse messages as `label`? "
+    "Then the label in %s is not the one in its folder of allowed keys"
+)
 
 
 class Sockets:
-    """The sockets of a policy client. They dial out, and go on by themselves when the learner returns."""
+    """The sockets of a policy client. They dial out, and recover when the learner returns."""
 
     def __init__(
         self,
@@ -46,7 +54,10 @@ class Sockets:
         self._build(now)
 
     def exchange(self, timeout_s: float = 0.0) -> None:
-        """Hear what there is, if the last look was not a moment ago, and send all that may go; first wait so long for something to hear."""
+        """Receive what is there and send what may leave; first wait so long for a message.
+
+        The feed is skipped if the last look at it was a moment ago.
+        """
         if timeout_s:
             self._feed.poll(int(timeout_s * 1000))
         now = self._clock()
@@ -56,13 +67,13 @@ class Sockets:
         self._send(now)
 
     def _look_after(self, now: float) -> None:
-        """Hear what came, and do what that or the time asks for."""
+        """Receive what came, and do what that or the time asks for."""
         self._hear(now)
         action = self.client.due(now)
         if self._silence.look(self.client.tracker.silence(now), bool(self.client.tracker.run), now):
             action = Action.REBUILD
         if action is Action.REBUILD:
-            log.warning("no answer from %s: connecting anew", self.address, extra=once_every(30))
+            log.warning("no answer from %s: connecting again", self.address, extra=once_every(30))
             self._drop()
             self._build(now)
         if action is not Action.NOTHING:
@@ -71,7 +82,10 @@ class Sockets:
         self._say_how_it_is(now)
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Send what is left, wait so long for its acknowledgement, and say goodbye. Gives whether everything was acknowledged."""
+        """Send the rest, wait so long for its acknowledgement, and say goodbye.
+
+        Return whether everything was acknowledged.
+        """
         deadline = self._clock() + patience_s
         while (
             not self.client.outbox.idle
@@ -98,11 +112,10 @@ class Sockets:
         self._push.close(linger=0)  # everything in it is still in the outbox
 
     def _hear(self, now: float) -> None:
-        """Read the feed to its end: of several versions of the weights only the newest is looked at."""
+        """Read the feed to its end; of several versions of the weights decode the newest only."""
         newest: dict[bytes, bytes] = {}
-        while sockets.readable(
-            self._feed
-        ):  # half as dear as to be refused, and nearly always there is nothing
+        # To ask costs half as much as a failed receive, and nearly always there is nothing.
+        while sockets.readable(self._feed):
             topic, *frames = self._feed.recv_multipart(zmq.NOBLOCK)
             if topic.startswith(b"w/"):
                 newest[topic] = b"".join(frames)

@@ -91,7 +91,7 @@ def describe(world: World) -> Description:
 def opener(
     count: int, around: Surroundings, vector: bool = False
 ) -> Callable[[Joined, str], ListWorld | VectorWorld]:
-    """Return the function that makes the world of a run, at the place of a role in the seed tree."""
+    """Return the function that makes a run's world, at the place of a role in the seed tree."""
 
     def make_for(joined: Joined, role: str) -> ListWorld | VectorWorld:
         key = role, joined.index, joined.start

@@ -34,7 +34,7 @@ class Due:
 
 @dataclass(slots=True)
 class Outcomes:
-    """What became of seats of a policy since each one's own last decision.
+    """The consequences of decisions: for seats of a policy, since each one's own last one.
 
     An outcome comes once: when its seat is due again, when its episode ends, or when it is lost. A
     world adds up the rewards of a seat until then.
@@ -72,7 +72,7 @@ class World(Protocol):
     def step(self, actions: Mapping[str, np.ndarray]) -> Turn:
         """Take the actions `[n, *shape]` of the due seats of each policy, in their order.
 
-        A seat whose episode ended may already be due in its next one.
+        After the end of an episode a seat may already be due in its next one.
         """
 
     def close(self) -> None:
