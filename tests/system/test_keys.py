@@ -143,7 +143,7 @@ def test_actor_with_a_wrong_key_names_it_and_ends(learner, shared, shell, strang
     for sentence, (code, actor) in wrong.items():
         actor.names(sentence, code)
     broker.names("is a key of role actor", 78)
-    lying.names("does not answer actor/box: if it refuses messages as `label`")
+    lying.names("does not answer actor actor/box. Does it refuse messages as `label`?")
     status = learner.shows(lambda status: status.refused)
     assert status.refused.keys() == {"label"}
     assert not any(actor.name == "actor/box" for actor in status.actors)

@@ -147,7 +147,7 @@ def test_after_a_silence_both_sockets_are_made_anew(
     link._hear = lambda now: None  # type: ignore[method-assign]  # nothing comes through
     clock.wait(9.0)
     link.exchange()
-    assert "connecting anew" in caplog.text
+    assert "connecting again" in caplog.text
     assert "no word from the learner" in caplog.text
     assert link._feed is not before[0]
     assert link._push is not before[1]

@@ -114,7 +114,7 @@ def test_actor_on_a_third_host_trains_through_a_broker_with_keys(hosts, shell, t
     liar.write_text((front / "actor.key").read_text().replace('label = "actor"', 'label = "robot"'))
     lying = shell.actor(address, "--keys", liar, "--name", "liar", on=at_actors.words)
     broker.says("label: robot/liar, from a key of actor")
-    lying.names("does not answer robot/liar")
+    lying.names("does not answer actor robot/liar")
     assert not any(
         actor.name == "robot/liar" for actor in learner.shows(lambda status: True).actors
     )
