@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import _measure  # noqa: F401  # sets the import path
 import torch
@@ -19,21 +20,28 @@ import torch
 from farflung.common.data.spec import Spec
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.learner import build, talk
 from farflung.learner.algorithms.dqn import DQN
-from farflung.learner.build import Learner
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.actions import UPDATE, Action, Wait
+from farflung.learner.core.build import build_core
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
+from farflung.learner.endpoint.item_log import ItemLog, Unlogged
+from farflung.learner.endpoint.item_queue import ItemQueue
 from farflung.learner.loop import Loop
 from farflung.learner.schedule.asynchronous import Asynchronous
 from farflung.learner.schedule.schedule import Moment
-from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.transport.network_thread import NetworkThread
+
+
+class CoreAndEndpoint(NamedTuple):
+    """A learner without transport and supervision."""
+
+    core: Core
+    endpoint: Endpoint
 
 
 def main() -> None:
@@ -47,31 +55,31 @@ def main() -> None:
             drain(loop)
 
 
-def cartpole(horizon: int = 32) -> Learner:
+def cartpole(horizon: int = 32) -> CoreAndEndpoint:
     """Return a learner of CartPole-v1 with random actions, so that episodes stay short."""
     return exploring("CartPole-v1", horizon=horizon)
 
 
-def exploring(world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 100_000) -> Learner:
+def exploring(
+    world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 100_000
+) -> CoreAndEndpoint:
     """Return a learner of an environment with random actions."""
     torch.set_num_threads(1)
     wanted = {"environment": world, "horizon": horizon, "stack": stack, "capacity": capacity}
     config = LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, **wanted)
     with tempfile.TemporaryDirectory() as folder:
-        return build.learner(
-            config,
-            new_run(str(Path(folder) / "runs"), "bench", config.environment, ""),
-            torch.device("cpu"),
-        )
+        run = new_run(str(Path(folder) / "runs"), "bench", config.environment, "")
+        core = build_core(config, run, torch.device("cpu"), FIRST_EPOCH)
+    return CoreAndEndpoint(core, Endpoint(core.spec))
 
 
-def learner_of(spec: Spec, capacity: int) -> Learner:
+def learner_of(spec: Spec, capacity: int) -> CoreAndEndpoint:
     """Return a learner for parcels that no policy chose: its spec has no graph."""
     settings = replace(DQN.Settings(), hidden=(1,))
     algorithm = DQN(spec, settings, device=torch.device("cpu"), seed=0)
     uniform = algorithm.replay(spec, capacity=capacity, batch_size=1, seed=0)
     core = Core(spec, algorithm, uniform, Pacing(math.inf, 1, 0, spec.horizon), epoch=1)
-    return Learner(core, talk.talk(spec))
+    return CoreAndEndpoint(core, Endpoint(spec))
 
 
 class Draining:
@@ -80,7 +88,7 @@ class Draining:
     def __init__(self) -> None:
         self._asynchronous = Asynchronous(publish_every=1)
 
-    def decide(self, core: CoreState, queue: ParcelQueue, moment: Moment) -> Action:
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Wait where training would update."""
         action = self._asynchronous.decide(core, queue, moment)
         return Wait(core.pacing.waiting) if action is UPDATE else action
@@ -92,29 +100,23 @@ class Draining:
 
 @contextmanager
 def listening(
-    learner: Learner, journal: Callable[[ParcelQueue], Journal | None] = lambda queue: None
+    learner: CoreAndEndpoint,
+    make_log: Callable[[ItemQueue], ItemLog] = lambda queue: Unlogged(queue.put),
 ) -> Iterator[tuple[NetworkThread, Loop]]:
     """Run its network thread on free ports of loopback, and yield it with the training loop."""
-    queue = ParcelQueue()
+    endpoint = learner.endpoint
     gc.freeze()  # as at the start of training
     with sockets.context() as context:
-        link = NetworkThread(
-            context,
-            Address("127.0.0.1", 0, 0),
-            learner.receiver,
-            learner.publisher,
-            queue,
-            message_bytes=1 << 16,
-        )
-        link.start(keeper := journal(queue))
-        loop = Loop(learner.core, Draining(), queue, link)
+        link = NetworkThread(context, Address("127.0.0.1", 0, 0), endpoint)
+        endpoint.log = make_log(endpoint.queue)
+        link.start()
+        loop = Loop(learner.core, Draining(), endpoint, link)
         drain(loop)
         try:
             yield link, loop
         finally:
             link.close()
-            if keeper is not None:
-                keeper.close()
+            endpoint.log.close()
 
 
 def drain(loop: Loop) -> None:

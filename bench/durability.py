@@ -116,21 +116,19 @@ def receiver(durability: str, folder: Path) -> "AbstractContextManager[subproces
 def receive(durability: str, folder: Path) -> None:
     """Run a learner; answer each request with the time of its last parcel in the replay."""
     from bench import _learner  # imports torch, which the sender does not need
-    from farflung.learner.endpoint.parcel_queue import ParcelQueue
+    from farflung.learner.endpoint.item_log import ItemLog, Unlogged
+    from farflung.learner.endpoint.item_queue import ItemQueue
     from farflung.learner.storage.journal.journal import Journal
     from farflung.learner.storage.journal.totals import JournalTotals
 
-    def journal(queue: ParcelQueue) -> Journal | None:
-        return (
-            None
-            if durability == "none"
-            else Journal(
-                folder, JournalTotals("bench"), 1, queue.put, durable=durability == "fsync"
-            )
-        )
+    def log(queue: ItemQueue) -> ItemLog:
+        if durability == "none":
+            return Unlogged(queue.put)
+        totals = JournalTotals("bench")
+        return Journal(folder, totals, 1, queue.put, durable=durability == "fsync")
 
     learner = _learner.learner_of(spec_of(SHAPE), data_path.CAPACITY)
-    with _learner.listening(learner, journal) as (link, loop):
+    with _learner.listening(learner, log) as (link, loop):
         print(link.address.port, link.address.feed_port, flush=True)
         goal = 0
         for line in sys.stdin:

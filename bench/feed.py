@@ -28,7 +28,6 @@ from bench import data_path
 from bench.relay import broker
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
-from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Graph, Spec, Tensor
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
@@ -37,12 +36,7 @@ from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys
 from farflung.common.net.sockets import Socket
 from farflung.common.protocol import topics
-from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Publisher
-from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.transport.network_thread import NetworkThread
 
 MEBIBYTE = 1 << 20
@@ -203,19 +197,15 @@ def publish(size: int, folder: str) -> None:
         spec.graph.weights,
         pack(spec.graph.weights, arrays),
     )
-    snapshots = Snapshots()
-    receiver = Receiver(spec, Inbox(1), Roster(), snapshots)
-    publisher = Publisher(spec, draw_identity(), 1, receiver, snapshots)
+    endpoint = Endpoint(spec)
     pair = keys.server_keys(Path(folder)) if folder else None
     with sockets.context() as context:
-        link = NetworkThread(
-            context, Address("127.0.0.1", 0, 0), receiver, publisher, ParcelQueue(), size, pair
-        )
+        link = NetworkThread(context, Address("127.0.0.1", 0, 0), endpoint, pair)
         link.start()
-        link.publish(weights)
+        endpoint.publish(weights)
         print(link.address.port, link.address.feed_port, flush=True)
         for number, _ in enumerate(sys.stdin, start=2):
-            link.publish(replace(weights, version=Version(1, number)))
+            endpoint.publish(replace(weights, version=Version(1, number)))
         link.close()
 
 

@@ -25,12 +25,13 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
+from farflung.common.net.keys import ANYBODY
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Announcement, Beacon, State
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.wire import Envelope
-from farflung.learner import talk
-from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.spec import SPEC
 from farflung.learner.storage import manifest, recover
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.journal import Journal
@@ -111,12 +112,15 @@ def measure(rows: int, rounds: int) -> dict[str, object]:
 def fill(run: Run, rows: int) -> None:
     """Write random rows into the journal, as one more epoch that trained on them."""
     past = recover.recover(run, durable=False)
-    announced = wire.read(wire.open_frame(run.file(*talk.SPEC).read_bytes()))
+    announced = wire.read(wire.open_frame(run.file(*SPEC).read_bytes()))
     assert isinstance(announced, Announcement)
     spec = announced.spec
-    receiver, form = talk.talk(spec, past.inbox, past.roster).receiver, ParcelCodec(spec)
-    journal = Journal(
-        run.folder, past.totals, past.inbox.epoch, lambda parcels: None, durable=False
+    endpoint, form = (
+        Endpoint.resume(spec, past.inbox, past.roster, time.monotonic()),
+        ParcelCodec(spec),
+    )
+    endpoint.log = Journal(
+        run.folder, past.totals, past.inbox.epoch, lambda items: None, durable=False
     )
     chance, count = np.random.default_rng(0), -(-rows // (HORIZON * ENVIRONMENTS))
     columns = {
@@ -139,18 +143,15 @@ def fill(run: Run, rows: int) -> None:
         envelope = Envelope(
             spec.run, spec.policy, "forged", 1, number, number, Version(1, 1), spec.schema
         )
-        accepted = receiver.receive(bytes(form.encode(envelope, parcel)), 0.0)
-        assert isinstance(accepted, Accepted)
-        journal.append(accepted)
+        assert endpoint.receive([(bytes(form.encode(envelope, parcel)), ANYBODY)], 0.0)
         if number % 256 == 0 or number == count:
-            assert journal.drain(PATIENCE_S)
-            for settled in journal.settled():
-                receiver.settle(settled)
-    journal.mark(
+            assert endpoint.log.drain(PATIENCE_S)
+            endpoint.settle()
+    endpoint.log.mark(
         Weights(spec.run, spec.policy, Version(past.inbox.epoch, 1), rows, rows // BATCH, (), b"")
     )
-    assert journal.drain(PATIENCE_S)
-    journal.close()
+    assert endpoint.log.drain(PATIENCE_S)
+    endpoint.log.close()
 
 
 def replay_bytes(run: Run) -> int:

@@ -24,7 +24,6 @@ import psutil
 from bench import _learner
 from farflung.common.net.address import Address
 from farflung.common.process.plugins import import_packages
-from farflung.learner.build import Learner
 from farflung.learner.children import actor_command
 from farflung.learner.loop import Loop
 from farflung.learner.transport.network_thread import NetworkThread
@@ -72,7 +71,7 @@ def main() -> None:
 
 
 def actor_start(
-    learner: Learner, link: NetworkThread, loop: Loop, environments: int
+    learner: _learner.CoreAndEndpoint, link: NetworkThread, loop: Loop, environments: int
 ) -> dict[str, float]:
     """Measure one actor from its start until its first parcel arrives."""
     name = f"bench-{time.monotonic_ns()}"
@@ -83,7 +82,7 @@ def actor_start(
             link.address, name, environments=environments, policy="default", imports=imports
         )
     ) as actor:
-        hello_s = until(lambda: name in learner.receiver.seen) - start
+        hello_s = until(lambda: name in learner.endpoint.receiver.seen) - start
         parcel_s = until(lambda: bool(loop.queue)) - start
         drained = time.monotonic() + 0.5  # its memory peaks only after acting for a while
         while time.monotonic() < drained:

@@ -43,7 +43,7 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
         children.add(name, command, now)
 
 
-def line_to_paste(config: LearnerConfig, address: Address) -> str:
+def join_command(config: LearnerConfig, address: Address) -> str:
     """The command that starts an actor of this learner, on another machine if it listens beyond this one."""
     words = ["actor", str(address.seen_from_elsewhere)]
     words += (

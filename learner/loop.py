@@ -5,30 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from farflung.common.data.weights import Weights
-from farflung.learner.core.actions import STOP, Action, Apply, Insert, Publish, Stop, Update, Wait
+from farflung.learner.core.actions import STOP, Action, Insert, Publish, Stop, Update, Wait
 from farflung.learner.core.core import Core
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook
+from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.schedule.schedule import Moment, Schedule
-
-
-class Transport(Protocol):
-    """The way to the actors, as the loop uses it."""
-
-    outlook: Outlook  # the figures of training for the next beacon
-
-    def check(self) -> None:
-        """Raise the error that ended the transport, if one did."""
-        ...
-
-    def publish(self, weights: Weights) -> None:
-        """Send a version to all actors."""
-        ...
-
-    def wait(self) -> None:
-        """Wait a moment for parcels, or let the actors here collect some."""
-        ...
+from farflung.learner.storage.replay_extent import ReplayExtent
+from farflung.learner.transport.transport import Transport
 
 
 class Supervision(Protocol):
@@ -56,12 +38,14 @@ class Loop:
         self,
         core: Core,
         schedule: Schedule,
-        queue: ParcelQueue,
+        endpoint: Endpoint,
         transport: Transport,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.core, self.queue, self._schedule = core, queue, schedule
-        self._transport, self._clock = transport, clock
+        self.core = core
+        self.extent = ReplayExtent()  # the part of the journal that entered the replay
+        self._schedule, self._endpoint, self._transport = schedule, endpoint, transport
+        self._queue, self._clock = endpoint.queue, clock
         self._moment = Moment()
 
     def run(self, supervisor: Supervision) -> None:
@@ -77,33 +61,36 @@ class Loop:
         """Return the action that is next."""
         moment = self._moment
         moment.now, moment.over, moment.rows_wanted = self._clock(), over, rows_wanted
-        return self._schedule.decide(self.core.state, self.queue, moment)
+        return self._schedule.decide(self.core.state, self._queue, moment)
 
     def do(self, action: Action) -> None:
-        """Do one action, and tell the transport how training stands now."""
+        """Do one action, and tell the endpoint how far training is now."""
         self._transport.check()
         match action:
             case Update():
                 self.core.update()
             case Insert(parcels):
-                self.core.insert(self.queue.take(parcels))
+                self._insert(parcels)
             case Publish():
-                self._transport.publish(self.core.publish())
+                self._endpoint.publish(self.core.publish())
                 self._moment.published_at = self._moment.now
             case Wait():
                 self._transport.wait()
-            case Apply():
-                raise NotImplementedError("gradients do not travel yet")
             case Stop():
                 return
-        self._tell()
+        state = self.core.state
+        room = self._schedule.room(state, self._moment)
+        self._endpoint.progress(state.steps, state.updates, room)
 
     def drain(self) -> None:
         """Insert everything that waits, whatever the pace: it is acknowledged already."""
-        while self.queue:
-            self.core.insert(self.queue.take(1))
+        while self._queue.parcels:
+            self._insert(1)
 
-    def _tell(self) -> None:
-        state = self.core.state
-        self.queue.room = self._schedule.room(state, self._moment)
-        self._transport.outlook = Outlook(self.queue.room, state.steps, state.updates)
+    def _insert(self, parcels: int) -> None:
+        """Move so many parcels from the head of the queue into the replay, in one go."""
+        items = self._queue.take_parcels(parcels)
+        self.core.insert([item.content for item in items])
+        for item in items:
+            if item.end is not None:
+                self.extent.inserted(item.content.rows, item.end)

@@ -60,9 +60,9 @@ def with_own_settings(argv: list[str]) -> list[str]:
 
 def train(loaded: Loaded[LearnerConfig]) -> int:
     """Train, as configured."""
-    from farflung.learner.start import start
+    from farflung.learner.learner import Learner
 
-    return start(loaded)
+    return Learner(loaded).serve()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Callable
 
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
@@ -14,9 +13,8 @@ from farflung.learner.goal import Goal
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.storage.run_folder import Run
 from farflung.learner.storage.saver import Saver
-from farflung.learner.transport.network_thread import NetworkView
+from farflung.learner.transport.transport import Transport
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +27,10 @@ class Supervisor:
     def __init__(
         self,
         config: LearnerConfig,
-        run: Run,
         core: Core,
         status: StatusBuilder,
+        saver: Saver,
+        transport: Transport,
         children: Children,
         stop: Stop,
         who: Who,
@@ -40,9 +39,9 @@ class Supervisor:
         self.verdict = ""  # why the run ended, once it has
         self.finished = False  # the goal was reached
         self.sinks: list[StatusSink] = []
-        self.saver = Saver(run, core)
-        self.view: Callable[[], NetworkView] = NetworkView  # returns the newest
+        self.saver = saver
         self._core, self._status, self._children = core, status, children
+        self._transport = transport
         self._goal = Goal(config)
         self._stop, self._who, self._started_at = stop, who, started_at
         self._checkpoint_every = config.checkpoint_every
@@ -78,7 +77,9 @@ class Supervisor:
 
     def status(self, state: State = State.RUN) -> Status:
         """Return everything that is known now."""
-        return self._status.status(self.view(), time.monotonic() - self._started_at, state)
+        return self._status.status(
+            self._transport.status, time.monotonic() - self._started_at, state
+        )
 
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""
@@ -88,7 +89,7 @@ class Supervisor:
 
     def save(self) -> None:
         """Write the last checkpoint."""
-        self.saver.finish(self.view().roster)
+        self.saver.finish(self._transport.status.roster)
 
     def _look(self, now: float) -> None:
         self._who.version = str(self._core.state.version)
@@ -107,7 +108,7 @@ class Supervisor:
         """Start a checkpoint beside training, unless the last one is still being written."""
         self._saved_at = now
         if not self.saver.busy:
-            self.saver.begin(self.view().roster)
+            self.saver.begin(self._transport.status.roster)
 
     def _report(self, problem: str) -> None:
         log.warning(problem)

@@ -135,9 +135,9 @@ def test_modules_are_imported_by_name_only_from_flags():
     assert callers("import_module") == {"common/process/plugins.py"}
     assert importers("farflung.common.process.plugins") <= {
         "actor/main.py",
-        "learner/build.py",
+        "learner/core/build.py",
         "learner/config.py",
-        "learner/start.py",
+        "learner/learner.py",
     }
 
 

@@ -15,19 +15,21 @@ from farflung.common.data.spec import Space
 from farflung.common.process.errors import FarflungError
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
-from farflung.learner import build, device
+from farflung.learner import device
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.children import Children
 from farflung.learner.cli.loopback import Broken, loopback, require
 from farflung.learner.config import LearnerConfig
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.core.build import build_core
+from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.graph import acting_graph
 from farflung.learner.local_actors import players
 from farflung.learner.loop import Loop
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.sequential import Sequential
 from farflung.learner.storage.run_folder import new_run
+from farflung.learner.storage.saver import Saver
 from farflung.learner.supervisor import Supervisor
 from farflung.learner.transport.in_process import InProcess
 
@@ -133,18 +135,26 @@ def _trained(seed: int) -> str:
     )
     with tempfile.TemporaryDirectory() as folder, Children(Path(folder)) as children:
         run = new_run(folder, "self-test", config.environment, "")
-        learner = build.learner(config, run, torch.device("cpu"))
-        builder = StatusBuilder(config, run, learner.core, "cpu")
-        stop, queue = Stop(), ParcelQueue()
-        transport = InProcess(learner.receiver, learner.publisher, queue, players(config, stop))
+        core = build_core(config, run, torch.device("cpu"), FIRST_EPOCH)
+        builder = StatusBuilder(config, run, core, "cpu")
+        endpoint, stop = Endpoint(core.spec), Stop()
+        transport = InProcess(endpoint, players(config, stop))
         try:
             who = Who("learner", run.name)
             started_at = time.monotonic()
             supervisor = Supervisor(
-                config, run, learner.core, builder, children, stop, who, started_at
+                config,
+                core,
+                builder,
+                Saver(run, core),
+                transport,
+                children,
+                stop,
+                who,
+                started_at,
             )
-            Loop(learner.core, Sequential(), queue, transport).run(supervisor)
+            Loop(core, Sequential(), endpoint, transport).run(supervisor)
         finally:
             transport.close()
             stop.close()
-        return learner.core.fingerprint
+        return core.fingerprint

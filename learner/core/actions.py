@@ -22,11 +22,6 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
-    """Apply the gradients at the head of the queue."""
-
-
-@dataclass(frozen=True, slots=True)
 class Publish:
     """Publish the weights under the next version."""
 
@@ -43,6 +38,6 @@ class Stop:
     """End the run."""
 
 
-Action = Insert | Update | Apply | Publish | Wait | Stop
+Action = Insert | Update | Publish | Wait | Stop
 
-UPDATE, APPLY, PUBLISH, STOP = Update(), Apply(), Publish(), Stop()
+UPDATE, PUBLISH, STOP = Update(), Publish(), Stop()

@@ -3,10 +3,7 @@
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
 
-from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Rate
 from farflung.common.net.keys import ANYBODY, Client, require_own_name
@@ -19,6 +16,7 @@ from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.wire import Envelope, Kind, Opened
+from farflung.learner.endpoint.item import TAKEN, AnyItem, Item, RefusedNumber, Settlements
 from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
@@ -30,14 +28,6 @@ UNTAKEN = {
 PROBLEMS = 50  # of all actors, the latest
 LIVES = 4096  # remembered: those heard last
 RETURNS = 2  # of a life after another of its name: one may be a late word of an actor that was started again
-
-
-class Accepted(NamedTuple):
-    """A parcel that counts. It is acknowledged when whoever keeps it says so."""
-
-    envelope: Envelope
-    parcel: Parcel
-    frame: bytes | bytearray | memoryview  # as received
 
 
 class Seen:
@@ -58,7 +48,14 @@ class Seen:
 class Receiver:
     """The learner's side of every message that an actor sends."""
 
-    def __init__(self, spec: Spec, inbox: Inbox, roster: Roster, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        inbox: Inbox,
+        roster: Roster,
+        snapshots: Snapshots,
+        settlements: Settlements,
+    ) -> None:
         self.inbox, self.roster = inbox, roster
         self.seen: dict[str, Seen] = {}  # by actor, the life that spoke last
         self._lives: dict[
@@ -66,18 +63,18 @@ class Receiver:
         ] = {}  # all of them, the one that spoke last at the end
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.usual_rows = float(spec.horizon)  # of a parcel
-        self._spec, self._snapshots = spec, snapshots
+        self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._format = ParcelCodec(spec)
-        self.declined: Callable[[Envelope, str], None] = lambda envelope, reason: self.settle(
-            envelope
-        )  # a journal keeps it first
 
     def receive(
         self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANYBODY
-    ) -> Accepted | None:
-        """The parcel in a frame, if it is one and is new, from whoever may send it (None: nobody may). Nothing that arrives raises."""
+    ) -> AnyItem | None:
+        """Return a numbered message that counts, taken or refused; None for all others.
+
+        A sender of None is one that is not allowed. Nothing that arrives raises.
+        """
         try:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
@@ -116,13 +113,19 @@ class Receiver:
             member.actor for member in self.roster if member.presence(now) is Presence.SILENT
         }
 
-    def settle(self, envelope: Envelope) -> None:
-        """What became of this number, be it taken or refused, is kept as safely as was asked for: its actor may be told."""
-        self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
+    def settle(self, envelope: Envelope, outcome: str = TAKEN) -> None:
+        """Book the outcome of an item: from now on its actor may be told.
+
+        The outcome is a reason if the item was refused after the receiver had taken it.
+        """
+        number = envelope.actor, envelope.incarnation, envelope.sequence
+        if outcome:
+            self.inbox.refuse(*number, outcome)
+        self.inbox.commit(*number)
 
     def _admit(
         self, opened: Opened, envelope: Envelope, frame: bytes | bytearray | memoryview, now: float
-    ) -> Accepted | None:
+    ) -> AnyItem | None:
         number = envelope.actor, envelope.incarnation, envelope.sequence
         self.roster.hear(envelope.actor, envelope.incarnation, now)
         if self.inbox.admit(*number, envelope.base, now) is not Admission.NEW:
@@ -131,12 +134,11 @@ class Receiver:
             parcel = self._format.decode(opened, envelope)
         except Refused as refusal:
             self.inbox.refuse(*number, refusal.reason)
-            self.declined(envelope, refusal.reason)
             self._note(refusal, envelope.actor)
-            return None
+            return Item(envelope, RefusedNumber(refusal.reason), frame, self._settlements)
         if not parcel.evaluation:
             self.usual_rows += (parcel.rows - self.usual_rows) / 16
-        return Accepted(envelope, parcel, frame)
+        return Item(envelope, parcel, frame, self._settlements)
 
     def _hear(self, opened: Opened, now: float, sender: Client) -> None:
         message = wire.read(opened)

@@ -9,10 +9,10 @@ from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.core.progress import EvaluationResult
+from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.status import EvaluationStatus, Status
 from farflung.learner.observe.waits import Waits
 from farflung.learner.storage.run_folder import Run
-from farflung.learner.transport.network_thread import NetworkView
 
 PROBLEMS = 10
 
@@ -43,7 +43,7 @@ class StatusBuilder:
         self._moved_at = 0.0
         self._best = float("-inf")
 
-    def status(self, view: NetworkView, seconds: float, leaving: State = State.RUN) -> Status:
+    def status(self, view: EndpointStatus, seconds: float, leaving: State = State.RUN) -> Status:
         """Return everything that is known, `seconds` after the start."""
         core, state = self._core, self._core.state
         progress, pacing = core.progress, core.pacing

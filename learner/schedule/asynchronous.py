@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Action, Insert, Wait
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.item_queue import ItemQueue
 from farflung.learner.schedule.schedule import NEVER, Moment
 
 PUBLISH_S = 0.05  # at least, between two versions
@@ -17,7 +17,7 @@ class Asynchronous:
 
     publish_every: int  # updates between two versions
 
-    def decide(self, core: CoreState, queue: ParcelQueue, moment: Moment) -> Action:
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Return the next action."""
         if moment.published_at == NEVER:
             return PUBLISH  # actors cannot act without weights
@@ -26,7 +26,7 @@ class Asynchronous:
         may_publish = moment.now - moment.published_at >= PUBLISH_S
         if may_publish and core.unpublished >= self.publish_every:
             return PUBLISH
-        if queue and (fitting := core.pacing.fit(queue.rows(), TOGETHER_ROWS)):
+        if queue.parcels and (fitting := core.pacing.fit(queue.rows(), TOGETHER_ROWS)):
             return Insert(fitting)
         if core.pacing.may_update:
             return UPDATE

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from farflung.learner.core.actions import Action
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.item_queue import ItemQueue
 
 NEVER = float("-inf")
 
@@ -27,7 +27,7 @@ class Schedule(Protocol):
     table, and several processes that do the same actions stay the same.
     """
 
-    def decide(self, core: CoreState, queue: ParcelQueue, moment: Moment) -> Action:
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Return the next action."""
         ...
 

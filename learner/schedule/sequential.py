@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Action, Insert, Wait
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.item_queue import ItemQueue
 from farflung.learner.schedule.schedule import NEVER, Moment
 
 ROOM = 1 << 40  # rows: the order of the turns paces collection
@@ -14,10 +14,10 @@ ROOM = 1 << 40  # rows: the order of the turns paces collection
 class Sequential:
     """Rounds: publish, let every actor take its turn, insert, and all updates that pacing allows."""
 
-    def decide(self, core: CoreState, queue: ParcelQueue, moment: Moment) -> Action:
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Return the next action. A run ends between two rounds only."""
-        if queue:
-            return Insert(len(queue))
+        if queue.parcels:
+            return Insert(queue.parcels)
         if core.pacing.may_update:
             return UPDATE
         if moment.over:

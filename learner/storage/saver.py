@@ -32,14 +32,24 @@ FINAL_S = 60.0  # for the last checkpoint; a supervisor may be less patient
 class Saver:
     """Takes and writes the checkpoints of one run. All methods are for the training thread."""
 
-    def __init__(self, run: Run, core: Core) -> None:
-        self.journal: Journal | None = None  # if there is one, checkpoints refer to it
-        self.extent = ReplayExtent()  # the part of it that the replay is made of
+    def __init__(
+        self,
+        run: Run,
+        core: Core,
+        journal: Journal | None = None,  # if there is one, checkpoints refer to it
+        extent: ReplayExtent | None = None,  # the part of it that the replay is made of
+    ) -> None:
+        self._journal, self._extent = journal, extent or ReplayExtent()
         self.saved = ""  # the newest complete checkpoint
         self.pause_s: float | None = None  # training stopped for so long for the last one
         self._run, self._core = run, core
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+
+    @property
+    def journaled(self) -> bool:
+        """True if a run can be resumed from its journal."""
+        return self._journal is not None
 
     @property
     def busy(self) -> bool:
@@ -112,8 +122,8 @@ class Saver:
         }
         if roster is not None:
             facts["roster"] = roster
-        if self.journal is not None:
-            facts |= journal_facts(self.journal, self.extent, core.replay.steps)
+        if self._journal is not None:
+            facts |= journal_facts(self._journal, self._extent, core.replay.steps)
         return Checkpoint(core.tensors(), facts)
 
     def _write(self, taken: Checkpoint, pause_s: float) -> None:
@@ -122,11 +132,11 @@ class Saver:
         Segments that no kept checkpoint needs may go after that.
         """
         try:
-            if self.journal is not None:
-                self.journal.sync_to(taken.facts[POSITION][0])
+            if self._journal is not None:
+                self._journal.sync_to(taken.facts[POSITION][0])
             self.saved = str(checkpoint.save(self._run.folder, taken))
-            if self.journal is not None:
-                self.journal.forget_before(needed_from(self._run.folder))
+            if self._journal is not None:
+                self._journal.forget_before(needed_from(self._run.folder))
         except Exception as error:  # the top of a thread; training raises it
             self._error = error
             return

@@ -6,13 +6,11 @@ Everything but the sockets is the same as over a network: the same messages, che
 from typing import Protocol
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.common.data.weights import Weights
+from farflung.common.net.keys import ANYBODY
+from farflung.common.protocol.messages import State
 from farflung.common.protocol.outbox import Frame
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook, Publisher
-from farflung.learner.endpoint.receiver import Receiver
-from farflung.learner.storage.journal.record import BEGINNING
-from farflung.learner.transport.network_thread import NetworkView, look
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.observe.endpoint_status import EndpointStatus, endpoint_status
 
 ROUND_S = 1.0  # by the clock here; all turns are within it, so that no actor seems silent
 
@@ -35,27 +33,19 @@ class Player(Protocol):
 class InProcess:
     """A learner and its players in one thread."""
 
-    def __init__(
-        self, receiver: Receiver, publisher: Publisher, queue: ParcelQueue, players: list[Player]
-    ) -> None:
-        self.outlook = Outlook(0, 0, 0)
-        self._receiver, self._publisher, self._queue = receiver, publisher, queue
-        self._players = players
+    def __init__(self, endpoint: Endpoint, players: list[Player]) -> None:
+        self._endpoint, self._players = endpoint, list(players)
         self._now = 0.0
         for player in players:
             player.client.ask(self._now)
 
     @property
-    def view(self) -> NetworkView:
-        """The facts about actors and messages, as of now."""
-        return look(self._receiver, self._now)
+    def status(self) -> EndpointStatus:
+        """The state of the endpoint, as of now."""
+        return endpoint_status(self._endpoint, self._now)
 
     def check(self) -> None:
         """Raise nothing: there is no thread that could have ended."""
-
-    def publish(self, weights: Weights) -> None:
-        """Send a version with the next messages."""
-        self._publisher.publish(weights)
 
     def wait(self) -> None:
         """Play one round: every player takes its turn."""
@@ -64,18 +54,18 @@ class InProcess:
             self._send()
             self._receive(player)
 
-    def close(self) -> None:
+    def close(self, state: State = State.AWAY) -> None:
         """Close the environments of all players."""
-        for player in self._players:
-            player.close()
+        while self._players:
+            self._players.pop().close()
 
     def _send(self) -> None:
         """Deliver all messages that are due to the clients that subscribe to them."""
         clients = [player.client for player in self._players]
         for client in clients:
             if client.private is not None:
-                self._publisher.subscribed(client.private)
-        for topic, frame in self._publisher.due(self.outlook, self._now):
+                self._endpoint.subscribed(client.private)
+        for topic, frame in self._endpoint.due(self._now):
             for client in clients:
                 if any(topic.startswith(subscription) for subscription in client.subscriptions):
                     client.hear(topic, bytes(frame), self._now)
@@ -89,8 +79,6 @@ class InProcess:
 
     def _take(self, frame: Frame) -> bool:
         """Receive one frame, and settle it at once."""
-        accepted = self._receiver.receive(frame, self._now)
-        if accepted is not None:
-            self._queue.put([(accepted.parcel, BEGINNING)])
-            self._receiver.settle(accepted.envelope)
+        self._endpoint.receive([(frame, ANYBODY)], self._now)
+        self._endpoint.settle()
         return True

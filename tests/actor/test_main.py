@@ -51,17 +51,18 @@ def nowhere() -> Address:
 
 def ends_after(served: Any, parcels: int) -> None:
     """Let the learner's run be over when so many have come."""
-    put, left = served.queue.put, parcels
+    log, left = served.double.endpoint.log, parcels
+    append = log.append
 
-    def count(taken: Any) -> None:
+    def count(items: Any) -> None:
         nonlocal left
-        put(taken)
-        left -= len(taken)
+        append(items)
+        left -= len(items)
         if left <= 0:
             served.double.publisher.state = State.STOP
             served.double.publisher.hurry()
 
-    served.queue.put = count
+    log.append = count
 
 
 def act(served: Any, **options: Any) -> int:
@@ -122,16 +123,17 @@ def test_it_ends_when_its_standard_input_closes(
     """So no local actor outlives its learner; here the learner's end of the pipe closes when the first window has come."""
     served = serve(LearnerDouble(a_stamp_spec()))
     reading, writing = os.pipe()
-    put = served.queue.put
+    log = served.double.endpoint.log
+    append = log.append
     closed: list[int] = []
 
-    def close(parcels: Any) -> None:
-        put(parcels)
+    def close(items: Any) -> None:
+        append(items)
         if not closed:
             closed.append(writing)
             os.close(writing)
 
-    served.queue.put = close
+    log.append = close
     watch = main.lifecycle.stop_when_closed
     # The thread that would end a process which does not end by itself outlives this test.
     monkeypatch.setattr(

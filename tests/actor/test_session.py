@@ -115,7 +115,7 @@ class TestPlaying:
         session = open_session(served.address)
         world = World(session)
         world.turn(1)
-        served.link.publish(some_weights(served.double.spec, 2, best=3))
+        served.double.endpoint.publish(some_weights(served.double.spec, 2, best=3))
         until(lambda: session.version == Version(1, 2), world.turn)
         assert session.act(world.look(), explore=False) == 3
 

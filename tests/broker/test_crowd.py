@@ -13,7 +13,6 @@ from farflung.actor.connection.sockets import Sockets
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.roster import Presence
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.transport.network_thread import NetworkThread
 
 
@@ -21,17 +20,11 @@ class School:
     """A learner without training."""
 
     def __init__(self, context: sockets.Context) -> None:
-        self.side, self.queue = LearnerDouble(versions=0), ParcelQueue()
+        self.side = LearnerDouble(versions=0)
+        self.queue = self.side.endpoint.queue
         self.queue.room = 1 << 20
-        self.link = NetworkThread(
-            context,
-            Address("127.0.0.1", 0, 0),
-            self.side.receiver,
-            self.side.publisher,
-            self.queue,
-            1 << 10,
-        )
-        self.link.publish(some_weights(self.side.spec))
+        self.link = NetworkThread(context, Address("127.0.0.1", 0, 0), self.side.endpoint)
+        self.side.endpoint.publish(some_weights(self.side.spec))
         self.link.start()
 
 

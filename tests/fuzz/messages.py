@@ -25,6 +25,7 @@ from farflung.common.data.spec import (
     World,
 )
 from farflung.common.data.version import Version
+from farflung.common.net.keys import ANYBODY
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
@@ -42,11 +43,9 @@ from farflung.common.protocol.messages import (
     Telemetry,
 )
 from farflung.common.protocol.parcels import ParcelCodec
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.tensors import Gradients, GradientsCodec, GradientsEnvelope
 from farflung.common.protocol.wire import Kind
-from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.endpoint.endpoint import Endpoint
 
 IMAGE = Space("box", "uint8", (2, 2, 1))
 PAIR = Space("multidiscrete", "int64", (2,), (3, 4))
@@ -218,12 +217,11 @@ def test_words(data: bytes) -> None:
 
 def test_gate(data: bytes) -> None:
     """Several messages into one gate, which must never raise; its books balance, and its lines can be written."""
-    receiver = Receiver(specs()[0], Inbox(), Roster(), Snapshots())
+    endpoint = Endpoint(specs()[0])
     for count, part in enumerate(split(data)[:16]):
-        accepted = receiver.receive(frame(part), count * 0.5)
-        if accepted is not None:
-            receiver.settle(accepted.envelope)
-    inbox = receiver.inbox
+        endpoint.receive([(frame(part), ANYBODY)], count * 0.5)
+        endpoint.settle()
+    inbox = endpoint.inbox
     assert inbox.ledger.balanced
     lines = inbox.lines(8.0, lambda actor, incarnation: Credit(1, 1), everyone=True)
     wire.encode(Beacon("run-1", "default", 1, Version(1, 1), 0, 0, State.RUN, lines))

@@ -200,10 +200,10 @@ def store() -> Callable[[str], Stored]:
             for sequence, parcel in enumerate(parcels, 1):
                 frame = a_frame(spec, parcel, incarnation=start, sequence=sequence)
                 for _ in range(2):  # sent again, as after a lost acknowledgement
-                    accepted = receiver.receive(bytearray(frame), 0.0)
-                    if accepted is not None:
-                        replay.add(accepted.parcel)
-                        receiver.settle(accepted.envelope)
+                    item = receiver.receive(bytearray(frame), 0.0)
+                    if item is not None:
+                        replay.add(item.content)
+                        receiver.settle(item.envelope)
         return Stored(replay.sample(0), wanted[-replay.size :], len(wanted), receiver.inbox.ledger)
 
     def stored(name: str) -> Stored:

@@ -18,7 +18,7 @@ from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
-from farflung.learner import start, train
+from farflung.learner import learner, training
 from farflung.learner.observe.sinks import StatusSink
 
 
@@ -33,7 +33,7 @@ def batches(monkeypatch):
 def run(tmp_path, monkeypatch):
     """Runs a learner to its end, with the actor that `act` starts beside it."""
     monkeypatch.setattr(
-        train, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
+        training, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
     )
 
     def run(**changes):
@@ -45,7 +45,7 @@ def run(tmp_path, monkeypatch):
             "exploration_start": 1.0,
             "exploration_end": 1.0,
         }
-        return start.start(Loaded(a_config(**{**fixed, **changes}), {}))
+        return learner.Learner(Loaded(a_config(**{**fixed, **changes}), {})).serve()
 
     return run
 
@@ -69,7 +69,7 @@ def acting(monkeypatch):
         threads.append(threading.Thread(target=act, args=(address,)))
         threads[-1].start()
 
-    monkeypatch.setattr(train, "start_local_actors", begin)
+    monkeypatch.setattr(learner, "start_local_actors", begin)
     yield
     for thread in threads:
         thread.join()

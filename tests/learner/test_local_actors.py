@@ -66,6 +66,6 @@ def test_sequential_mode_always_has_an_actor():
         ),
     ],
 )
-def test_the_line_to_paste_names_whatever_an_actor_cannot_guess(changes, address, expected):
+def test_join_command_names_all_that_an_actor_cannot_guess(changes, address, expected):
     """Ports that do not follow each other, a policy of another name, packages that register the environment."""
-    assert local_actors.line_to_paste(a_config(**changes), address) == expected
+    assert local_actors.join_command(a_config(**changes), address) == expected

@@ -3,30 +3,31 @@
 from types import SimpleNamespace
 
 import pytest
-from support.makers import a_parcel, an_evaluation
+from support.makers import a_parcel, an_evaluation, an_item
 
 from farflung.common.data.version import Version
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.item_queue import ItemQueue
 from farflung.learner.loop import Loop
 from farflung.learner.schedule.asynchronous import Asynchronous
-from farflung.learner.storage.journal.record import BEGINNING
+from farflung.learner.storage.journal.record import Position
 
 ROUND_S = 0.02
 
 
 class Counting:
-    """Core, transport, supervisor and clock in one: `rounds` actions of 20 ms each, then over."""
+    """Core, endpoint, transport, supervisor and clock in one: `rounds` actions of 20 ms each, then over."""
 
     def __init__(self, updates=0, rounds=0, room=1000):
         self.left, self.room = rounds, room
         pacing = Pacing(1.0, 1, 0, 1, tolerance=float(updates + room))
         pacing.rows = updates
         self.state = CoreState(pacing, Version(1, 0))
-        self.rows_wanted, self.outlook, self.now = 1000, None, 0.0
+        self.rows_wanted, self.now = 1000, 0.0
+        self.told = None
         self.inserted, self.published, self.waits = [], [], 0
-        self.queue = ParcelQueue()
+        self.queue = ItemQueue()
 
     @property
     def over(self):
@@ -47,12 +48,16 @@ class Counting:
             self.state.pacing.inserted(parcel.rows)
             self.inserted.append(parcel.rows)
 
+    def progress(self, steps, updates, room):
+        self.told = steps, updates, room
+        self.queue.room = room
+
     def update(self):
         self.state.updates += 1
         self.state.pacing.sampled(1)
 
     def publish(self, weights=None):
-        """Of the core without an argument, of the transport with one."""
+        """Of the core without an argument, of the endpoint with one."""
         if weights is None:
             self.state.published_updates = self.state.updates
             return SimpleNamespace(updates=self.state.updates)
@@ -63,7 +68,7 @@ class Counting:
 def a_loop(counting, publish_every=1):
     """A loop over a stand-in for everything around it."""
     schedule = Asynchronous(publish_every)
-    return Loop(counting, schedule, counting.queue, counting, clock=lambda: counting.now)
+    return Loop(counting, schedule, counting, counting, clock=lambda: counting.now)
 
 
 def run(counting, publish_every=1):
@@ -105,25 +110,33 @@ def test_loop_waits_only_where_there_is_nothing_to_do():
 def test_loop_inserts_before_it_waits():
     """A parcel that waits is something to do."""
     counting = Counting(rounds=2)
-    counting.queue.put([(a_parcel(), BEGINNING)])
-    counting.queue.put([(an_evaluation([1.0]), BEGINNING)])
+    counting.queue.put([an_item()])
+    counting.queue.put([an_item(an_evaluation([1.0]))])
     run(counting)
     assert (counting.inserted, counting.waits) == ([3, 0], 0)
 
 
-def test_loop_tells_the_transport_how_training_stands():
-    """Room for rows, steps and updates."""
-    counting = run(Counting(updates=3, rounds=10, room=50))
-    assert counting.outlook == (counting.queue.free, 0, 3)
-    assert counting.queue.free == 53
+def test_loop_tells_the_endpoint_how_far_training_is():
+    """Steps, updates, and room for rows."""
+    assert run(Counting(updates=3, rounds=10, room=50)).told == (0, 3, 53)
+
+
+def test_loop_notes_the_part_of_the_journal_that_it_inserted():
+    """A checkpoint refers to the end of the last parcel in the replay."""
+    counting = Counting(rounds=3)
+    loop, item = a_loop(counting), an_item()
+    item.end = Position(2, 300)
+    counting.queue.put([item, an_item()])
+    loop.run(counting)
+    assert (counting.inserted, loop.extent.position) == ([3, 3], Position(2, 300))
 
 
 def test_loop_drains_what_was_acknowledged_whatever_the_pace():
     """Parcels that still wait when the network thread has ended enter the replay."""
     counting = Counting(room=2)
-    counting.queue.put([(a_parcel((4,)), BEGINNING)] * 3)
+    counting.queue.put([an_item(a_parcel((4,)))] * 3)
     a_loop(counting).drain()
-    assert (counting.inserted, len(counting.queue)) == ([4, 4, 4], 0)
+    assert (counting.inserted, counting.queue.parcels) == ([4, 4, 4], 0)
 
 
 def test_loop_ends_with_the_error_of_the_transport():

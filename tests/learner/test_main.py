@@ -2,21 +2,20 @@
 
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner import main
+from farflung.learner.learner import Learner
 
 
 @pytest.fixture
 def trained(monkeypatch):
     """What training was asked for."""
     asked = []
-    module = ModuleType("farflung.learner.start")
-    module.start = lambda loaded: asked.append(loaded) or 3
-    monkeypatch.setitem(sys.modules, "farflung.learner.start", module)
+    monkeypatch.setattr(Learner, "__init__", lambda self, loaded: asked.append(loaded))
+    monkeypatch.setattr(Learner, "serve", lambda self: 3)
     return asked
 
 

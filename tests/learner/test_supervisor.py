@@ -15,12 +15,13 @@ from farflung.common.protocol.messages import State
 from farflung.learner import supervisor
 from farflung.learner.children import Children
 from farflung.learner.core.progress import EvaluationResult
+from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.storage import checkpoint, saver
+from farflung.learner.storage import checkpoint
 from farflung.learner.storage.run_folder import new_run
+from farflung.learner.storage.saver import Saver
 from farflung.learner.supervisor import LOOK_S, Supervisor
-from farflung.learner.transport.network_thread import NetworkView
 
 
 @pytest.fixture
@@ -52,10 +53,15 @@ def make(tmp_path, clock):
         stops.append(stop)
         builder = StatusBuilder(config, run, learner.core, "cpu")
         children, who = Children(tmp_path / "logs"), Who("learner", "one")
-        made = Supervisor(config, run, learner.core, builder, children, stop, who, clock.now)
+        transport = SimpleNamespace(status=EndpointStatus())
+        saver = Saver(run, learner.core)
+        made = Supervisor(
+            config, learner.core, builder, saver, transport, children, stop, who, clock.now
+        )
         made.sinks.append(StatusSink("list", shown.append, 0.0, lambda: shown.append("left")))
         parts = {
             "core": learner.core,
+            "transport": transport,
             "stop": stop,
             "shown": shown,
             "children": children,
@@ -196,7 +202,7 @@ def test_supervisor_skips_a_checkpoint_while_one_is_written(make, clock, monkeyp
     begun = []
     one = make(checkpoint_every=60.0)
     monkeypatch.setattr(one.supervisor.saver, "begin", begun.append)
-    monkeypatch.setattr(saver.Saver, "busy", property(lambda self: clock.now < 200.0))
+    monkeypatch.setattr(Saver, "busy", property(lambda self: clock.now < 200.0))
     for at, expected in ((160.0, 0), (219.0, 0), (220.0, 1)):
         clock.now = at
         one.supervisor.tick()
@@ -215,7 +221,7 @@ def test_last_checkpoint_holds_counters_randomness_and_roster(make):
     """Steps, updates, samples and episodes go with the weights, the run's id and the members."""
     one = make()
     one.core.state.steps, one.core.state.updates, one.core.progress.episodes = 30, 4, 2
-    one.supervisor.view = lambda: NetworkView(roster={"starts": [1], "members": []})
+    one.transport.status = EndpointStatus(roster={"starts": [1], "members": []})
     one.supervisor.save()
     assert one.supervisor.saver.saved == str(one.run.folder / "checkpoints" / "000001")
     found = checkpoint.load(one.run.folder)
@@ -241,7 +247,7 @@ def test_status_names_a_child_that_died(make, monkeypatch, caplog):
 def test_supervisor_shows_the_last_status_and_closes_its_sinks(make):
     """With the newest view and the state in which it leaves, also after an error."""
     one = make()
-    one.supervisor.view = lambda: NetworkView(received=7)
+    one.transport.status = EndpointStatus(received=7)
     one.supervisor.tick()
     one.supervisor.finish()
     assert (one.shown[-2].state, one.shown[-2].received, one.shown[-1]) == (State.AWAY, 7, "left")

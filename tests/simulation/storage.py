@@ -85,8 +85,6 @@ class Storage:
 
     def release(self) -> None:
         """Close everything, whatever happened."""
-        if self._epoch is not None:
-            self._epoch.end()
         self.disk.kill()
 
     # ---- the disk
@@ -238,9 +236,7 @@ class Storage:
         self.seen["checkpoints"] += 1
 
     def _fall(self, *, power: bool) -> None:
-        if self._epoch is not None:
-            self._epoch.end()
-            self._epoch = None
+        self._epoch = None
         if power:
             self.seen["power cuts"] += 1
             self.disk.cut_power()

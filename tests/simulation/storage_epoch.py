@@ -1,6 +1,5 @@
 """Users of the simulated disk: one epoch of a learner with real storage, and real outboxes."""
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from farflung.common.data.version import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Outbox
-from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.endpoint.item import Item, RefusedNumber, Settlements
 from farflung.learner.storage import checkpoint, manifest, recover
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import record as record_module
@@ -93,6 +92,7 @@ class LearnerEpoch:
         )
         self.inbox = Inbox() if recovered is None else recovered.inbox
         self.extent = ReplayExtent()
+        self._settlements = Settlements()
         self._numbers: dict[int, Number] = {}  # of the parcels that the journal has
         totals = JournalTotals(run.identity) if recovered is None else recovered.totals
         if recovered is not None:
@@ -120,18 +120,18 @@ class LearnerEpoch:
             return
         if self.world.chance.random() < 0.1:
             self.inbox.refuse(*number, "shape")
-            self.journal.refuse(envelope, "shape")
+            self.journal.append([Item(envelope, RefusedNumber("shape"), frame, self._settlements)])
         else:
             parcel = self.world.format.decode(opened, envelope)
             self._numbers[id(parcel)] = number
-            self.journal.append(Accepted(envelope, parcel, frame))
+            self.journal.append([Item(envelope, parcel, frame, self._settlements)])
 
     def turn(self) -> None:
         """Do one turn of the journal's thread, and settle as the network thread does."""
         try:
             self.journal._turn()
         finally:
-            for envelope in self.journal.settled():
+            for envelope, _ in self._settlements.take():
                 self.inbox.commit(envelope.actor, envelope.incarnation, envelope.sequence)
 
     def save(self) -> None:
@@ -145,15 +145,12 @@ class LearnerEpoch:
         self.world.saved[name] = [number for number, _ in self.world.newest()]
         self.journal.forget_before(needed_from(self.world.run.folder))
 
-    def end(self) -> None:
-        """Close the journal's pipe; the files are the disk's."""
-        for descriptor in (self.journal._readable, self.journal._writable):
-            os.close(descriptor)
-
-    def _deliver(self, parcels: list[tuple[Parcel, Position]]) -> None:
-        for parcel, end in parcels:
-            self.extent.inserted(parcel.rows, end)
-            self.world.inserted.append((self._numbers.pop(id(parcel)), parcel.rows))
+    def _deliver(self, items: list[Item[Parcel]]) -> None:
+        for item in items:
+            assert item.end is not None
+            self.extent.inserted(item.content.rows, item.end)
+            number = self._numbers.pop(id(item.content))
+            self.world.inserted.append((number, item.content.rows))
 
     def _rebuild(self) -> None:
         """Make the replay again, as the newest checkpoint says."""

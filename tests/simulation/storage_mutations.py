@@ -28,8 +28,10 @@ STORAGE_MUTATIONS = (
         "a failed sync passed over",
         "journal.journal",
         "            self._log.sync()\n            self._report_room()\n",
-        "            with suppress(OSError):\n"
+        "            try:\n"
         "                self._log.sync()\n"
+        "            except OSError:\n"
+        "                pass\n"
         "            self._report_room()\n",
     ),
     Mutation(

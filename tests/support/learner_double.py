@@ -1,4 +1,4 @@
-"""A learner without training: the real receiver and publisher, with or without sockets."""
+"""A learner without training: the real endpoint, in process or behind real sockets."""
 
 import itertools
 from collections.abc import Callable
@@ -9,13 +9,11 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
+from farflung.common.net.keys import ANYBODY
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Frame
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook, Publisher
-from farflung.learner.endpoint.receiver import Accepted, Receiver
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.item import Item
 from farflung.learner.transport.network_thread import NetworkThread
 from support.contexts import ANYWHERE, listening_again
 from support.makers import a_spec, some_weights
@@ -35,10 +33,9 @@ class LearnerDouble:
     ) -> None:
         self.spec, self.epoch = spec or a_spec(), epoch
         self.room = 1 << 20  # rows the queue can take
-        self.accepted: list[Accepted] = []
-        self.snapshots = Snapshots()
-        self.receiver = Receiver(self.spec, inbox or Inbox(epoch), Roster(), self.snapshots)
-        self.publisher = Publisher(self.spec, life, epoch, self.receiver, self.snapshots)
+        self.accepted: list[Item[Parcel]] = []
+        self.endpoint = Endpoint(self.spec, inbox or Inbox(epoch), learner_id=life)
+        self.receiver, self.publisher = self.endpoint.receiver, self.endpoint.publisher
         self._asked: bytes | None = None
         for number in range(1, versions + 1):
             self.publish(number)
@@ -46,7 +43,7 @@ class LearnerDouble:
     @property
     def parcels(self) -> list[Parcel]:
         """The accepted parcels in order of arrival."""
-        return [accepted.parcel for accepted in self.accepted]
+        return [item.content for item in self.accepted]
 
     def publish(self, number: int = 1, **changes: Any) -> None:
         """Publish a version with `some_weights`."""
@@ -56,11 +53,9 @@ class LearnerDouble:
         """Return the due messages, after the client's subscription to its own topic."""
         if client is not None and client.private not in (None, self._asked):
             self._asked = client.private
-            self.publisher.subscribed(client.private)
-        return [
-            (topic, bytes(frame))
-            for topic, frame in self.publisher.due(Outlook(self.room, 0, 0), now)
-        ]
+            self.endpoint.subscribed(client.private)
+        self.endpoint.progress(0, 0, self.room)
+        return [(topic, bytes(frame)) for topic, frame in self.endpoint.due(now)]
 
     def send_to(self, client: PolicyClient, now: float) -> None:
         """Deliver the due messages that the client subscribes to."""
@@ -74,13 +69,12 @@ class LearnerDouble:
 
         def receive(frame: Frame) -> bool:
             frames.append(bytes(frame))
-            accepted = self.receiver.receive(frame, now)
-            if accepted is not None:
-                self.accepted.append(accepted)
-                self.receiver.settle(accepted.envelope)
+            self.endpoint.receive([(frame, ANYBODY)], now)
             return True
 
         client.drain(now, receive)
+        self.endpoint.settle()
+        self.accepted += self.endpoint.queue.take_parcels(self.endpoint.queue.parcels)
         return frames
 
 
@@ -122,14 +116,9 @@ class ServedLearner:
     def __init__(
         self, context: sockets.Context, double: LearnerDouble, address: Address = ANYWHERE
     ) -> None:
-        self.queue = ParcelQueue()
+        self.double, self.queue = double, double.endpoint.queue
         self.queue.room = double.room
-        self.double = double
-        self.link = listening_again(
-            lambda: NetworkThread(
-                context, address, double.receiver, double.publisher, self.queue, 1 << 10
-            )
-        )
+        self.link = listening_again(lambda: NetworkThread(context, address, double.endpoint))
         self.address = self.link.address
         self.link.start()
 
@@ -137,7 +126,8 @@ class ServedLearner:
         """Take so many parcels from the queue, or fail."""
         parcels: list[Parcel] = []
         for _ in range(100):
-            parcels += self.queue.take(min(len(self.queue), count - len(parcels)))
+            fitting = min(self.queue.parcels, count - len(parcels))
+            parcels += [item.content for item in self.queue.take_parcels(fitting)]
             if len(parcels) == count:
                 return parcels
             self.queue.wait(0.1)

@@ -8,9 +8,11 @@ import torch
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.version import Version
 from farflung.common.protocol import wire
+from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec
-from farflung.learner import build
-from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.core.build import build_core
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.item import holds_parcel
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.recover import recover
@@ -48,8 +50,10 @@ class LearnerEpoch:
     def __init__(self, folder: Path, recovered=None, capacity=500):
         self.run = Run("one", "one-1", folder, resumed=recovered is not None)
         config = a_config(mode="async", capacity=capacity)
-        learner = build.learner(config, self.run, torch.device("cpu"), recovered)
-        self.core, self.receiver = learner.core, learner.receiver
+        inbox = Inbox() if recovered is None else recovered.inbox
+        self.core = build_core(config, self.run, torch.device("cpu"), inbox.epoch)
+        members = None if recovered is None else recovered.roster
+        self.receiver = Endpoint.resume(self.core.spec, inbox, members, 0.0).receiver
         self.extent = ReplayExtent()
         self.journal = Journal(
             folder,
@@ -64,19 +68,20 @@ class LearnerEpoch:
     def receive(self, *numbers):
         """Receive the parcels with these numbers."""
         for number in numbers:
-            accepted = self.receiver.receive(self._frame(number), 0.0)
-            assert isinstance(accepted, Accepted)
-            self.journal.append(accepted)
+            item = self.receiver.receive(self._frame(number), 0.0)
+            assert item is not None
+            assert holds_parcel(item)
+            self.journal.append([item])
         assert self.journal.drain(10)
 
     def end(self):
         """Close the journal."""
         self.journal.close()
 
-    def _insert(self, parcels):
-        for parcel, end in parcels:
-            self.core.insert([parcel])
-            self.extent.inserted(parcel.rows, end)
+    def _insert(self, items):
+        for item in items:
+            self.core.insert([item.content])
+            self.extent.inserted(item.content.rows, item.end)
 
     def _frame(self, number):
         spec = self.core.spec

@@ -3,18 +3,30 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
-from farflung.learner import build
+from farflung.common.process.config import Loaded
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig
+from farflung.learner.core.build import build_core
+from farflung.learner.core.core import Core
+from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.graph import acting_graph
+from farflung.learner.learner import Learner
 from farflung.learner.storage.run_folder import Run, new_run
+from farflung.learner.transport.network_thread import NetworkThread
 
 KNOWN: dict[Any, Any] = {}  # acting graphs exported so far in this process
+
+
+class CoreAndEndpoint(NamedTuple):
+    """A learner without transport and supervision."""
+
+    core: Core
+    endpoint: Endpoint
 
 
 def a_config(**changes):
@@ -47,9 +59,21 @@ def an_empty_run(folder):
 
 
 def a_learner(config, folder, name="one"):
-    """Return a learner as the command makes it, on the CPU."""
+    """Return a learner's core and endpoint as the command makes them, on the CPU."""
     with shared_graphs():
-        return build.learner(config, a_run(folder, name), torch.device("cpu"))
+        core = build_core(config, a_run(folder, name), torch.device("cpu"), FIRST_EPOCH)
+    return CoreAndEndpoint(core, Endpoint(core.spec))
+
+
+@contextmanager
+def restoring(config: LearnerConfig) -> Iterator[NetworkThread]:
+    """A resumed learner as far as it gets without torch: it listens, and is restoring."""
+    learner = Learner(Loaded(config, {}))
+    with learner.resources, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learner, "_load", lambda who: None)
+        learner.startup()
+        assert learner.network is not None
+        yield learner.network
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.protocol import packing, wire
 from farflung.common.protocol.parcels import ParcelCodec
+from farflung.learner.endpoint.item import Item, Settlements
 
 TENSORS = (Tensor("matrix", "float32", (2, 2)),)
 
@@ -104,6 +105,15 @@ def rewritten(frame, change):
     change(fields)
     table = packing.pack(fields.pop("columns")) if "columns" in fields else b""
     return bytes(wire.assemble(opened.kind, fields, (opened.data,) if opened.data else (), table))
+
+
+def an_item(parcel=None, sequence=1, settlements=None):
+    """An item that holds a parcel, as a receiver makes it."""
+    envelope = wire.Envelope(
+        "run-1", "default", "box-1", 7, sequence, 1, Version(1, 1), a_spec().schema
+    )
+    parcel = a_parcel() if parcel is None else parcel
+    return Item(envelope, parcel, b"", settlements or Settlements())
 
 
 def some_weights(spec, number=1, *, epoch=1, steps=0, value=0.0, best=None):

@@ -5,22 +5,21 @@ from collections.abc import Callable
 from typing import Any
 
 from farflung.common.process.lifecycle import Stop
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.loop import Loop
+from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.players import LocalActor, local_actor
 from farflung.learner.schedule.sequential import Sequential
 from farflung.learner.transport.in_process import InProcess
-from farflung.learner.transport.network_thread import NetworkView
 
 
 class Until:
-    """A supervisor that ends a run once a condition holds, and keeps a view of each tick."""
+    """A supervisor that ends a run once a condition holds, and keeps the status of each tick."""
 
     rows_wanted = 1 << 40
 
     def __init__(self, condition: Callable[[], bool]) -> None:
-        self.views: list[NetworkView] = []
-        self.look: Callable[[], NetworkView] = NetworkView
+        self.statuses: list[EndpointStatus] = []
+        self.look: Callable[[], EndpointStatus] = EndpointStatus
         self._condition = condition
 
     @property
@@ -29,17 +28,17 @@ class Until:
         return self._condition()
 
     def tick(self) -> None:
-        """Keep a view."""
-        self.views.append(self.look())
+        """Keep a status."""
+        self.statuses.append(self.look())
 
 
 def play(learner: Any, players: list[Any], until: Callable[[], bool]) -> Until:
     """Run a learner and its players until a condition holds between two rounds."""
-    queue, supervisor = ParcelQueue(), Until(until)
-    transport = InProcess(learner.receiver, learner.publisher, queue, players)
-    supervisor.look = lambda: transport.view
+    supervisor = Until(until)
+    transport = InProcess(learner.endpoint, players)
+    supervisor.look = lambda: transport.status
     try:
-        Loop(learner.core, Sequential(), queue, transport).run(supervisor)
+        Loop(learner.core, Sequential(), learner.endpoint, transport).run(supervisor)
     finally:
         transport.close()
     return supervisor

@@ -15,7 +15,6 @@ from farflung.actor.connection.sockets import Sockets
 from farflung.common.net import sockets
 from farflung.common.net.address import Address, parse_address
 from farflung.common.protocol import topics, wire
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
 from farflung.learner.transport.network_thread import NetworkThread
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
@@ -53,12 +52,10 @@ def pump(links, condition):
 @pytest.fixture
 def school(context):
     """A learner without training."""
-    side, queue = LearnerDouble(versions=0), ParcelQueue()
-    queue.room = 1 << 20
-    link = NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 1 << 10
-    )
-    link.publish(some_weights(side.spec))
+    side = LearnerDouble(versions=0)
+    side.endpoint.queue.room = 1 << 20
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
+    side.endpoint.publish(some_weights(side.spec))
     link.start()
     yield side, link.address
     link.close()

@@ -6,12 +6,11 @@ import signal
 import time
 
 import pytest
+from support.learners import restoring
 from support.waiting import took_at_most
 
 from farflung.common.net.address import parse_address
 from farflung.learner.config import LearnerConfig
-from farflung.learner.start import early
-from farflung.learner.storage.recover import recover
 from farflung.learner.storage.run_folder import open_run
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
@@ -42,9 +41,7 @@ def test_killed_learner_resumes_with_the_same_replay_and_the_same_actor(shell, f
     taken_s = time.monotonic() - started_at
     print(f"\ntraining goes on {taken_s:.1f} s after the start that follows a kill -9")
     assert took_at_most(taken_s, RECOVERY_S)
-    again = second.says(
-        r"the replay is (\w{32}) as of journal (\d+:\d+), as it was when the checkpoint was taken"
-    )
+    again = second.says(r"the replay is (\w{32}) as of journal (\d+:\d+), as in the checkpoint")
     assert hashes.get(again[2], again[1]) == again[1]
     assert (status.epoch, status.lost, status.refused) == (2, 0, {})
     assert actor.running
@@ -71,11 +68,9 @@ def test_actor_names_two_learners_of_one_run_and_waits(shell, house, shared):
     """A folder was copied while its learner runs; the copy resumes behind the same broker."""
     copy = shell.folder / "copy"
     shutil.copytree(house.folder / "runs" / "shared", copy)
-    run = open_run(copy)
-    doors = early(LearnerConfig(port=0), run, recover(run, durable=False))
-    assert doors is not None
-    with doors:  # as far as a learner gets before torch: heard to be restoring, in the next epoch
-        broker = shell.start("broker", shared.address, doors.link.address, "--port", 0)
+    run, config = open_run(copy), LearnerConfig(port=0, resume=str(copy))
+    with restoring(config) as network:  # as far as a learner gets before torch, in the next epoch
+        broker = shell.start("broker", shared.address, network.address, "--port", 0)
         found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
         actor = shell.actor(parse_address(found[1], int(found[2])))
         actor.says(

@@ -1,19 +1,17 @@
 """The journal thread: parcels are delivered and acknowledged once they are on disk."""
 
 import logging
-import os
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process import atomic_file
-from farflung.common.protocol.wire import Envelope
-from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.endpoint.item import AnyItem, parcels_of
+from farflung.learner.endpoint.item_log import Deliver
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
 from farflung.learner.storage.journal.log import Log
@@ -34,7 +32,7 @@ class Entry(NamedTuple):
     kind: Kind
     payload: Payload
     content: Parcel | Refusal | Marker
-    envelope: Envelope | None = None  # its number is settled once the record is durable
+    item: AnyItem | None = None  # settled once the record is durable
 
     @property
     def rows(self) -> int:
@@ -54,7 +52,7 @@ class Journal:
         run_folder: Path,
         totals: JournalTotals,
         epoch: int,
-        deliver: Callable[[list[tuple[Parcel, Position]]], None],
+        deliver: Deliver,
         *,
         durable: bool,  # survives a power cut, by fsync; else a kill of this process only
         keep: bool = False,  # every segment, for ever
@@ -66,49 +64,24 @@ class Journal:
         self._log = Log(run_folder, totals, epoch, disk or Disk(), segment_bytes, durable=durable)
         self._deliver, self._keep = deliver, keep
         self._entries: deque[Entry] = deque()
-        self._settled: deque[Envelope] = deque()
         self._needed_from = 0  # segments below this number are not needed
         self._synced_to = 0  # segments below this number survive a power cut
         self._changed = threading.Condition()
         self._closing = self._busy = False
         self._failure: Exception | None = None
-        self._readable, self._writable = os.pipe()
-        os.set_blocking(self._readable, False)
-        os.set_blocking(self._writable, False)
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
     # ---- for the network thread
 
-    def append(self, *parcels: Accepted) -> None:
-        """Write these parcels; each is delivered and settled when it is durable."""
-        self._put(
-            *(
-                Entry(Kind.MESSAGE, accepted.frame, accepted.parcel, accepted.envelope)
-                for accepted in parcels
-            )
-        )
-
-    def refuse(self, envelope: Envelope, reason: str) -> None:
-        """Write that a number was refused; it is settled when that is durable."""
-        number = envelope.actor, envelope.incarnation, envelope.sequence
-        refusal = Refusal(*number, envelope.base, reason)
-        self._put(Entry(Kind.REFUSAL, payloads.pack(refusal), refusal, envelope))
+    def append(self, items: Sequence[AnyItem]) -> None:
+        """Write these items. Each is settled when it is durable, and a parcel delivered before."""
+        self._put(*map(_entry, items))
 
     def mark(self, weights: Weights) -> None:
         """Write that a version was published."""
         marker = Marker(weights.version, weights.steps, weights.updates)
         self._put(Entry(Kind.MARKER, payloads.pack(marker), marker))
-
-    def fileno(self) -> int:
-        """Return a descriptor that becomes readable when a number is settled."""
-        return self._readable
-
-    def settled(self) -> list[Envelope]:
-        """Return the numbers that became durable since the last call, to be acknowledged."""
-        with suppress(BlockingIOError):
-            os.read(self._readable, 4096)
-        return [self._settled.popleft() for _ in range(len(self._settled))]
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until all is written or the time is over; return whether all is written."""
@@ -160,9 +133,6 @@ class Journal:
             self._closing = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
-        if not self._thread.is_alive():
-            os.close(self._readable)
-            os.close(self._writable)
 
     # ---- the thread
 
@@ -217,30 +187,28 @@ class Journal:
 
     def _settle(self, group: list[Entry], ends: list[Position]) -> None:
         """Count, deliver and settle a group, which is durable now."""
-        for entry in group:
+        items = []
+        for entry, end in zip(group, ends, strict=True):
             self._count(entry)
-        parcels = [
-            (entry.content, end)
-            for entry, end in zip(group, ends, strict=True)
-            if isinstance(entry.content, Parcel)
-        ]
-        if parcels:
+            if entry.item is not None:
+                entry.item.end, entry.item.frame = end, b""
+                items.append(entry.item)
+        if parcels := parcels_of(items):
             self._deliver(parcels)
         with self._changed:
             for _ in group:
                 self._entries.popleft()
             self.waiting_rows -= sum(entry.rows for entry in group)
-        self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)
-        with suppress(BlockingIOError):  # a full pipe wakes as well
-            os.write(self._writable, b"!")
+        for item in items:
+            item.settle()
 
     def _count(self, entry: Entry) -> None:
         totals, content = self._log.totals, entry.content
         if not isinstance(content, Parcel):
             totals.add(content)
-        elif entry.envelope is not None:
+        elif entry.item is not None:
             episodes = 0 if content.evaluation else len(content.results.returns)
-            totals.add_message(entry.envelope, content.rows, episodes)
+            totals.add_message(entry.item.envelope, content.rows, episodes)
 
     def _wait_for_room(self, error: OSError) -> None:
         """Report a full disk, and wait a moment.
@@ -257,3 +225,13 @@ class Journal:
         if self.problem:
             self.problem = ""
             log.warning("there is room for the journal in %s again", self._log.folder)
+
+
+def _entry(item: AnyItem) -> Entry:
+    """Return an item's record: the message as received, or the refusal of its number."""
+    content, envelope = item.content, item.envelope
+    if isinstance(content, Parcel):
+        return Entry(Kind.MESSAGE, item.frame, content, item)
+    number = envelope.actor, envelope.incarnation, envelope.sequence
+    refusal = Refusal(*number, envelope.base, content.reason)
+    return Entry(Kind.REFUSAL, payloads.pack(refusal), refusal, item)

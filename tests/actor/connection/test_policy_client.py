@@ -494,7 +494,7 @@ def test_a_parcel_carries_the_version_it_was_played_under(client: PolicyClient, 
     desk.receive_from(client, 0.1)
     (accepted,) = desk.accepted
     assert (accepted.envelope.version, accepted.envelope.actor) == (Version(1, 42), "a")
-    assert np.array_equal(accepted.parcel.lengths, [4])
+    assert np.array_equal(accepted.content.lengths, [4])
 
 
 def test_lines_at_info_say_what_happens(

@@ -69,7 +69,7 @@ def test_threaded_connection_joins_sends_and_follows(served: Any, connect: Any) 
     until(connection, lambda: connection.status.ledger.acknowledged.parcels == 3)
     assert connection.status.idle
     assert connection.may_play
-    served.link.publish(some_weights(served.double.spec, 2, best=3))
+    served.double.endpoint.publish(some_weights(served.double.spec, 2, best=3))
     until(connection, lambda: connection.newest.weights.version.number == 2)
     assert connection.close("over", 5.0)
     assert not connection._thread.is_alive()

@@ -13,6 +13,7 @@ from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
+from farflung.learner.endpoint.item import RefusedNumber
 
 LIFE = ("box-1", 7)
 GRANTED = Credit(4, 1 << 20)
@@ -65,7 +66,7 @@ def test_a_new_parcel_is_handed_on(side, frame):
     sent = frame(sequence=1)
     accepted = side.receiver.receive(sent, 0.0)
     assert accepted is not None
-    assert (accepted.envelope.actor, accepted.envelope.sequence, accepted.parcel.rows) == (
+    assert (accepted.envelope.actor, accepted.envelope.sequence, accepted.content.rows) == (
         "box-1",
         1,
         3,
@@ -99,7 +100,10 @@ def test_a_number_far_beyond_the_others_is_refused(side, frame):
 
 def test_a_wrong_schema_is_refused_and_its_actor_told(side, frame):
     """Another spec's parcel is refused under its number, so that its actor gives it up."""
-    assert side.receiver.receive(frame(schema="0" * 16), 0.0) is None
+    item = side.receiver.receive(frame(schema="0" * 16), 0.0)
+    assert item.content == RefusedNumber("schema")
+    assert line(side).refused == ()  # until it is settled
+    side.receiver.settle(item.envelope)
     assert line(side).refused == ((1, "schema"),)
     assert side.receiver.inbox.ledger.balanced
 
@@ -111,11 +115,19 @@ def test_a_number_that_is_refused_stays_refused(side, frame):
     assert side.receiver.inbox.ledger.duplicate == 1
 
 
+def test_item_that_was_taken_can_be_refused_when_it_is_settled(side, frame):
+    """The part that is responsible for it found a reason; the books balance, the actor is told."""
+    item = side.receiver.receive(frame(), 0.0)
+    side.receiver.settle(item.envelope, "stale")
+    assert line(side).refused == ((1, "stale"),)
+    assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.ledger.balanced) == (0, True)
+
+
 def test_numbers_that_are_no_numbers_are_refused(side, frame):
     """An observation that is not finite would poison every batch it is in."""
     parcel = a_parcel()
     parcel.columns["observations"][1, 0] = math.nan
-    assert side.receiver.receive(frame(parcel), 0.0) is None
+    assert side.receiver.receive(frame(parcel), 0.0).content == RefusedNumber("nonfinite")
     assert side.receiver.inbox.ledger.refused == {"nonfinite": 1}
 
 
@@ -216,12 +228,12 @@ def test_a_hello_brings_an_actor_onto_the_roster(side):
 def test_a_hello_confirms_its_snapshot(side):
     """Of two that are unconfirmed one is done, so a third may be served."""
     for nonce in (3, 4, 5):
-        side.snapshots.ask(topics.private("default", f"box-{nonce}", 7, nonce).decode())
-    assert side.snapshots.next(0.0) is not None
-    assert side.snapshots.next(0.0) is not None
-    assert side.snapshots.next(0.0) is None
+        side.endpoint.snapshots.ask(topics.private("default", f"box-{nonce}", 7, nonce).decode())
+    assert side.endpoint.snapshots.next(0.0) is not None
+    assert side.endpoint.snapshots.next(0.0) is not None
+    assert side.endpoint.snapshots.next(0.0) is None
     side.receiver.receive(hello(actor="box-3", nonce=3), 0.0)
-    assert side.snapshots.next(0.0) is not None
+    assert side.endpoint.snapshots.next(0.0) is not None
 
 
 def test_a_new_life_starts_from_nothing(side):
@@ -354,7 +366,7 @@ def test_an_evaluation_says_nothing_of_parcels(side, frame):
     """Results without rows are taken, and do not count as a usual parcel."""
     accepted = side.receiver.receive(frame(an_evaluation([5.0])), 0.0)
     assert accepted is not None
-    assert accepted.parcel.evaluation
+    assert accepted.content.evaluation
     assert side.receiver.usual_rows == 8
 
 

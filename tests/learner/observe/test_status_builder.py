@@ -10,9 +10,9 @@ from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
 from farflung.learner.core.pacing import Cause
 from farflung.learner.core.progress import EvaluationResult
+from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.status import ActorStatus, WaitingStatus
 from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
-from farflung.learner.transport.network_thread import NetworkView
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def evaluated(mean, version):
 def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
     """Settings are there; figures that are not known yet are None, not 0."""
     overview.join = "actor box:5555"
-    status = overview.status(NetworkView(), 0.0)
+    status = overview.status(EndpointStatus(), 0.0)
     assert (status.run, status.policy, status.mode, status.environment, status.algorithm) == (
         "one-1",
         "default",
@@ -57,7 +57,7 @@ def test_metrics_are_those_of_algorithm_and_exploration(overview, core):
     """The builder knows none of them by name."""
     core.metrics = {"anything": torch.tensor(2.0)}
     core.state.steps = core.spec.exploration.steps
-    status = overview.status(NetworkView(), 0.0)
+    status = overview.status(EndpointStatus(), 0.0)
     assert status.metrics == {"anything": 2.0, "epsilon": pytest.approx(0.05)}
 
 
@@ -70,7 +70,7 @@ def test_the_wait_that_is_told_is_the_most_frequent_one_of_the_last_seconds(over
     def look(times, side):
         for _ in range(times):
             pacing.rows = rows[side]
-            wait = overview.status(NetworkView(), 0.0).waiting
+            wait = overview.status(EndpointStatus(), 0.0).waiting
         return wait
 
     look(5, "updates")
@@ -83,25 +83,25 @@ def test_the_wait_that_is_told_is_the_most_frequent_one_of_the_last_seconds(over
 
 def test_rates_come_from_the_clock(overview, core):
     """40 steps and 10 updates in 2 s."""
-    overview.status(NetworkView(), 0.0)
+    overview.status(EndpointStatus(), 0.0)
     core.state.steps, core.state.updates = 40, 10
-    status = overview.status(NetworkView(), 2.0)
+    status = overview.status(EndpointStatus(), 2.0)
     assert (status.steps_per_second, status.updates_per_second) == (20.0, 5.0)
 
 
 def test_standing_still_is_timed(overview, core):
     """Since when neither steps nor updates grew."""
-    overview.status(NetworkView(), 1.0)
-    assert overview.status(NetworkView(), 4.0).idle_seconds == 3.0
+    overview.status(EndpointStatus(), 1.0)
+    assert overview.status(EndpointStatus(), 4.0).idle_seconds == 3.0
     core.state.updates = 1
-    assert overview.status(NetworkView(), 5.0).idle_seconds == 0.0
+    assert overview.status(EndpointStatus(), 5.0).idle_seconds == 0.0
 
 
 def test_the_best_evaluation_stays(overview, core):
     """The newest is shown with the best so far."""
     for mean, version in ((5.0, 1), (9.0, 2), (7.0, 3)):
         core.progress.evaluation = evaluated(mean, version)
-        status = overview.status(NetworkView(), 0.0)
+        status = overview.status(EndpointStatus(), 0.0)
     assert (status.evaluation.mean, status.evaluation.version, status.evaluation.best) == (
         7.0,
         3,
@@ -113,7 +113,7 @@ def test_suspicious_observations_are_reported(overview, core):
     """The sentence stands first among the problems."""
     core.progress.constant_observations.verdict = "the observations are all zero"
     overview.problems.append("local-0 ended")
-    status = overview.status(NetworkView(problems=("box-1: environment: no",)), 0.0)
+    status = overview.status(EndpointStatus(problems=("box-1: environment: no",)), 0.0)
     assert status.problems == (
         "the observations are all zero",
         "box-1: environment: no",
@@ -125,14 +125,14 @@ def test_steps_that_were_not_made_are_counted_and_weights_that_were_given_up_nam
     """The guard's books are shown with the updates."""
     core.guard.skipped = 12
     core.guard.sentence = "the weights in head.bias were not finite"
-    status = overview.status(NetworkView(), 0.0)
+    status = overview.status(EndpointStatus(), 0.0)
     assert (status.skipped, status.problems) == (12, ("the weights in head.bias were not finite",))
 
 
 def test_old_problems_make_room(overview):
     """However often children die, the list stays short."""
     overview.problems.extend(str(n) for n in range(100))
-    assert overview.status(NetworkView(), 0.0).problems == tuple(
+    assert overview.status(EndpointStatus(), 0.0).problems == tuple(
         str(n) for n in range(100 - PROBLEMS, 100)
     )
 
@@ -140,7 +140,7 @@ def test_old_problems_make_room(overview):
 def test_the_networks_books_are_passed_on(overview):
     """Actors, received, duplicates, lost and refused by reason."""
     actor = ActorStatus("box-1", "running")
-    status = overview.status(NetworkView((actor,), 9, 2, 1, (("schema", 3),)), 0.0, State.STOP)
+    status = overview.status(EndpointStatus((actor,), 9, 2, 1, (("schema", 3),)), 0.0, State.STOP)
     assert (status.actors, status.received, status.duplicates, status.lost) == ((actor,), 9, 2, 1)
     assert (status.refused, status.state) == ({"schema": 3}, "stop")
 
@@ -155,5 +155,5 @@ def test_status_names_observations_that_never_change(overview, core, value):
     }
     lengths, endings = np.array([1000], np.int32), np.array([Ending.TERMINATED], np.uint8)
     core.insert([Parcel(Version(1, 1), lengths, endings, columns)])
-    problems = overview.status(NetworkView(), 0.0).problems
+    problems = overview.status(EndpointStatus(), 0.0).problems
     assert "nothing can be learned from them" in problems[0]

@@ -1,16 +1,15 @@
 """The schedule of the async mode, as tables: state in, action out."""
 
 import pytest
-from support.makers import a_parcel, an_evaluation
+from support.makers import a_parcel, an_evaluation, an_item
 
 from farflung.common.data.version import Version
 from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Insert, Wait
 from farflung.learner.core.pacing import Cause, Pacing, Waiting
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.item_queue import ItemQueue
 from farflung.learner.schedule.asynchronous import TOGETHER_ROWS, Asynchronous
 from farflung.learner.schedule.schedule import NEVER, Moment
-from farflung.learner.storage.journal.record import BEGINNING
 
 SCHEDULE = Asynchronous(publish_every=4)
 
@@ -23,8 +22,8 @@ def a_state(rows=0, updates=0, published=0, warmup=0, tolerance=12.0):
 
 def a_queue(*parcels):
     """Parcels by their rows; 0 is an evaluation."""
-    queue = ParcelQueue()
-    queue.put([(a_parcel((n,)) if n else an_evaluation([1.0]), BEGINNING) for n in parcels])
+    queue = ItemQueue()
+    queue.put([an_item(a_parcel((n,)) if n else an_evaluation([1.0])) for n in parcels])
     return queue
 
 
@@ -97,7 +96,7 @@ def test_asynchronous_changes_nothing_by_deciding():
     """The same question has the same answer."""
     queue, state, moment = a_queue(5, 5, 5), a_state(), Moment(now=1.0, published_at=1.0)
     assert SCHEDULE.decide(state, queue, moment) == SCHEDULE.decide(state, queue, moment)
-    assert (len(queue), state) == (3, a_state())
+    assert (queue.parcels, state) == (3, a_state())
 
 
 @pytest.mark.parametrize(("wanted", "room"), [(1000, 10), (3, 3), (0, 0)])

@@ -1,16 +1,15 @@
 """The schedule of the sequential mode, as a table: state in, action out."""
 
 import pytest
-from support.makers import a_parcel
+from support.makers import a_parcel, an_item
 
 from farflung.common.data.version import Version
 from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Insert, Wait
 from farflung.learner.core.pacing import Cause, Pacing, Waiting
 from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
+from farflung.learner.endpoint.item_queue import ItemQueue
 from farflung.learner.schedule.schedule import NEVER, Moment
 from farflung.learner.schedule.sequential import Sequential
-from farflung.learner.storage.journal.record import BEGINNING
 
 
 def a_state(rows=0, updates=0, published_steps=0):
@@ -46,8 +45,8 @@ def a_state(rows=0, updates=0, published_steps=0):
 )
 def test_sequential_decides(state, parcels, moment, action):
     """One row of the table."""
-    queue = ParcelQueue()
-    queue.put([(a_parcel((5,)), BEGINNING)] * parcels)
+    queue = ItemQueue()
+    queue.put([an_item(a_parcel((5,)))] * parcels)
     assert Sequential().decide(state, queue, moment) == action
 
 

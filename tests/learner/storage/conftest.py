@@ -9,7 +9,7 @@ from support.makers import a_frame, a_parcel, a_spec
 from support.waiting import eventually
 
 from farflung.common.protocol import wire
-from farflung.learner.endpoint.receiver import Accepted
+from farflung.learner.endpoint.item import Item, RefusedNumber, Settlements
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.disk import Disk
 from farflung.learner.storage.journal.journal import Journal
@@ -60,24 +60,38 @@ class JournalBench:
         self.spec = a_spec()
         self.folder = run / segments.FOLDER
         self.delivered: list[Any] = []
+        self.settlements = Settlements()
         self.disk = FaultyDisk()
         options = {"durable": True, "disk": self.disk, "segment_bytes": 4096} | changes
         self.journal = Journal(run, JournalTotals("run-1"), 1, self.delivered.extend, **options)
 
-    def append(self, sequence: int, **changes: Any) -> Accepted:
-        """Append a parcel."""
+    def append(self, sequence: int, **changes: Any) -> bytes:
+        """Append a parcel; return its message."""
         frame = a_frame(self.spec, sequence=sequence, **changes)
-        accepted = Accepted(wire.read_envelope(wire.open_frame(frame)), a_parcel(), frame)
-        self.journal.append(accepted)
-        return accepted
+        self._append(frame, a_parcel())
+        return frame
+
+    def refuse(self, sequence: int, reason: str, **changes: Any) -> None:
+        """Append a number that was refused."""
+        self._append(a_frame(self.spec, sequence=sequence, **changes), RefusedNumber(reason))
 
     def settled(self, count: int) -> list[int]:
         """Wait for so many settled numbers."""
         found: list[int] = []
-        eventually(
-            lambda: found.extend(e.sequence for e in self.journal.settled()) or len(found) >= count
-        )
+        eventually(lambda: found.extend(self._settled()) or len(found) >= count)
         return found
+
+    @property
+    def unsettled(self) -> bool:
+        """True if no number was settled since the last look."""
+        return not self._settled()
+
+    def _settled(self) -> list[int]:
+        return [envelope.sequence for envelope, _ in self.settlements.take()]
+
+    def _append(self, frame: bytes, content: Any) -> None:
+        envelope = wire.read_envelope(wire.open_frame(frame))
+        self.journal.append([Item(envelope, content, frame, self.settlements)])
 
     def records(self, kind: Kind) -> list[Record]:
         """Read the records of a kind from disk."""
@@ -118,8 +132,7 @@ def first_epoch(tmp_path):
     epoch.core.update()
     epoch.core.update()
     epoch.receiver.roster.join("box-1", 7, 0.0)
-    saver = Saver(epoch.run, epoch.core)
-    saver.journal, saver.extent = epoch.journal, epoch.extent
+    saver = Saver(epoch.run, epoch.core, epoch.journal, epoch.extent)
     saver.finish(epoch.receiver.roster.state())
     epoch.journal.mark(epoch.core.publish())
     epoch.receive(*range(7, PARCELS + 1))

@@ -13,6 +13,7 @@ from farflung.learner.storage import checkpoint, manifest, saver
 from farflung.learner.storage.journal.disk import DiskFailure
 from farflung.learner.storage.journal.record import Position
 from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
+from farflung.learner.storage.replay_extent import ReplayExtent
 from farflung.learner.storage.saver import Saver
 
 
@@ -126,16 +127,18 @@ def test_finish_does_not_wait_for_ever(one, monkeypatch):
 
 
 def test_journal_is_synced_before_a_checkpoint_counts_and_pruned_after(
-    one, tmp_path, monkeypatch, caplog
+    core, tmp_path, monkeypatch, caplog
 ):
     """The checkpoint refers to it. The log has the hash of the replay with its position."""
     order, save = [], checkpoint.save
-    one.extent.inserted(8, Position(3, 640))
-    one.journal = SimpleNamespace(
+    extent = ReplayExtent()
+    extent.inserted(8, Position(3, 640))
+    journal = SimpleNamespace(
         beginning=(3, b"totals"),
         sync_to=lambda last: order.append(f"sync to {last}"),
         forget_before=lambda segment: order.append(f"forget before {segment}"),
     )
+    one = Saver(an_empty_run(tmp_path), core, journal, extent)
     monkeypatch.setattr(checkpoint, "save", lambda *both: order.append("save") or save(*both))
     with caplog.at_level("INFO"):
         one.begin()
@@ -143,4 +146,4 @@ def test_journal_is_synced_before_a_checkpoint_counts_and_pruned_after(
     assert order == ["sync to 3", "save", "forget before 3"]
     facts = checkpoint.load(tmp_path).facts
     assert (facts[POSITION], facts[REPLAY_FROM]) == ((3, 640), 3)
-    assert f"with the replay {one.extent.digest(0)} as of journal 3:640" in caplog.text
+    assert f"with the replay {extent.digest(0)} as of journal 3:640" in caplog.text

@@ -51,8 +51,8 @@ def test_in_process_transport_acknowledges_every_parcel(run):
     ledger = player.client.outbox.ledger
     assert ledger.balanced
     assert (ledger.collected.parcels, ledger.acknowledged.parcels, ledger.sent.parcels) == (5, 4, 1)
-    assert learner.receiver.inbox.ledger.accepted == 5
-    assert learner.receiver.inbox.ledger.balanced
+    assert learner.endpoint.receiver.inbox.ledger.accepted == 5
+    assert learner.endpoint.receiver.inbox.ledger.balanced
 
 
 def test_in_process_actors_act_on_the_newest_version(run):
@@ -65,9 +65,9 @@ def test_in_process_actors_act_on_the_newest_version(run):
 def test_in_process_actors_all_take_part(run):
     """Twelve, each with its own place; none seems silent although each waits for eleven others."""
     learner, supervisor, _ = run(steps=600, players=12)
-    places = {(member.index, member.start) for member in learner.receiver.roster}
+    places = {(member.index, member.start) for member in learner.endpoint.receiver.roster}
     assert places == {(index, 0) for index in range(12)}
-    actors = supervisor.views[-1].actors
+    actors = supervisor.statuses[-1].actors
     assert len(actors) == 12
     assert {actor.state for actor in actors} == {"running"}
 
@@ -76,7 +76,7 @@ def test_in_process_environments_are_seats(run):
     """Three environments bring three rows at each step."""
     learner, _, _ = run(steps=48, environments=3)
     assert learner.core.state.steps == 48
-    assert learner.receiver.seen["local-0"].seats == 3
+    assert learner.endpoint.receiver.seen["local-0"].seats == 3
 
 
 def test_in_process_evaluator_plays_when_it_is_due(run):
@@ -87,8 +87,8 @@ def test_in_process_evaluator_plays_when_it_is_due(run):
     core = learner.core
     assert (core.state.steps, core.progress.evaluation.episodes) == (40, 2)
     # Evaluations at 0 or 8, at 16 or 24, and at 32 or 40 steps.
-    assert learner.receiver.inbox.ledger.accepted == 5 + 3
-    assert {actor.state for actor in supervisor.views[-1].actors} == {"running", "evaluating"}
+    assert learner.endpoint.receiver.inbox.ledger.accepted == 5 + 3
+    assert {actor.state for actor in supervisor.statuses[-1].actors} == {"running", "evaluating"}
 
 
 def test_replay_ratio_of_a_run_is_the_one_asked_for(run):
@@ -104,7 +104,7 @@ def test_in_process_clients_receive_beacons(run):
 
 def test_in_process_view_counts_what_was_received(run):
     """The view is the same as over the network."""
-    assert run()[1].views[-1].received == 5
+    assert run()[1].statuses[-1].received == 5
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_in_process_view_shows_what_an_environment_raises(run):
     _, supervisor, _ = run(
         steps=60, environment="toys/Faulty-v0", environment_arguments=('{"steps": [5]}',)
     )
-    problems = supervisor.views[-1].problems
+    problems = supervisor.statuses[-1].problems
     assert any("environment: RuntimeError" in problem for problem in problems)
 
 
@@ -127,10 +127,10 @@ def test_receiver_refuses_numbers_that_are_not_finite(run, odd, seen, column):
     learner, supervisor, (player,) = run(
         steps=80, environment="toys/Spoilt-v0", environment_arguments=arguments
     )
-    core, ledger = learner.core, learner.receiver.inbox.ledger
+    core, ledger = learner.core, learner.endpoint.receiver.inbox.ledger
     refused = ledger.refused["nonfinite"]
     assert 1 <= refused <= 2  # the second: the episode's return, if it ends in a later window
-    view = supervisor.views[-1]
+    view = supervisor.statuses[-1]
     assert dict(view.refused) == {"nonfinite": refused}
     assert any(f"nonfinite: {column} holds NaN or infinity" in problem for problem in view.problems)
     assert player.client.outbox.ledger.refused["nonfinite"].parcels == refused

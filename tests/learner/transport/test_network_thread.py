@@ -17,17 +17,13 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import tensors, topics, wire
-from farflung.common.protocol.messages import Beacon, Bye, Hello, Report, State, Telemetry
-from farflung.common.protocol.roster import Presence
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook
-from farflung.learner.observe.status import ActorState
+from farflung.common.protocol.messages import Beacon, State, Telemetry
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.disk import Disk, DiskFailure
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
-from farflung.learner.transport.network_thread import NetworkThread, actor_status, look
+from farflung.learner.transport.network_thread import NetworkThread
 
 PATIENCE_MS = 10_000
 C, W, T = topics.beacon("default"), topics.weights("default"), topics.telemetry("default")
@@ -40,19 +36,16 @@ def side():
 
 
 @pytest.fixture
-def queue():
+def queue(side):
     """With room for 1000 rows."""
-    queue = ParcelQueue()
-    queue.room = 1000
-    return queue
+    side.endpoint.queue.room = 1000
+    return side.endpoint.queue
 
 
 @pytest.fixture
 def link(context, side, queue) -> Iterator[NetworkThread]:
     """A running link on free ports."""
-    link = NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
-    )
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
     link.start()
     yield link
     link.close()
@@ -101,13 +94,13 @@ def test_port_0_is_any_pair_of_free_ports(link):
 def test_a_taken_port_is_refused_in_a_sentence(context, link, side, queue):
     """Two learners at one address would split the actors between them."""
     with pytest.raises(ConfigurationError, match=r"cannot listen on .*--port takes another"):
-        NetworkThread(context, link.address, side.receiver, side.publisher, queue, 16)
+        NetworkThread(context, link.address, side.endpoint)
 
 
 def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
     """Over real sockets: published before anybody was there, and brought by the subscription itself."""
     for number in (1, 2):
-        link.publish(some_weights(side.spec, number))
+        side.endpoint.publish(some_weights(side.spec, number))
     assert eventually(lambda: side.publisher.newest == Version(1, 2))
     private = topics.private("default", "box-1", 7, 1)
     socket = feed(W, C, private)
@@ -130,7 +123,7 @@ def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic)
     greedy, honest = feed(topic), feed(C, T)
     heard(honest, C)
     assert eventually(lambda: asked == [topic])
-    link.tell("{}")
+    side.endpoint.publish_status("{}")
     heard(honest, T)
     assert not greedy.poll(0)
 
@@ -142,29 +135,29 @@ def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue):
     push.send(a_frame(side.spec))
     line = next(line for beacon in beacons(socket) for line in beacon.lines)
     assert (line.actor, line.highest) == ("box-1", 1)
-    assert queue.take(1)[0].rows == 3
+    assert queue.take_parcels(1)[0].content.rows == 3
 
 
 def test_odd_messages_are_counted_and_shown(link, push):
     """A message of several parts and random bytes are refused; the thread lives on."""
     push.send(b"nonsense")
     push.send_multipart([b"one", b"two"])
-    assert eventually(lambda: dict(link.view.refused) == {"truncated": 2})
-    assert link.view.received == 2
+    assert eventually(lambda: dict(link.status.refused) == {"truncated": 2})
+    assert link.status.received == 2
     link.check()
 
 
-def test_a_beacon_carries_what_training_last_said(link, feed):
-    """Steps and updates of the outlook, and the room that is left in the inlet."""
-    link.outlook = Outlook(0, 640, 80)
+def test_a_beacon_carries_what_training_last_said(feed, side):
+    """Steps and updates."""
+    side.endpoint.progress(640, 80, 0)
     assert next(beacon for beacon in beacons(feed(C)) if beacon.steps).updates == 80
 
 
-def test_figures_reach_watchers(link, feed):
+def test_figures_reach_watchers(feed, side):
     """The newest document is sent to who subscribed."""
     socket = feed(C, T)
     heard(socket, C)
-    link.tell('{"steps":2}')
+    side.endpoint.publish_status('{"steps":2}')
     message = wire.read(wire.open_frame(heard(socket, T)))
     assert isinstance(message, Telemetry)
     assert message.document == '{"steps":2}'
@@ -174,14 +167,12 @@ def test_weights_larger_than_a_copy_go_out_whole(context, queue):
     """From 64 KiB on a frame is sent without a copy; it arrives as it was."""
     graph = Graph(b"model", (), (), (Tensor("matrix", "float32", (200, 200)),))
     side = LearnerDouble(a_spec(graph=graph), versions=0)
-    link = NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 160_000
-    )
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
     link.start()
     try:
         with sockets.feed_subscriber(context, link.address, [C, W]) as socket:
             heard(socket, C)
-            link.publish(some_weights(side.spec, value=3.0))
+            side.endpoint.publish(some_weights(side.spec, value=3.0))
             weights = tensors.read_weights(wire.open_frame(heard(socket, W)), graph.weights)
             assert (weights.arrays["matrix"] == 3.0).all()
     finally:
@@ -204,7 +195,7 @@ def test_weights_published_last_still_go_out(link, feed, side):
     """What was published just before the end reaches those who listen."""
     socket = feed(C, W)
     heard(socket, C)
-    link.publish(some_weights(side.spec, number=9))
+    side.endpoint.publish(some_weights(side.spec, number=9))
     link.close()
     assert (
         tensors.read_weights(
@@ -216,9 +207,7 @@ def test_weights_published_last_still_go_out(link, feed, side):
 
 def test_a_link_that_never_started_can_be_closed(context, side, queue):
     """An error between making and starting leaves no socket behind: the context could not end else."""
-    NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
-    ).close()
+    NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint).close()
     context.term()
 
 
@@ -244,9 +233,7 @@ class Flood:
 
 def test_a_flood_of_subscriptions_holds_nothing_up(context, side, queue, monkeypatch):
     """A round takes a bounded number of them, then the experience, and says what is due."""
-    link = NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
-    )
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
     feed = link._feed
     link._feed = flood = Flood()
     try:
@@ -280,85 +267,11 @@ def test_an_idle_link_naps(context, side, queue, monkeypatch):
     monkeypatch.setattr(
         side.publisher, "due", lambda outlook, now: rounds.append(now) or due(outlook, now)
     )
-    link = NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
-    )
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
     link.start()
     assert eventually(lambda: len(rounds) >= 6)
     link.close()
     assert rounds[5] - rounds[0] >= 0.08
-
-
-def hears(side, message, now=0.0):
-    side.receiver.receive(bytes(wire.encode(message)), now)
-
-
-def hello(seats=1, evaluates=False):
-    return Hello("run-1", "default", "box-1", 7, 1, Version(1, 2), 1, seats, evaluates)
-
-
-COUNTERS = {
-    "steps": 64.0,
-    "episodes": 5.0,
-    "acknowledged.parcels": 8.0,
-    "waiting.parcels": 1.0,
-    "sent.parcels": 2.0,
-}
-
-
-def test_an_actor_is_described_by_what_it_reports(side):
-    """Seats from the hello, counters from the report, and how long ago it was heard."""
-    hears(side, hello(seats=4))
-    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
-    (actor,) = look(side.receiver, 3.0).actors
-    assert (actor.name, actor.state, actor.seats, actor.version) == (
-        "box-1",
-        ActorState.RUNNING,
-        4,
-        3,
-    )
-    assert (actor.episodes, actor.acknowledged, actor.waiting, actor.seen_ago) == (5, 8, 3, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("presence", "evaluates", "waits", "word"),
-    [
-        (Presence.ACTIVE, False, 0.0, ActorState.RUNNING),
-        (Presence.ACTIVE, False, 1.0, ActorState.WAITING),
-        (Presence.ACTIVE, True, 0.0, ActorState.EVALUATING),
-        (Presence.SILENT, True, 1.0, ActorState.SILENT),
-        (Presence.LEFT, False, 0.0, ActorState.LEFT),
-        (Presence.JOINING, False, 0.0, ActorState.JOINING),
-    ],
-)
-def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
-    """Whether it is there comes first, then what it does."""
-    hears(side, hello(evaluates=evaluates))
-    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
-    assert actor_status(side.receiver, "box-1", presence, 0.0).state == word
-
-
-def test_who_was_only_promised_a_place_is_joining(side):
-    """A snapshot was sent and nothing came back yet."""
-    side.receiver.roster.join("box-2", 1, 0.0)
-    (actor,) = look(side.receiver, 0.5).actors
-    assert (actor.name, actor.state, actor.seen_ago) == ("box-2", ActorState.JOINING, 0.5)
-
-
-def test_a_view_holds_the_books(side):
-    """Received, duplicates, refused by reason, lost, and the problems."""
-    for _ in range(2):
-        side.receiver.receive(a_frame(side.spec), 0.0)
-    side.receiver.receive(b"", 0.0)
-    hears(side, Bye("run-1", "default", "box-2", 1, 3, "over"))
-    view = look(side.receiver, 0.0)
-    assert (view.received, view.duplicates, view.lost, view.refused) == (
-        3,
-        1,
-        2,
-        (("truncated", 1),),
-    )
-    assert view.problems == ("refused from somebody: truncated: 0 bytes",)
 
 
 @pytest.fixture
@@ -372,10 +285,9 @@ def journal(tmp_path, queue) -> Iterator[Journal]:
 @pytest.fixture
 def keeping(context, side, queue, journal) -> Iterator[NetworkThread]:
     """A running link with a journal."""
-    link = NetworkThread(
-        context, Address("127.0.0.1", 0, 0), side.receiver, side.publisher, queue, 16
-    )
-    link.start(journal)
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
+    side.endpoint.log = journal
+    link.start()
     yield link
     link.close()
 
@@ -407,8 +319,7 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
     assert line.refused == ((2, "schema"),)
     assert kept(tmp_path, Kind.MESSAGE) == [frame]
     assert len(kept(tmp_path, Kind.REFUSAL)) == 1
-    assert queue.take(1)[0].rows == 3
-    assert queue.coverage.position.segment == 1
+    assert [(item.content.rows, item.end.segment) for item in queue.take_parcels(1)] == [(3, 1)]
 
 
 def test_until_the_disk_has_it_nothing_is_acknowledged(
@@ -445,8 +356,8 @@ def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(
 ):
     """The view names it; `check` raises it. Published versions leave a mark."""
     journal.problem = "no room"
-    assert eventually(lambda: "no room" in keeping.view.problems)
-    keeping.publish(some_weights(side.spec))
+    assert eventually(lambda: "no room" in keeping.status.problems)
+    side.endpoint.publish(some_weights(side.spec))
     assert journal.drain(10)
     journal._failure = OSError("broken")
     with pytest.raises(DiskFailure, match="cannot be written: broken"):

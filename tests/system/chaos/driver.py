@@ -5,7 +5,7 @@ Each story has an undisturbed part and a part in which a crash or a disk error i
 """
 
 import io
-import select
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +18,12 @@ from support.makers import a_frame, a_spec
 from farflung.common.data.parcel import Parcel
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.item import Item
 from farflung.learner.storage import audit, checkpoint, manifest, recover
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import journal, segments
 from farflung.learner.storage.journal.journal import Journal
-from farflung.learner.storage.journal.record import Position
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.manifest import POSITION
 from farflung.learner.storage.replay_extent import ReplayExtent
@@ -47,10 +45,10 @@ class LearnerEpoch:
         self.run = Run("one", "run-1", run, resumed=bool(segments.numbers(run / segments.FOLDER)))
         recovered = recover.recover(self.run, durable=True) if self.run.resumed else None
         self.inbox = recovered.inbox if recovered is not None else Inbox(1)
-        self.receiver = Receiver(a_spec(), self.inbox, Roster(), Snapshots())
+        self.endpoint = Endpoint(a_spec(), self.inbox)
         self.extent = ReplayExtent()
         totals = recovered.totals if recovered is not None else JournalTotals("run-1")
-        self.journal = Journal(
+        self.journal = self.endpoint.log = Journal(
             run,
             totals,
             self.inbox.epoch,
@@ -59,6 +57,8 @@ class LearnerEpoch:
             keep=keep,
             segment_bytes=SEGMENT_BYTES,
         )
+        self._settled = threading.Event()
+        self.endpoint.settlements.wake = self._settled.set
         self.saved = max((int(name) for name in manifest.kept(run)), default=0)
         journal.FULL_S = 0.05  # the planted error comes once, and there are many
         self._receipts = receipts.Receipts(run / "receipts")
@@ -66,8 +66,8 @@ class LearnerEpoch:
     def receive(self, number: int) -> None:
         """Receive a parcel; its actor writes a receipt once it is acknowledged."""
         frame = numbered_frame(number)
-        if accepted := self.receiver.receive(frame, 0.0):
-            self.journal.append(accepted)
+        if item := self.endpoint.receiver.receive(frame, 0.0):
+            self.journal.append([item])
             self._await(number)
         else:
             self._receipts.add(receipt(number, frame))
@@ -93,10 +93,11 @@ class LearnerEpoch:
     def _await(self, number: int) -> None:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            select.select([self.journal.fileno()], [], [], LOOK_S)
-            settled = self.journal.settled()
+            self._settled.wait(LOOK_S)
+            self._settled.clear()
+            settled = [envelope for envelope, _ in self.endpoint.settlements.take()]
             for envelope in settled:
-                self.receiver.settle(envelope)
+                self.endpoint.receiver.settle(envelope)
                 self._receipts.add(receipt(envelope.sequence, numbered_frame(envelope.sequence)))
             self.journal.check()
             if number in [envelope.sequence for envelope in settled]:
@@ -105,9 +106,10 @@ class LearnerEpoch:
             f"number {number} is not settled within {PATIENCE_S:g} s: {self.journal.problem}"
         )
 
-    def _insert(self, parcels: list[tuple[Parcel, Position]]) -> None:
-        for parcel, end in parcels:
-            self.extent.inserted(parcel.rows, end)
+    def _insert(self, items: list[Item[Parcel]]) -> None:
+        for item in items:
+            assert item.end is not None
+            self.extent.inserted(item.content.rows, item.end)
 
 
 @dataclass(frozen=True)

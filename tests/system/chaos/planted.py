@@ -22,15 +22,12 @@ PLANTED = (
         "farflung.learner.storage.journal.journal",
         (
             (
-                "        self._put(\n            *(\n",
-                "        self._settled.extend(accepted.envelope for accepted in parcels)\n"
-                '        os.write(self._writable, b"!")\n'
-                "        self._put(\n            *(\n",
+                "        self._put(*map(_entry, items))\n",
+                "        for item in items:\n"
+                "            item.settle()\n"
+                "        self._put(*map(_entry, items))\n",
             ),
-            (
-                "self._settled.extend(entry.envelope for entry in group if entry.envelope is not None)",
-                "pass",
-            ),
+            ("        for item in items:\n            item.settle()\n", ""),
         ),
     ),
     Fault(

@@ -8,7 +8,6 @@ from support.makers import some_weights
 from support.waiting import eventually
 
 from farflung.common.data.version import Version
-from farflung.common.protocol.wire import Envelope
 from farflung.learner.storage.journal import journal as journal_module
 from farflung.learner.storage.journal import payloads, record, segments
 from farflung.learner.storage.journal.disk import DiskFailure
@@ -25,28 +24,28 @@ def quick_retries(monkeypatch):
 def test_parcel_is_on_disk_before_it_is_delivered_and_settled(make_journal):
     """The record holds the message as received; the parcel comes with its position."""
     one = make_journal()
-    accepted = one.append(1)
+    frame = one.append(1)
     assert one.settled(1) == [1]
-    ((parcel, end),) = one.delivered
+    (item,) = one.delivered
     (written,) = one.records(Kind.MESSAGE)
-    assert bytes(written.payload) == accepted.frame
-    assert parcel is accepted.parcel
-    assert (end, end.digest) == (Position(1, written.end), record.chained(0, accepted.frame))
+    assert bytes(written.payload) == frame
+    assert (item.content.rows, item.frame) == (3, b"")
+    assert (item.end, item.end.digest) == (Position(1, written.end), record.chained(0, frame))
     assert one.disk.calls[-2:] == ["write", "sync"]
 
 
 def test_positions_and_digests_of_a_group_chain(make_journal, tmp_path):
     """A group is written in one call; each parcel has its own end and the digest up to there."""
     one = make_journal()
-    frames = [one.append(number).frame for number in range(1, 6)]
+    frames = [one.append(number) for number in range(1, 6)]
     one.settled(5)
-    assert [end for _, end in one.delivered] == [
+    assert [item.end for item in one.delivered] == [
         Position(1, written.end) for written in one.records(Kind.MESSAGE)
     ]
     digest = 0
-    for frame, (_, end) in zip(frames, one.delivered, strict=True):
+    for frame, item in zip(frames, one.delivered, strict=True):
         digest = record.chained(digest, frame)
-        assert end.digest == digest
+        assert item.end.digest == digest
 
 
 def test_parcels_that_arrive_during_a_sync_form_the_next_group(make_journal, monkeypatch):
@@ -61,7 +60,7 @@ def test_parcels_that_arrive_during_a_sync_form_the_next_group(make_journal, mon
     assert begun.wait(10)
     one.append(2)
     one.append(3)
-    assert one.journal.settled() == []
+    assert one.unsettled
     assert one.delivered == []
     assert one.journal.waiting_rows == 9
     go.set()
@@ -89,7 +88,7 @@ def test_start_is_durable_before_anything_else(make_journal):
 def test_refusal_settles_its_number(make_journal):
     """It is a short record with number, base and reason."""
     one = make_journal()
-    one.journal.refuse(Envelope("run-1", "default", "box-1", 7, 4, 2, Version(1, 1), ""), "shape")
+    one.refuse(4, "shape", base=2)
     assert one.settled(1) == [4]
     (refusal,) = one.records(Kind.REFUSAL)
     assert payloads.unpack(refusal) == Refusal("box-1", 7, 4, 2, "shape")
@@ -102,7 +101,7 @@ def test_marker_has_version_steps_and_updates(make_journal):
     assert one.journal.drain(10)
     (marker,) = one.records(Kind.MARKER)
     assert payloads.unpack(marker) == Marker(Version(1, 5), 640, 6400)
-    assert one.journal.settled() == []
+    assert one.unsettled
 
 
 def test_journal_without_fsync_never_syncs(make_journal):
@@ -121,7 +120,7 @@ def test_full_disk_delays_acknowledgements_until_there_is_room(make_journal, qui
     assert eventually(lambda: one.journal.problem)
     assert str(one.folder) in one.journal.problem
     assert "bytes are free" in one.journal.problem
-    assert one.journal.settled() == []
+    assert one.unsettled
     assert one.delivered == []
     one.journal.check()
     one.disk.full = False
@@ -186,7 +185,7 @@ def test_disk_error_ends_the_journal_and_settles_nothing(make_journal, call):
     one.append(2)
     with pytest.raises(DiskFailure, match=r"journal.*cannot be written.*Input/output error"):
         one.journal.check()
-    assert one.journal.settled() == []
+    assert one.unsettled
     assert one.delivered == []
     assert one.disk.calls.count("sync") <= 3
 

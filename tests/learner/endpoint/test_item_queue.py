@@ -4,16 +4,15 @@ import threading
 import time
 
 import pytest
-from support.makers import a_parcel, an_evaluation
+from support.makers import a_parcel, an_evaluation, an_item
 
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.storage.journal.record import BEGINNING
+from farflung.learner.endpoint.item_queue import ItemQueue
 
 
 @pytest.fixture
 def queue():
     """An empty one with room for 10 rows."""
-    queue = ParcelQueue()
+    queue = ItemQueue()
     queue.room = 10
     return queue
 
@@ -21,26 +20,27 @@ def queue():
 def test_parcels_leave_in_the_order_they_came(queue):
     """Experience is inserted as it arrived."""
     first, second = a_parcel((1,)), a_parcel((2,))
-    queue.put([(first, BEGINNING)])
-    queue.put([(second, BEGINNING)])
-    assert [*queue.take(1), *queue.take(1)] == [first, second]
-    assert not queue
+    queue.put([an_item(first)])
+    queue.put([an_item(second)])
+    taken = [*queue.take_parcels(1), *queue.take_parcels(1)]
+    assert [item.content for item in taken] == [first, second]
+    assert queue.parcels == 0
 
 
-def test_parcel_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
+def test_item_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
     """In order; evaluations bring none."""
-    queue.put([(a_parcel((2,)), BEGINNING), (an_evaluation([1.0]), BEGINNING)])
+    queue.put([an_item(a_parcel((2,))), an_item(an_evaluation([1.0]))])
     assert list(queue.rows()) == list(queue.rows()) == [2, 0]
-    assert len(queue) == 2
+    assert queue.parcels == 2
 
 
 def test_what_waits_counts_against_the_room(queue):
     """Of room for 10 rows, 3 that wait leave 7; 12 leave none. Taken, they are in the replay: they leave no more room than before."""
-    queue.put([(a_parcel((3,)), BEGINNING)])
+    queue.put([an_item(a_parcel((3,)))])
     assert queue.free == 7
-    queue.put([(a_parcel((8, 1), (0, 0)), BEGINNING)])
+    queue.put([an_item(a_parcel((8, 1), (0, 0)))])
     assert queue.free == 0
-    queue.take(1)
+    queue.take_parcels(1)
     assert queue.free == 0
     queue.room = 12
     assert queue.free == 3
@@ -48,7 +48,7 @@ def test_what_waits_counts_against_the_room(queue):
 
 def test_no_room_pauses_collection():
     """Until training says otherwise nobody may send."""
-    assert ParcelQueue().free == 0
+    assert ItemQueue().free == 0
 
 
 def test_waiting_ends_with_a_parcel(queue):
@@ -61,7 +61,7 @@ def test_waiting_ends_with_a_parcel(queue):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    queue.put([(a_parcel(), BEGINNING)])
+    queue.put([an_item(a_parcel())])
     assert woken.wait(10.0)
     thread.join()
 
@@ -69,7 +69,7 @@ def test_waiting_ends_with_a_parcel(queue):
 def test_waiting_has_an_end(queue):
     """With nothing to come it ends by itself, and with something there it does not wait at all."""
     queue.wait(0.001)
-    queue.put([(a_parcel(), BEGINNING)])
+    queue.put([an_item(a_parcel())])
     queue.wait(30.0)
 
 

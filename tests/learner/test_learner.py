@@ -1,14 +1,16 @@
-"""A whole run: folder, learner, connection, actors, training, checkpoint, last words."""
+"""A whole run: startup, run, shutdown; and a start that is refused or cut short."""
 
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 import torch
-from support.learners import a_config
+from support.learners import a_config, a_run, restoring, shared_graphs
 
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
@@ -21,24 +23,32 @@ from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError, OutOfMemory
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
-from farflung.learner import start, train
+from farflung.common.protocol import topics, wire
+from farflung.common.protocol.messages import State
+from farflung.learner import learner, training
 from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.core.build import build_core
+from farflung.learner.learner import Learner
 from farflung.learner.loop import Loop
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import from_document
 from farflung.learner.storage import checkpoint
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.recover import recover
+from farflung.learner.storage.run_folder import open_run
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Runs a small configuration to its end; gives exit code, what it printed, and its folder."""
     monkeypatch.setattr(
-        train, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
+        training, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
     )
 
     def run(**changes):
         config = a_config(**{"run_dir": str(tmp_path), "name": "one", **changes})
-        code = start.start(Loaded(config, {}))
+        code = Learner(Loaded(config, {})).serve()
         printed = capsys.readouterr()
         return SimpleNamespace(
             code=code, out=printed.out, err=printed.err, folder=tmp_path / config.name
@@ -74,7 +84,7 @@ def test_a_device_that_is_full_is_named_with_what_helps(run, monkeypatch):
         run(steps=40)
 
 
-def test_the_last_words_say_how_to_go_on(run):
+def test_learner_says_how_to_continue(run):
     """What happened, the parameters' hash, the folder, and the commands for what is next."""
     found = run(steps=40, ui="lines")
     assert "40 steps, 3 updates, " in found.out
@@ -142,12 +152,12 @@ def connection(monkeypatch):
         def run(self, supervisor):
             link, schedule = self._transport, self._schedule
             seen.address, seen.publish_every = link.address, schedule.publish_every
-            link.publish(self.core.publish())
+            self._endpoint.publish(self.core.publish())
             supervisor.tick()
             seen.gone_on = not supervisor.over
             supervisor.verdict = "stopped: by the test"
 
-    monkeypatch.setattr(train, "Loop", Once)
+    monkeypatch.setattr(training, "Loop", Once)
     return seen
 
 
@@ -194,7 +204,7 @@ def acting(monkeypatch):
         threads.append(threading.Thread(target=act, args=(address,)))
         threads[0].start()
 
-    monkeypatch.setattr(train, "start_local_actors", start)
+    monkeypatch.setattr(learner, "start_local_actors", start)
     yield
     stop.set("the test is over")
     for thread in threads:
@@ -215,3 +225,86 @@ def test_a_whole_run_over_sockets(run):
     status = from_document([line for line in found.out.splitlines() if line.startswith("{")][-1])
     assert (status.lost, status.duplicates, status.refused) == (0, 0, {})
     assert [actor.name for actor in status.actors] == ["near"]
+
+
+@pytest.fixture
+def taken():
+    """Two ports where somebody listens."""
+    with sockets.context() as context:
+        address, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
+        yield address
+        for socket in pair:
+            socket.close()
+
+
+def test_a_taken_port_is_said_before_there_is_a_folder(tmp_path, taken):
+    """Nothing was loaded or written yet, and the name stays free."""
+    config = a_config(mode="async", port=taken.port, run_dir=str(tmp_path), name="one")
+    with pytest.raises(ConfigurationError, match="Is another learner there"):
+        Learner(Loaded(config, {})).serve()
+    assert not (tmp_path / "one").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"device": "cuda"}, "--device cuda: this torch"),
+        ({"init": "nowhere"}, "--init nowhere: that folder is not there"),
+    ],
+    ids=["device", "init"],
+)
+def test_what_is_not_there_is_refused_and_leaves_no_folder(
+    tmp_path, monkeypatch, changes, sentence
+):
+    """A card, the run to begin with: nothing was promised yet, and the name stays free."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ConfigurationError, match=sentence):
+        Learner(Loaded(a_config(run_dir=str(tmp_path), name="one", **changes), {})).serve()
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_run_without_a_checkpoint_has_no_weights(tmp_path):
+    """As one that was killed early: said before torch is loaded."""
+    a_run(tmp_path, "early")
+    with pytest.raises(ConfigurationError, match=r"--init .*early: that folder has no checkpoint"):
+        learner.require_weights(tmp_path / "early")
+
+
+def test_a_signal_while_torch_is_loaded_leaves_no_folder(tmp_path, monkeypatch):
+    """SIGTERM comes as an exception: exit code 0, and the next attempt may have the name."""
+
+    class Ended:
+        def find_spec(self, name, path=None, target=None):
+            if name == "farflung.learner.training":
+                raise SystemExit(0)
+
+    monkeypatch.delitem(sys.modules, "farflung.learner.training", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Ended(), *sys.meta_path])
+    config = a_config(mode="async", port=0, run_dir=str(tmp_path), name="one")
+    with pytest.raises(SystemExit):
+        Learner(Loaded(config, {})).serve()
+    assert not (tmp_path / "one").exists()
+
+
+def test_resumed_learner_tells_that_it_is_restoring_before_it_loads_torch(tmp_path, monkeypatch):
+    """With the run's own graph, in the next epoch, which is on disk."""
+    run = a_run(tmp_path)
+    config = a_config(mode="async", port=0, resume=str(run.folder))
+    with shared_graphs():
+        build_core(config, run, torch.device("cpu"), 1)
+    Journal(run.folder, JournalTotals(run.identity), 1, lambda items: None, durable=False).close()
+    with (
+        restoring(config) as network,
+        sockets.context() as context,
+        sockets.feed_subscriber(context, network.address, [topics.beacon("default")]) as feed,
+    ):
+        assert feed.poll(5000)
+        beacon = wire.read(wire.open_frame(feed.recv_multipart()[-1]))
+    assert (beacon.state, beacon.version.epoch, beacon.run) == (State.RESTORING, 2, run.identity)
+    assert recover(open_run(run.folder), durable=False).inbox.epoch == 3
+
+
+def test_what_comes_first_needs_no_torch():
+    """Its import takes more than a second: a run that goes on is heard before."""
+    words = "import sys, farflung.learner.learner; assert not {'torch', 'onnx', 'tensorboard'} & set(sys.modules), 'loaded'"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

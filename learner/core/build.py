@@ -1,7 +1,6 @@
-"""From a configuration to a learner: the world is described, the algorithm made, the acting graph written and proved."""
+"""From settings to a core: the algorithm is made, and the acting graph written and proved."""
 
 import logging
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,73 +12,55 @@ from farflung.common.data import seeds
 from farflung.common.data.spec import Graph, Spec
 from farflung.common.process import plugins
 from farflung.common.process.errors import ConfigurationError, FarflungError, Refused
-from farflung.learner import talk
 from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
-from farflung.learner.endpoint.publisher import Publisher
-from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.graph import acting_graph
+from farflung.learner.spec import describe, save_spec
 from farflung.learner.storage import checkpoint, manifest
-from farflung.learner.storage.recover import Recovered
 from farflung.learner.storage.run_folder import Run
-from farflung.learner.talk import Talk
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Learner:
-    """The parts that every mode drives."""
-
-    core: Core
-    talk: Talk
-
-    @property
-    def receiver(self) -> Receiver:
-        """What comes in."""
-        return self.talk.receiver
-
-    @property
-    def publisher(self) -> Publisher:
-        """What goes out."""
-        return self.talk.publisher
-
-
-def learner(
+def build_core(
     config: LearnerConfig,
     run: Run,
     device: torch.device,
-    past: Recovered | None = None,
-    known: Talk | None = None,
-) -> Learner:
-    """Everything but sockets and threads; after a life before this one, if there was one, and in a talk that has begun already."""
-    torch.manual_seed(
-        seeds.number(config.seed, "torch")
-    )  # for networks that are random themselves, as by dropout
+    epoch: int,
+    spec: Spec | None = None,
+) -> Core:
+    """Return the core of a run: algorithm, replay and pacing.
+
+    With a spec, its acting graph is the one that actors have, and must still be that of this
+    policy. Without one, the graph is written, proved and saved.
+    """
+    # For networks that draw numbers of their own, as dropout does.
+    torch.manual_seed(seeds.number(config.seed, "torch"))
     draft = _draft(config, run)
     algorithm = _algorithm(config, draft, device)
     if config.init and not manifest.kept(run.folder):
         _start_from(config.init, algorithm)
-    if known is not None:
-        _require_the_same(algorithm, draft, known.spec)
+    if spec is not None:
+        _require_same_graph(algorithm, draft, spec)
     else:
         spec = structs.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
-        talk.keep(run, spec)
-        known = talk.talk(spec, *((past.inbox, past.roster) if past is not None else ()))
-    seed = seeds.number(config.seed, "replay")
+        save_spec(run, spec)
     replay = algorithm.replay(
-        known.spec, capacity=config.capacity, batch_size=config.batch_size, seed=seed
+        spec,
+        capacity=config.capacity,
+        batch_size=config.batch_size,
+        seed=seeds.number(config.seed, "replay"),
     )
-    core = Core(known.spec, algorithm, replay, pacing(config), known.epoch)
+    core = Core(spec, algorithm, replay, pacing(config), epoch)
     core.last_good = partial(checkpoint.last_good, run.folder)
-    return Learner(core, known)
+    return core
 
 
 def pacing(config: LearnerConfig) -> Pacing:
-    """The replay ratio, with room for as many rows as the warm-up has unless a tolerance is given."""
+    """Return the pacing of these settings; without a tolerance the warm-up's rows have room."""
     parcel = config.horizon * config.environments
     least = config.batch_size + config.replay_ratio * parcel
     tolerance = config.tolerance or max(2 * least, config.replay_ratio * config.warmup)
@@ -94,11 +75,13 @@ def _algorithm_class(config: LearnerConfig) -> AlgorithmClass:
     found: AlgorithmClass = plugins.find(config.algorithm)
     if getattr(found, "head", None) not in heads.names():
         raise ConfigurationError(
-            f"{config.algorithm} must say what its policy answers with: head = one of {', '.join(heads.names())}"
+            f"{config.algorithm} must name the head of its policy: "
+            f"head = one of {', '.join(heads.names())}"
         )
     if missing := [name for name in ("name", "Settings", "columns") if not hasattr(found, name)]:
         raise ConfigurationError(
-            f"{config.algorithm} has no {missing[0]}: docs/algorithms.md lists what an algorithm needs"
+            f"{config.algorithm} has no {missing[0]}: "
+            "docs/algorithms.md lists the parts of an algorithm"
         )
     return found
 
@@ -106,7 +89,7 @@ def _algorithm_class(config: LearnerConfig) -> AlgorithmClass:
 def _draft(config: LearnerConfig, run: Run) -> Spec:
     """Return the spec without a graph, with the extra columns that the algorithm asks for."""
     algorithm = _algorithm_class(config)
-    draft = talk.describe(config, run, algorithm.head)
+    draft = describe(config, run, algorithm.head)
     return structs.replace(draft, extras=algorithm.columns(draft, config.settings))
 
 
@@ -123,16 +106,16 @@ def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algo
         )
     except FarflungError:
         raise
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # a user's code
         log.exception("the algorithm cannot be made")
-        whose = f"--model {config.model}" if config.model else f"--algorithm {config.algorithm}"
+        flag = f"--model {config.model}" if config.model else f"--algorithm {config.algorithm}"
         raise ConfigurationError(
-            f"{whose} cannot be made for {config.environment}: {error!r}"
+            f"{flag} cannot be made for {config.environment}: {error!r}"
         ) from error
 
 
 def _written(algorithm: Algorithm, draft: Spec) -> Graph:
-    """The acting graph, and it is proved."""
+    """Return the acting graph of a policy, after its proof."""
     module = algorithm.policy()
     acting = acting_graph.export(
         module,
@@ -143,13 +126,13 @@ def _written(algorithm: Algorithm, draft: Spec) -> Graph:
     return acting
 
 
-def _require_the_same(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
-    """Show that the graph in the run's folder is that of this policy still: actors have it."""
+def _require_same_graph(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
+    """Refuse a policy that is not the one in the run's acting graph: actors have that graph."""
     if draft.extras != spec.extras:
         asked, kept = ([extra.name for extra in each.extras] for each in (draft, spec))
         raise ConfigurationError(
             f"The algorithm asks for the extra columns {asked}, and this run's journal has {kept}: "
-            "--resume goes on with those, --init starts another run from its weights"
+            "--resume continues with those, --init starts another run from its weights"
         )
     try:
         if algorithm.head != spec.head:
@@ -159,12 +142,13 @@ def _require_the_same(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
         acting_graph.prove(algorithm.policy(), spec.graph)
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"{error} This run began with another network: --resume goes on with that one, --init starts another run from its weights"
+            f"{error} This run began with another network: --resume continues with that one, "
+            "--init starts another run from its weights"
         ) from error
 
 
 def _require_head(spec: Spec) -> None:
-    """Refuse here what every actor would refuse: a policy that answers in another form than its algorithm says."""
+    """Refuse a policy whose outputs are not those of its head, as every actor would."""
     try:
         heads.require(spec)
     except Refused as refusal:
@@ -177,5 +161,6 @@ def _start_from(folder: str, algorithm: Algorithm) -> None:
     except (RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())  # torch takes a line for each tensor
         raise ConfigurationError(
-            f"--init {folder}: its weights do not fit this algorithm, network and environment ({reason})"
+            f"--init {folder}: its weights do not fit this algorithm, network and environment "
+            f"({reason})"
         ) from error

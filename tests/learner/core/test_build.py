@@ -12,9 +12,10 @@ from support.learners import a_config, a_learner, an_empty_run
 from farflung.common import heads
 from farflung.common.data.spec import Column, Evaluation, Exploration, Space
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner import build, talk
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.core.build import pacing
+from farflung.learner.spec import describe
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.checkpoint import Checkpoint, copies
 
@@ -39,7 +40,7 @@ def test_the_spec_says_what_was_asked_for(tmp_path):
         policy="left",
         mode="async",
     )
-    spec = talk.describe(config, an_empty_run(tmp_path), head="q")
+    spec = describe(config, an_empty_run(tmp_path), head="q")
     assert (spec.run, spec.policy, spec.mode, spec.head, spec.horizon, spec.stack) == (
         "one-1",
         "left",
@@ -59,10 +60,9 @@ def test_images_are_compressed_and_nothing_else(tmp_path):
     """Bytes of two dimensions or more; numbers of other kinds never pay."""
     config = a_config(environment="toys/Parts-v0")
     run = an_empty_run(tmp_path)
-    assert talk.describe(config, run, "q").compression == {"observations.picture": "lz4"}
+    assert describe(config, run, "q").compression == {"observations.picture": "lz4"}
     assert (
-        talk.describe(a_config(environment="toys/Parts-v0", compress=False), run, "q").compression
-        == {}
+        describe(a_config(environment="toys/Parts-v0", compress=False), run, "q").compression == {}
     )
 
 
@@ -74,7 +74,7 @@ def test_a_learner_is_all_of_one_spec(tmp_path):
     assert (tmp_path / "one" / "policy" / "graph.onnx").read_bytes() == spec.graph.model != b""
     assert [tensor.name for tensor in spec.graph.outputs] == ["q"]
     assert learner.core.replay.capacity == 500
-    assert learner.core.state.version == learner.publisher.newest == (1, 0)
+    assert learner.core.state.version == learner.endpoint.publisher.newest == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,16 @@ def test_a_learner_is_all_of_one_spec(tmp_path):
 )
 def test_the_tolerance_has_room_for_the_warmup(changes, tolerance):
     """Unless one is given: twice the least that works, or what the warm-up brings."""
-    assert build.pacing(a_config(**changes)).tolerance == tolerance
+    assert pacing(a_config(**changes)).tolerance == tolerance
 
 
 def test_an_infinite_ratio_paces_nobody():
     """With or without a warm-up."""
     for warmup in (0, 10):
-        pacing = build.pacing(a_config(mode="async", replay_ratio=math.inf, warmup=warmup))
-        pacing.inserted(11)
-        assert pacing.may_update
-        assert pacing.fit([10**6]) == 1
+        made = pacing(a_config(mode="async", replay_ratio=math.inf, warmup=warmup))
+        made.inserted(11)
+        assert made.may_update
+        assert made.fit([10**6]) == 1
 
 
 def test_weights_come_from_another_run(tmp_path):
@@ -150,7 +150,7 @@ def test_an_algorithm_without_a_head_is_refused(tmp_path, own):
     own.Odd = type("Odd", (), {"head": "answer"})
     with pytest.raises(
         ConfigurationError,
-        match="must say what its policy answers with: head = one of q, logits, gaussian",
+        match="must name the head of its policy: head = one of q, logits, gaussian",
     ):
         a_learner(a_config(algorithm="own:Odd"), tmp_path)
 

@@ -1,0 +1,133 @@
+"""The learner's side of the protocol for one policy, without sockets, clock or threads."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from farflung.common.data.fields import draw_identity
+from farflung.common.data.spec import Spec
+from farflung.common.data.weights import Weights
+from farflung.common.net.keys import ANYBODY, Client
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.roster import Roster, RosterState
+from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner.endpoint.item import Settlements
+from farflung.learner.endpoint.item_log import ItemLog, Unlogged
+from farflung.learner.endpoint.item_queue import ItemQueue
+from farflung.learner.endpoint.publisher import Outlook, Publisher, Said
+from farflung.learner.endpoint.receiver import Receiver
+
+FIRST_EPOCH = 1
+# Of each actor's index in one epoch: starts that were handed out after the last checkpoint are not
+# used again.
+STARTS = 1 << 20
+
+Message = tuple[bytes | bytearray | memoryview, Client | None]  # a frame, and its sender
+
+
+class Endpoint:
+    """Spec, inbox, roster, receiver, publisher, log and queue: the parts that meet actors.
+
+    A transport drives it: the network thread, or calls in one process. The transport calls
+    `receive`, `settle`, `subscribed`, `unsubscribed` and `due`, all from one thread. Training
+    calls `publish`, `publish_status` and `progress`, and takes from `queue`.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        inbox: Inbox | None = None,
+        roster: Roster | None = None,
+        learner_id: int | None = None,
+    ) -> None:
+        self.spec = spec
+        self.inbox = inbox or Inbox(FIRST_EPOCH)
+        self.roster = roster or Roster()
+        self.settlements = Settlements()
+        self.queue = ItemQueue()
+        self.log: ItemLog = Unlogged(self.queue.put)  # set before a transport starts
+        self.snapshots = Snapshots()
+        books = self.inbox, self.roster, self.snapshots
+        self.receiver = Receiver(spec, *books, self.settlements)
+        if learner_id is None:
+            learner_id = draw_identity()
+        self.publisher = Publisher(spec, learner_id, self.epoch, self.receiver, self.snapshots)
+        self._steps = self._updates = 0
+        self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
+        self._documents: deque[str] = deque(maxlen=1)
+
+    @classmethod
+    def resume(
+        cls, spec: Spec, inbox: Inbox, members: RosterState | None, now: float
+    ) -> "Endpoint":
+        """Return the endpoint of a run's next epoch, with a recovered inbox and its members."""
+        first_start = (inbox.epoch - FIRST_EPOCH) * STARTS
+        if members is None:
+            return cls(spec, inbox, Roster(first_start))
+        return cls(spec, inbox, Roster.restore(members, now, first_start))
+
+    @property
+    def epoch(self) -> int:
+        """The number of this start of the learner within its run."""
+        return self.inbox.epoch
+
+    @property
+    def weights_bytes(self) -> int:
+        """The size of one version's tensors."""
+        return sum(tensor.size for tensor in self.spec.graph.weights)
+
+    # ---- for the transport
+
+    def receive(self, messages: Iterable[Message], now: float) -> int:
+        """Receive a burst of messages; return how many there were.
+
+        The new items among them go to the log as one, because a group is written and synced at
+        once, and training is woken once.
+        """
+        count, items = 0, []
+        for frame, sender in messages:
+            count += 1
+            item = self.receiver.receive(frame, now, sender)
+            if item is not None:
+                items.append(item)
+        if items:
+            self.log.append(items)
+        return count
+
+    def settle(self) -> int:
+        """Book the outcomes of items, so that their actors are told; return how many."""
+        outcomes = self.settlements.take()
+        for envelope, outcome in outcomes:
+            self.receiver.settle(envelope, outcome)
+        return len(outcomes)
+
+    def subscribed(self, topic: bytes, sender: Client = ANYBODY) -> bool:
+        """Return whether this sender may receive a topic, and note what it asks for."""
+        return self.publisher.subscribed(topic, sender)
+
+    def unsubscribed(self, topic: bytes, sender: Client = ANYBODY) -> None:
+        """Note that a subscription ended."""
+        self.publisher.unsubscribed(topic, sender)
+
+    def due(self, now: float) -> Iterator[Said]:
+        """Yield all messages that are to be sent now."""
+        while self._weights:
+            self.publisher.publish(self._weights.popleft())
+        while self._documents:
+            self.publisher.tell(self._documents.popleft())
+        room = max(0, self.queue.free - self.log.waiting_rows)
+        return self.publisher.due(Outlook(room, self._steps, self._updates), now)
+
+    # ---- for the training thread
+
+    def publish(self, weights: Weights) -> None:
+        """Send a version to all actors; of several at once only the newest."""
+        self.log.mark(weights)
+        self._weights.append(weights)
+
+    def publish_status(self, document: str) -> None:
+        """Send a status to all watchers; of several at once only the newest."""
+        self._documents.append(document)
+
+    def progress(self, steps: int, updates: int, room: int) -> None:
+        """Note how far training is, and how many rows may be on their way into the replay."""
+        self._steps, self._updates, self.queue.room = steps, updates, room

@@ -1,0 +1,209 @@
+"""A learner from start to end. Torch is loaded late: a resumed run listens before that."""
+
+import logging
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from farflung.common.data.spec import Spec
+from farflung.common.net import sockets
+from farflung.common.net.keys import server_keys
+from farflung.common.process import descriptors
+from farflung.common.process import log as logs
+from farflung.common.process.config import Loaded
+from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.lifecycle import Stop, interruptible, signals
+from farflung.common.process.log import Who
+from farflung.common.process.plugins import import_packages
+from farflung.common.process.settings_file import resolved_toml
+from farflung.common.protocol.messages import State
+from farflung.learner.children import Children
+from farflung.learner.config import LearnerConfig
+from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
+from farflung.learner.local_actors import join_command, players, start_local_actors
+from farflung.learner.processors import local_actors
+from farflung.learner.spec import saved_spec
+from farflung.learner.storage import manifest
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.recover import Recovered, recover
+from farflung.learner.storage.run_folder import Run, new_run, open_run, unfinished_run
+from farflung.learner.transport.in_process import InProcess
+from farflung.learner.transport.network_thread import NetworkThread
+
+if TYPE_CHECKING:
+    from farflung.learner.training import Training
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 5.0  # for local actors to end
+
+
+class Learner:
+    """A learner process: startup, run, shutdown."""
+
+    training: "Training"
+
+    def __init__(self, loaded: Loaded[LearnerConfig]) -> None:
+        self.config, self._origins = loaded.config, loaded.origins
+        self._started_at = time.monotonic()
+        self._stop = Stop()
+        self.resources = ExitStack()  # lock, log, ports: released in reverse order
+        self._recovered: Recovered | None = None  # of a resumed run
+        self._endpoint: Endpoint | None = None
+        self.network: NetworkThread | None = None  # None: actors take turns in this process
+
+    def serve(self) -> int:
+        """Train until the goal is reached or a signal comes; return the exit code."""
+        with interruptible(), self.resources:
+            self.startup()
+            with signals(self._stop):
+                try:
+                    self.run()
+                finally:
+                    self.shutdown()
+            self.training.report()
+        return self._stop.exit_code
+
+    def startup(self) -> None:
+        """Do all that can be refused, what is quick first. A refused run leaves no folder."""
+        config = self.config
+        import_packages(config.imports)
+        if config.mode == "async":
+            require_descriptors(config)
+            sockets.require_free(config.address)
+        self._folder = choose_run(config, resolved_toml(config, self._origins))
+        self.resources.enter_context(self._folder.locked())
+        with self._folder.attempt():
+            who = self._start_log()
+            if self._folder.resumed:
+                self._resume()
+            elif config.init:
+                require_weights(Path(config.init))
+            self._load(who)
+
+    def run(self) -> None:
+        """Train, take leave of the actors, and write the last checkpoint."""
+        training, network = self.training, self.network
+        if network is not None:
+            training.status.join = join_command(self.config, network.address)
+            log.info(
+                "listening: %s (feed on port %d)", training.status.join, network.address.feed_port
+            )
+        if self._recovered is not None:
+            with interruptible():  # it may take long, and half a replay is not worth a checkpoint
+                training.restore(self._recovered)
+        if network is not None:
+            start_local_actors(self.config, network.address, self._children)
+        training.run()
+
+    def shutdown(self) -> None:
+        """Close ports, journal and local actors, and leave the terminal in order."""
+        try:
+            self.training.disconnect()
+            self._children.stop(GRACE_S)
+        finally:
+            self.training.supervisor.finish()
+
+    def _start_log(self) -> Who:
+        logger = logs.start("learner", self._folder.name, self.config.log_level)
+        self.resources.callback(logger.stop)
+        logger.copy_to(self._folder.file("logs", "learner.log"))
+        return logger.who
+
+    def _resume(self) -> None:
+        """Recover the journal, and listen at once if the acting graph is in the folder.
+
+        So actors find their learner again while torch is loaded and the replay is restored.
+        """
+        recovered = recover(self._folder, durable=self.config.durability == "fsync")
+        self._recovered = recovered
+        spec = saved_spec(self.config, self._folder)
+        if spec is None:
+            return
+        self._endpoint = self._make_endpoint(spec)
+        self.network = self._listen(self._endpoint)
+        log.info(
+            "run %s goes on: epoch %d, %d steps; restoring",
+            self._folder.identity,
+            self._endpoint.epoch,
+            recovered.rows,
+        )
+
+    def _make_endpoint(self, spec: Spec) -> Endpoint:
+        recovered = self._recovered
+        if recovered is None:
+            return Endpoint(spec)
+        return Endpoint.resume(spec, recovered.inbox, recovered.roster, time.monotonic())
+
+    def _load(self, who: Who) -> None:
+        """Load torch, which takes more than a second, and put training together."""
+        from farflung.learner import out_of_memory
+        from farflung.learner.training import Training
+
+        config, endpoint, recovered = self.config, self._endpoint, self._recovered
+        self.resources.enter_context(out_of_memory.named(config))
+        epoch = FIRST_EPOCH if recovered is None else recovered.inbox.epoch
+        spec = None if endpoint is None else endpoint.spec
+        self.training = Training(config, self._folder, epoch, spec)
+        if endpoint is None:
+            endpoint = self._make_endpoint(self.training.core.spec)
+            if config.mode == "async":
+                self.network = self._listen(endpoint)
+        transport = self.network or InProcess(endpoint, players(config, self._stop))
+        self._children = self.resources.enter_context(Children(self._folder.folder / "logs"))
+        self.training.connect(
+            endpoint, transport, self._children, self._stop, who, self._started_at
+        )
+
+    def _listen(self, endpoint: Endpoint) -> NetworkThread:
+        """Open both ports and the journal. From here on actors find this learner."""
+        config, recovered = self.config, self._recovered
+        keys = server_keys(Path(config.keys)) if config.keys else None
+        endpoint.publisher.state = State.RUN if recovered is None else State.RESTORING
+        context = sockets.context()
+        self.resources.callback(context.term)
+        self.resources.callback(lambda: endpoint.log.close())
+        network = NetworkThread(context, config.address, endpoint, keys)
+        self.resources.callback(network.close)
+        if config.durability != "none":
+            # Once the journal is open, the epoch is on disk, and may be told to actors.
+            endpoint.log = Journal(
+                self._folder.folder,
+                JournalTotals(self._folder.identity) if recovered is None else recovered.totals,
+                endpoint.epoch,
+                endpoint.queue.put,
+                durable=config.durability == "fsync",
+                keep=config.keep_journal,
+            )
+        network.start()
+        return network
+
+
+def require_descriptors(config: LearnerConfig) -> None:
+    """Require file descriptors for local actors, with a pipe each, and for those that dial in."""
+    own = local_actors(config) + bool(config.evaluate_every)
+    needed = descriptors.OWN + own + descriptors.LINE * (own + descriptors.ACTORS)
+    descriptors.require(
+        needed, f"a learner with {own} actors here and {descriptors.ACTORS} elsewhere"
+    )
+
+
+def require_weights(folder: Path) -> None:
+    """Refuse to begin with the weights of a run that has none."""
+    if not manifest.kept(folder):
+        what = "has no checkpoint" if folder.is_dir() else "is not there"
+        raise ConfigurationError(f"--init {folder}: that folder {what}; name the folder of a run")
+
+
+def choose_run(config: LearnerConfig, settings: str) -> Run:
+    """Return the run to continue, else a new one."""
+    if config.resume and config.resume != "auto":
+        return open_run(Path(config.resume))
+    unfinished = (
+        unfinished_run(config.run_dir, config.name, config.environment) if config.resume else None
+    )
+    return unfinished or new_run(
+        config.run_dir, config.name, config.environment, settings, again=bool(config.resume)
+    )

@@ -1,0 +1,69 @@
+"""The books of an endpoint as the status shows them: actors, counters, problems."""
+
+from dataclasses import dataclass
+
+from farflung.common.protocol.roster import Presence, RosterState
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.observe.status import ActorState, ActorStatus
+
+STATES = {
+    Presence.SILENT: ActorState.SILENT,
+    Presence.LEFT: ActorState.LEFT,
+    Presence.JOINING: ActorState.JOINING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStatus:
+    """The state of an endpoint a moment ago, safe to read from any thread."""
+
+    actors: tuple[ActorStatus, ...] = ()
+    received: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    refused: tuple[tuple[str, int], ...] = ()
+    problems: tuple[str, ...] = ()
+    roster: RosterState | None = None  # for a checkpoint
+
+
+def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
+    """Return the state of an endpoint now. Call it from the thread that drives the endpoint."""
+    receiver, inbox, problem = endpoint.receiver, endpoint.inbox, endpoint.log.problem
+    return EndpointStatus(
+        actors=tuple(
+            actor_status(receiver, member.actor, member.presence(now), now - member.heard_at)
+            for member in endpoint.roster
+        ),
+        received=inbox.ledger.received,
+        duplicates=inbox.ledger.duplicate,
+        lost=inbox.lost,
+        refused=tuple(sorted(inbox.ledger.refused.items())),
+        problems=(*receiver.problems, *([problem] if problem else [])),
+        roster=endpoint.roster.state(),
+    )
+
+
+def actor_status(
+    receiver: Receiver, actor: str, presence: Presence, seen_ago: float
+) -> ActorStatus:
+    """Return one actor's row: its place on the roster and its own reports."""
+    seen = receiver.seen.get(actor)
+    if seen is None:
+        return ActorStatus(actor, ActorState.JOINING, seen_ago=seen_ago)
+    counters = seen.counters
+    if seen.evaluates:
+        acting = ActorState.EVALUATING
+    else:
+        acting = ActorState.WAITING if counters.get("waits") else ActorState.RUNNING
+    return ActorStatus(
+        name=actor,
+        state=STATES.get(presence, acting),
+        seats=seen.seats,
+        steps_per_second=seen.rate.per_second,
+        episodes=int(counters.get("episodes", 0)),
+        version=seen.version,
+        acknowledged=int(counters.get("acknowledged.parcels", 0)),
+        waiting=int(counters.get("waiting.parcels", 0) + counters.get("sent.parcels", 0)),
+        seen_ago=seen_ago,
+    )

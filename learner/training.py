@@ -1,0 +1,129 @@
+"""The half of a learner that needs torch: core, loop, supervisor and checkpoints of a run."""
+
+import logging
+import sys
+
+import torch
+
+from farflung.common.data.spec import Spec
+from farflung.common.process.lifecycle import Stop
+from farflung.common.process.log import Who
+from farflung.common.protocol.messages import State
+from farflung.learner import device, out_of_memory
+from farflung.learner.children import Children
+from farflung.learner.config import LearnerConfig
+from farflung.learner.core.build import build_core
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.loop import Loop
+from farflung.learner.observe.metrics import metrics
+from farflung.learner.observe.screen import screen
+from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.observe.status import to_document
+from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.schedule.asynchronous import Asynchronous
+from farflung.learner.schedule.schedule import Schedule
+from farflung.learner.schedule.sequential import Sequential
+from farflung.learner.storage.journal.journal import Journal
+from farflung.learner.storage.recover import Recovered
+from farflung.learner.storage.restore import restore
+from farflung.learner.storage.run_folder import Run
+from farflung.learner.storage.saver import Saver
+from farflung.learner.supervisor import Supervisor
+from farflung.learner.transport.transport import Transport
+
+log = logging.getLogger(__name__)
+
+
+class Training:
+    """The training of one run. `connect` gives it actors; `run` trains to the end."""
+
+    loop: Loop
+    supervisor: Supervisor
+
+    def __init__(self, config: LearnerConfig, folder: Run, epoch: int, spec: Spec | None) -> None:
+        torch.set_num_threads(config.threads)
+        where, reason = device.choose(config.device)
+        log.info("run %s in %s, training on %s (%s)", folder.identity, folder.folder, where, reason)
+        self.core = build_core(config, folder, where, epoch, spec)
+        self.status = StatusBuilder(config, folder, self.core, str(where))
+        self._config, self._folder = config, folder
+        log.info("memory: %s", out_of_memory.formula(self.core.replay))
+
+    def connect(
+        self,
+        endpoint: Endpoint,
+        transport: Transport,
+        children: Children,
+        stop: Stop,
+        who: Who,
+        started_at: float,
+    ) -> None:
+        """Make loop and supervisor around the core, for actors that this transport reaches."""
+        config = self._config
+        self._endpoint, self._transport = endpoint, transport
+        self.loop = Loop(self.core, schedule_of(config), endpoint, transport)
+        journal = endpoint.log if isinstance(endpoint.log, Journal) else None
+        self._saver = Saver(self._folder, self.core, journal, self.loop.extent)
+        self.supervisor = Supervisor(
+            config, self.core, self.status, self._saver, transport, children, stop, who, started_at
+        )
+        feed = StatusSink(
+            "telemetry", lambda status: endpoint.publish_status(to_document(status)), 1.0
+        )
+        screens = screen(config.ui, sys.stdout), metrics(self._folder.folder)
+        self.supervisor.sinks += [*screens, feed]
+
+    def restore(self, recovered: Recovered) -> None:
+        """Restore the newest checkpoint, and the replay from the journal."""
+        sentence = restore(self._folder.folder, self.core, self.loop.extent, recovered)
+        log.info("resumed: %s", sentence)
+        self._endpoint.publisher.state = State.RUN
+
+    def run(self) -> None:
+        """Train until the run is over, then keep everything that was received."""
+        supervisor = self.supervisor
+        self.loop.run(supervisor)
+        last = supervisor.status(supervisor.last_state)
+        self._endpoint.publish_status(to_document(last))
+        self._transport.close(supervisor.last_state)
+        self.loop.drain()
+        # Before the actors end, which may take longer than a service manager waits.
+        supervisor.save()
+
+    def disconnect(self) -> None:
+        """Close the way to the actors, and the journal. Call it again without harm."""
+        self._transport.close()
+        self._endpoint.log.close()
+
+    def report(self) -> None:
+        """Write how the run ended, and the commands that continue it."""
+        log.info(self.supervisor.verdict)
+        if self.supervisor.finished:
+            self._folder.finish(self.supervisor.verdict)
+        stream = sys.stderr if self._config.ui == "json" else sys.stdout
+        stream.write(self.summary())
+
+    def summary(self) -> str:
+        """Return how the run ended, and the commands that continue it."""
+        core, folder = self.core, self._folder.folder
+        facts = (
+            f"{core.state.steps} steps, {core.state.updates} updates, "
+            f"{core.progress.episodes} episodes"
+        )
+        if core.progress.evaluation:
+            facts += f", evaluation {core.progress.evaluation.mean:.1f}"
+        resume = f"\n  learner --resume {folder}   continue this run"
+        return f"""\
+{self.supervisor.verdict}
+{facts}
+parameters: {core.fingerprint}
+checkpoint: {self._saver.saved}
+To go on:{resume if self._saver.journaled else ""}
+  learner --config {folder}/config.toml --name NEW --init {folder}   start a new run with its weights
+  tensorboard --logdir {folder.parent}   show the curves
+"""
+
+
+def schedule_of(config: LearnerConfig) -> Schedule:
+    """Return the schedule of a mode."""
+    return Sequential() if config.mode == "sequential" else Asynchronous(config.publish_every)

@@ -1,0 +1,132 @@
+"""The endpoint: a burst is received as one, and nothing is acknowledged before it is kept."""
+
+import math
+
+import pytest
+from support.makers import a_frame, a_parcel, a_spec, some_weights
+
+from farflung.common.data.version import Version
+from farflung.common.net.keys import ANYBODY
+from farflung.common.protocol import tensors, topics, wire
+from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import Beacon, Telemetry
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.item import RefusedNumber
+from farflung.learner.endpoint.item_log import Unlogged
+
+W, C, T = topics.weights("default"), topics.beacon("default"), topics.telemetry("default")
+
+
+class HeldLog(Unlogged):
+    """A log that keeps bursts until they are released."""
+
+    waiting_rows = 3
+
+    def __init__(self, endpoint):
+        super().__init__(endpoint.queue.put)
+        self.bursts, self.marked = [], []
+
+    def append(self, items):
+        self.bursts.append(items)
+
+    def mark(self, weights):
+        self.marked.append(weights.version)
+
+    def release(self):
+        """Deliver and settle all bursts."""
+        for items in self.bursts:
+            super().append(items)
+
+
+@pytest.fixture
+def endpoint():
+    """An endpoint without a log, with room for 1000 rows."""
+    endpoint = Endpoint(a_spec(), learner_id=5)
+    endpoint.progress(0, 0, 1000)
+    return endpoint
+
+
+def receive(endpoint, *frames, now=0.0):
+    return endpoint.receive([(frame, ANYBODY) for frame in frames], now)
+
+
+def messages(endpoint, topic, now=0.0):
+    return [bytes(frame) for found, frame in endpoint.due(now) if found == topic]
+
+
+def a_broken_parcel():
+    parcel = a_parcel()
+    parcel.columns["rewards"][0] = math.nan
+    return parcel
+
+
+def test_endpoint_counts_every_message_of_a_burst(endpoint):
+    """New, repeated and damaged ones."""
+    frame = a_frame(endpoint.spec)
+    assert receive(endpoint, frame, frame, b"damaged") == 3
+    assert endpoint.inbox.ledger.received == 3
+    assert endpoint.queue.parcels == 1
+
+
+def test_endpoint_hands_a_burst_to_its_log_as_one(endpoint):
+    """Parcels and refused numbers alike; messages that are neither go no further."""
+    endpoint.log = HeldLog(endpoint)
+    good, bad = a_frame(endpoint.spec), a_frame(endpoint.spec, a_broken_parcel(), sequence=2)
+    receive(endpoint, good, bad, good)
+    receive(endpoint, b"damaged")
+    ((first, second),) = endpoint.log.bursts
+    assert (first.content.rows, second.content) == (3, RefusedNumber("nonfinite"))
+
+
+def test_endpoint_acknowledges_nothing_before_it_is_settled(endpoint):
+    """Refusals are told as late as acknowledgements."""
+    endpoint.log = HeldLog(endpoint)
+    good, bad = a_frame(endpoint.spec), a_frame(endpoint.spec, a_broken_parcel(), sequence=2)
+    receive(endpoint, good, bad)
+    pending = endpoint.inbox.state()
+    assert (endpoint.settle(), endpoint.queue.parcels) == (0, 0)
+    assert (pending["accepted"], pending["refused"]) == (0, {"nonfinite": 0})
+    endpoint.log.release()
+    assert (endpoint.settle(), endpoint.queue.parcels) == (2, 1)
+    settled = endpoint.inbox.state()
+    assert (settled["accepted"], settled["refused"]) == (1, {"nonfinite": 1})
+    assert endpoint.inbox.ledger.balanced
+
+
+def test_endpoint_publishes_the_newest_of_several_versions(endpoint):
+    """Each is marked in the log; only the last one is sent."""
+    endpoint.log = HeldLog(endpoint)
+    for number in (1, 2, 3):
+        endpoint.publish(some_weights(endpoint.spec, number))
+    (frame,) = messages(endpoint, W)
+    weights = tensors.read_weights(wire.open_frame(frame), endpoint.spec.graph.weights)
+    assert weights.version == Version(1, 3)
+    assert endpoint.log.marked == [Version(1, number) for number in (1, 2, 3)]
+    assert messages(endpoint, W) == []
+
+
+def test_endpoint_sends_the_newest_status(endpoint):
+    """To all watchers, once."""
+    endpoint.publish_status("{}")
+    endpoint.publish_status('{"steps": 1}')
+    (message,) = (wire.read(wire.open_frame(frame)) for frame in messages(endpoint, T))
+    assert isinstance(message, Telemetry)
+    assert message.document == '{"steps": 1}'
+
+
+def test_beacon_has_the_steps_and_updates_of_training(endpoint):
+    """As they were noted last."""
+    endpoint.progress(640, 80, 0)
+    (message,) = (wire.read(wire.open_frame(frame)) for frame in messages(endpoint, C))
+    assert isinstance(message, Beacon)
+    assert (message.steps, message.updates) == (640, 80)
+
+
+def test_endpoint_has_the_epoch_of_its_inbox():
+    """A first one, unless an inbox was recovered."""
+    assert (Endpoint(a_spec()).epoch, Endpoint(a_spec(), Inbox(4)).epoch) == (1, 4)
+
+
+def test_endpoint_knows_the_size_of_a_version(endpoint):
+    """A matrix of 2 x 2 float32."""
+    assert endpoint.weights_bytes == 16

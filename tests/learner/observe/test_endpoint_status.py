@@ -1,0 +1,90 @@
+"""The books of an endpoint as the status shows them."""
+
+import pytest
+from support.learner_double import LearnerDouble
+from support.makers import a_frame
+
+from farflung.common.data.version import Version
+from farflung.common.protocol import wire
+from farflung.common.protocol.messages import Bye, Hello, Report
+from farflung.common.protocol.roster import Presence
+from farflung.learner.observe.endpoint_status import actor_status, endpoint_status
+from farflung.learner.observe.status import ActorState
+
+
+@pytest.fixture
+def side():
+    """A learner's side without sockets."""
+    return LearnerDouble(life=5, versions=0)
+
+
+def hears(side, message, now=0.0):
+    side.receiver.receive(bytes(wire.encode(message)), now)
+
+
+def hello(seats=1, evaluates=False):
+    return Hello("run-1", "default", "box-1", 7, 1, Version(1, 2), 1, seats, evaluates)
+
+
+COUNTERS = {
+    "steps": 64.0,
+    "episodes": 5.0,
+    "acknowledged.parcels": 8.0,
+    "waiting.parcels": 1.0,
+    "sent.parcels": 2.0,
+}
+
+
+def test_an_actor_is_described_by_what_it_reports(side):
+    """Seats from the hello, counters from the report, and how long ago it was heard."""
+    hears(side, hello(seats=4))
+    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
+    (actor,) = endpoint_status(side.endpoint, 3.0).actors
+    assert (actor.name, actor.state, actor.seats, actor.version) == (
+        "box-1",
+        ActorState.RUNNING,
+        4,
+        3,
+    )
+    assert (actor.episodes, actor.acknowledged, actor.waiting, actor.seen_ago) == (5, 8, 3, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("presence", "evaluates", "waits", "word"),
+    [
+        (Presence.ACTIVE, False, 0.0, ActorState.RUNNING),
+        (Presence.ACTIVE, False, 1.0, ActorState.WAITING),
+        (Presence.ACTIVE, True, 0.0, ActorState.EVALUATING),
+        (Presence.SILENT, True, 1.0, ActorState.SILENT),
+        (Presence.LEFT, False, 0.0, ActorState.LEFT),
+        (Presence.JOINING, False, 0.0, ActorState.JOINING),
+    ],
+)
+def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
+    """Whether it is there comes first, then what it does."""
+    hears(side, hello(evaluates=evaluates))
+    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
+    assert actor_status(side.receiver, "box-1", presence, 0.0).state == word
+
+
+def test_who_was_only_promised_a_place_is_joining(side):
+    """A snapshot was sent and nothing came back yet."""
+    side.receiver.roster.join("box-2", 1, 0.0)
+    (actor,) = endpoint_status(side.endpoint, 0.5).actors
+    assert (actor.name, actor.state, actor.seen_ago) == ("box-2", ActorState.JOINING, 0.5)
+
+
+def test_a_view_holds_the_books(side):
+    """Received, duplicates, refused by reason, lost, and the problems."""
+    for _ in range(2):
+        side.receiver.receive(a_frame(side.spec), 0.0)
+    side.receiver.receive(b"", 0.0)
+    hears(side, Bye("run-1", "default", "box-2", 1, 3, "over"))
+    view = endpoint_status(side.endpoint, 0.0)
+    assert (view.received, view.duplicates, view.lost, view.refused) == (
+        3,
+        1,
+        2,
+        (("truncated", 1),),
+    )
+    assert view.problems == ("refused from somebody: truncated: 0 bytes",)
