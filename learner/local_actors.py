@@ -1,4 +1,4 @@
-"""The actors that a learner brings along: child processes beside it, or players that take turns with it."""
+"""Local actors: child processes, or players that take turns with training."""
 
 import shlex
 import time
@@ -20,7 +20,7 @@ EVALUATION_SEATS = 20
 
 
 def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
-    """The actors and the evaluator that this learner brings along: ordinary ones, over loopback."""
+    """Start the local actors and the evaluator: ordinary ones, over loopback."""
     near, now = address.seen_from_here, time.monotonic()
     wanted: list[tuple[str, int, bool]] = [
         (f"local-{index}", config.environments, False) for index in range(local_actors(config))
@@ -44,7 +44,7 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
 
 
 def join_command(config: LearnerConfig, address: Address) -> str:
-    """The command that starts an actor of this learner, on another machine if it listens beyond this one."""
+    """Return the command that starts an actor of this learner, from elsewhere if it can."""
     words = ["actor", str(address.seen_from_elsewhere)]
     words += (
         ["--feed-port", str(address.feed_port)] if address.feed_port != address.port + 1 else []
@@ -56,7 +56,7 @@ def join_command(config: LearnerConfig, address: Address) -> str:
 
 
 def players(config: LearnerConfig, stop: Stop) -> list[Player]:
-    """The actors of the sequential mode, with the same names and sizes."""
+    """Return the actors of the sequential mode, with the same names and sizes."""
     make = partial(local_actor, config.policy, wait=stop.wait, clock=time.monotonic, stop=stop)
     made: list[Player] = [
         make(f"local-{index}", config.environments) for index in range(max(1, local_actors(config)))

@@ -83,7 +83,7 @@ class Loop:
         self._endpoint.progress(state.steps, state.updates, room)
 
     def drain(self) -> None:
-        """Insert everything that waits, whatever the pace: it is acknowledged already."""
+        """Insert all that waits, without pacing: it is acknowledged already."""
         while self._queue.parcels:
             self._insert(1)
 

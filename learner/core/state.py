@@ -8,7 +8,7 @@ from farflung.learner.core.pacing import Pacing
 
 @dataclass(slots=True)
 class CoreState:
-    """How far training has got. Only the core writes it; schedules read it."""
+    """The progress of training. Only the core writes it; schedules read it."""
 
     pacing: Pacing
     version: Version  # the newest publication

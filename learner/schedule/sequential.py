@@ -12,7 +12,7 @@ ROOM = 1 << 40  # rows: the order of the turns paces collection
 
 @dataclass(frozen=True, slots=True)
 class Sequential:
-    """Rounds: publish, let every actor take its turn, insert, and all updates that pacing allows."""
+    """Rounds: publish, let every actor take its turn, insert, make all updates that are due."""
 
     def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Return the next action. A run ends between two rounds only."""
