@@ -49,8 +49,8 @@ def actor_status(
 ) -> ActorStatus:
     """Return one actor's row: its place on the roster and its own reports."""
     seen = receiver.seen.get(actor)
-    if seen is None:
-        return ActorStatus(actor, ActorState.JOINING, seen_ago=seen_ago)
+    if seen is None:  # nothing came from it since this epoch began
+        return ActorStatus(actor, STATES.get(presence, ActorState.JOINING), seen_ago=seen_ago)
     counters = seen.counters
     if seen.evaluates:
         acting = ActorState.EVALUATING

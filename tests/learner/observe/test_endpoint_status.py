@@ -67,6 +67,20 @@ def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
     assert actor_status(side.receiver, "box-1", presence, 0.0).state == word
 
 
+@pytest.mark.parametrize(
+    ("presence", "word"),
+    [
+        (Presence.LEFT, ActorState.LEFT),
+        (Presence.SILENT, ActorState.SILENT),
+        (Presence.JOINING, ActorState.JOINING),
+        (Presence.ACTIVE, ActorState.JOINING),
+    ],
+)
+def test_actor_of_an_earlier_epoch_is_not_joining_for_ever(side, presence, word):
+    """After a resume the roster knows actors that said goodbye, or never come back."""
+    assert actor_status(side.receiver, "box-9", presence, 0.0).state == word
+
+
 def test_who_was_only_promised_a_place_is_joining(side):
     """A snapshot was sent and nothing came back yet."""
     side.receiver.roster.join("box-2", 1, 0.0)
