@@ -116,7 +116,7 @@ class Player:
         assert self.version is not None
         self.full = True
         blocks = [self._whole(b) for b in self._recorder.blocks(self.version, self._memory)]
-        blocks = sorted((b for b in blocks if len(b.lengths)), key=lambda block: block.version)
+        blocks = sorted((b for b in blocks if len(b.lengths)), key=lambda b: b.version)
         made = [_merged(list(group)) for _, group in groupby(blocks, lambda b: b.version)]
         last = len(made) - 1
         return [

@@ -87,9 +87,10 @@ class Recorder:
         self._lost.fill(False)
         self._finals.clear()
         self.steps = 0
-        self._cursors.fill(0)
-        self._acted.fill(False)
         self.aligned = due is not None and due.seats is None and not self._carried
+        if not self.aligned:
+            self._cursors.fill(0)
+            self._acted.fill(False)
         if due is not None:
             self.see(due, memory)
 
@@ -152,14 +153,16 @@ class Recorder:
             lost = lost | (np.arange(self.steps)[:, None] >= self._cursors)
         where = cut(self._endings[: self.steps], lost, self._stack)
         columns = {name: _take(self._rows[name], where.frames) for name in self._frames}
-        begins = where.steps[where.lengths.cumsum() - where.lengths]
         for name in (*self._decided, REWARDS):
-            columns[name] = _take(self._rows[name], begins if name in self._firsts else where.steps)
+            columns[name] = _take(self._rows[name], where.steps)
+        for name in self._firsts:  # the first step of each trajectory
+            columns[name] = columns[name][where.lengths.cumsum() - where.lengths]
         finals = [self._finals[key] for key in sorted(self._finals)]  # in the trajectories' order
         for name in self._seen if finals else ():
             columns[name][where.finals] = [final[name] for final in finals]
         singles, self._singles = self._singles, []
-        self._carry(version, memory)
+        if not self.aligned:
+            self._carry(version, memory)
         return [*singles, Block(version, where.lengths, where.endings, columns)]
 
     def _part(self, acted: bool) -> None:
