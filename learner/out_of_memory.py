@@ -7,7 +7,7 @@ import torch
 
 from farflung.common.process.errors import OutOfMemory
 from farflung.common.protocol.credit import ACTOR_BYTES, TOTAL_BYTES
-from farflung.common.protocol.inbox import LIVES
+from farflung.common.protocol.inbox import LIVE
 from farflung.learner.config import LearnerConfig
 from farflung.learner.replay.replay import Replay
 
@@ -61,4 +61,5 @@ def formula(replay: Replay) -> str:
         f"parcels on their way into it: {ACTOR_BYTES >> 20} MiB for each actor, "
         f"{TOTAL_BYTES / 2**30:.2f} GiB at most"
     )
-    return f"{replay.memory}; {parcels}; {LIVES:,} incarnations of actors, some 1 KB each"
+    incarnations = f"{LIVE:,} incarnations of actors, some 1 KB each; each earlier one 16 bytes"
+    return f"{replay.memory}; {parcels}; {incarnations}"

@@ -21,6 +21,7 @@ from farflung.common.process.log import once_every
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
 from farflung.common.protocol.messages import (
+    Acknowledgement,
     Announcement,
     Beacon,
     Bye,
@@ -68,6 +69,7 @@ class PolicyClient:
             capacity=waiting_bytes,
             when_full=when_full,
         )
+        self._standing = self._standing_topics()
         self._format: ParcelCodec | None = None
         self._snapshot: tuple[Announcement, ParcelCodec] | None = None  # its weights follow
         self._problems = Problems()
@@ -103,9 +105,17 @@ class PolicyClient:
 
     @property
     def subscriptions(self) -> list[bytes]:
-        """The topics that a fresh socket subscribes to."""
-        standing = [topics.weights(self._policy), topics.beacon(self._policy)]
-        return [*standing, self.private] if self.private else standing
+        """The topics to be subscribed to, in byte order: the snapshot's comes last."""
+        return [*self._standing, self.private] if self.private else self._standing
+
+    def _standing_topics(self) -> list[bytes]:
+        """Return the topics to be subscribed to as long as this incarnation lasts."""
+        incarnation = self.actor, self.outbox.incarnation
+        return [
+            topics.acknowledgement(self._policy, *incarnation),
+            topics.beacon(self._policy),
+            topics.weights(self._policy),
+        ]
 
     # ---- hearing
 
@@ -119,6 +129,8 @@ class PolicyClient:
             message = wire.read(opened)
             if isinstance(message, Beacon) and message.policy == self._policy:
                 self._hear_beacon(message, now)
+            elif isinstance(message, Acknowledgement) and topic == self._standing[0]:
+                self._take_acknowledgement(message, now)
             elif isinstance(message, Announcement) and topic == self.private:
                 self._hear_snapshot(message, now)
         except Refused as refusal:
@@ -132,10 +144,11 @@ class PolicyClient:
         if not verdict.obeyed:
             return
         self.steps, self.state = beacon.steps, beacon.state
-        for line in beacon.lines:
-            if line.actor == self.actor and line.incarnation == self.outbox.incarnation:
-                self.tracker.line(now)
-                self.outbox.acknowledge(line, now)
+
+    def _take_acknowledgement(self, acknowledgement: Acknowledgement, now: float) -> None:
+        if not self.tracker.acknowledgement(acknowledgement, now):
+            return
+        self.outbox.acknowledge(acknowledgement, now)
         while self.outbox.given_up:
             number, reason = self.outbox.given_up.popleft()
             log.warning("parcel %d was not taken: %s", number, reason, extra=once_every(10))
@@ -169,7 +182,7 @@ class PolicyClient:
         """Spec and weights are here: take the place that they hand out, and say so."""
         parsed = topics.parse_private(self.private or b"")
         self._snapshot = None
-        if parsed is None or not self.tracker.arrived(parsed.nonce):
+        if parsed is None or parsed.nonce is None or not self.tracker.arrived(parsed.nonce):
             return
         self.private = None
         if self.joined is None:
@@ -177,7 +190,7 @@ class PolicyClient:
             self._format = form
         self._hello()
 
-    def _turn(self, verdict: Verdict, run: str, life: int, epoch: int, now: float) -> None:
+    def _turn(self, verdict: Verdict, run: str, learner_id: int, epoch: int, now: float) -> None:
         """Act on the origin of a message."""
         if verdict is Verdict.NEWER:
             log.info("the learner was started again: sending again what it did not acknowledge")
@@ -191,11 +204,12 @@ class PolicyClient:
                 dropped,
             )
             self.outbox.end_run(draw_identity())
+            self._standing = self._standing_topics()
             self.joined = self.weights = self._snapshot = None
             self.steps, self.state = 0, State.RUN
             self._words.clear()  # they are about a run that is over
         elif verdict is Verdict.RIVAL:
-            log.warning("%s", self._rivalry(run, life, epoch), extra=once_every(10))
+            log.warning("%s", self._rivalry(run, learner_id, epoch), extra=once_every(10))
         elif self.tracker.outlived(now):
             text = (
                 "only epoch %d of run %s is heard, and epoch %d was obeyed: "
@@ -203,15 +217,16 @@ class PolicyClient:
             )
             log.warning(text, epoch, run, self.tracker.epoch, extra=once_every(10))
 
-    def _rivalry(self, run: str, life: int, epoch: int) -> str:
+    def _rivalry(self, run: str, learner_id: int, epoch: int) -> str:
         """Return a sentence about a second learner at this address."""
         ours = self.tracker
         if run != ours.run:
             return (
-                f"two learners speak at this address in turns ({ours.life:x} and {life:x}): "
-                "waiting until one is left"
+                f"two learners speak at this address in turns ({ours.learner_id:x} and "
+                f"{learner_id:x}): waiting until one is left"
             )
-        both = f"life {ours.life:x} in epoch {ours.epoch} and life {life:x} in epoch {epoch}"
+        first = f"learner {ours.learner_id:x} in epoch {ours.epoch}"
+        both = f"{first} and learner {learner_id:x} in epoch {epoch}"
         return (
             f"two learners of the same run {run} speak here, as when its folder was copied "
             f"({both}): waiting until one is stopped"
@@ -241,7 +256,7 @@ class PolicyClient:
     def ask(self, now: float) -> None:
         """Ask for a snapshot under a fresh nonce, and greet a learner that is known."""
         nonce = self.tracker.ask(now)
-        self.private = topics.private(self._policy, self.actor, self.outbox.incarnation, nonce)
+        self.private = topics.snapshot(self._policy, self.actor, self.outbox.incarnation, nonce)
         if self.joined is not None:
             self._hello()
 
@@ -268,9 +283,9 @@ class PolicyClient:
         """Write each acknowledged parcel down before it is released, from now on."""
 
         def write(number: int, frame: Frame) -> None:
-            life = self.actor, self.outbox.incarnation
+            incarnation = self.actor, self.outbox.incarnation
             receipts.add(
-                Receipt(self.tracker.run, self._policy, *life, number, wire.checksum(frame))
+                Receipt(self.tracker.run, self._policy, *incarnation, number, wire.checksum(frame))
             )
 
         self.outbox.before_release = write
@@ -284,13 +299,13 @@ class PolicyClient:
         if self.joined is not None:
             self._report()
         if self.tracker.run:
-            life = self.actor, self.outbox.incarnation
+            incarnation = self.actor, self.outbox.incarnation
             self._words.append(
                 wire.encode(
                     Bye(
                         self.tracker.run,
                         self._policy,
-                        *life,
+                        *incarnation,
                         self.outbox.base,
                         reason[:REASON_LETTERS],
                     )
@@ -315,14 +330,14 @@ class PolicyClient:
 
     def _hello(self) -> None:
         held, outbox = self._held, self.outbox
-        life = self.actor, outbox.incarnation
+        incarnation = self.actor, outbox.incarnation
         run, nonce = self.tracker.run, self.tracker.confirmed
         self._words.append(
             wire.encode(
                 Hello(
                     run,
                     self._policy,
-                    *life,
+                    *incarnation,
                     nonce,
                     held,
                     outbox.base,
@@ -335,12 +350,18 @@ class PolicyClient:
     def _report(self) -> None:
         outbox = self.outbox
         counters = asdict(self.work) | outbox.ledger.figures()
-        life = self.actor, outbox.incarnation
+        incarnation = self.actor, outbox.incarnation
         run, held = self.tracker.run, self._held
         self._words.append(
             wire.encode(
                 Report(
-                    run, self._policy, *life, outbox.base, held, counters, self._problems.latest()
+                    run,
+                    self._policy,
+                    *incarnation,
+                    outbox.base,
+                    held,
+                    counters,
+                    self._problems.latest(),
                 )
             )
         )

@@ -45,7 +45,7 @@ class Sockets:
         self.address = address
         self.client = client
         self._context, self._clock, self._keys = context, clock, keys
-        self._private: bytes | None = None  # as subscribed
+        self._subscribed: list[bytes] = []
         self._connected = False
         self._look_at = float("-inf")
         self._silence = Diagnosis(address, keys)
@@ -100,9 +100,9 @@ class Sockets:
         return self.client.outbox.idle
 
     def _build(self, now: float) -> None:
-        self._private = self.client.private
+        self._subscribed = self.client.subscriptions
         self._feed = sockets.feed_subscriber(
-            self._context, self.address, self.client.subscriptions, keys=self._keys
+            self._context, self.address, self._subscribed, keys=self._keys
         )
         self._push = sockets.experience_sender(self._context, self.address, keys=self._keys)
         self.client.rebuilt(now)
@@ -125,15 +125,17 @@ class Sockets:
             self.client.hear(topic, frame, now)
 
     def _subscribe(self) -> None:
-        """Ask the question that is due, and take back the one that was answered."""
-        wanted = self.client.private
-        if wanted == self._private:
+        """Subscribe to the topics that are wanted now, in byte order, and to no others."""
+        wanted = self.client.subscriptions
+        if wanted == self._subscribed:
             return
-        if wanted:
-            self._feed.subscribe(wanted)
-        if self._private:
-            self._feed.unsubscribe(self._private)
-        self._private = wanted
+        for topic in wanted:
+            if topic not in self._subscribed:
+                self._feed.subscribe(topic)
+        for topic in self._subscribed:
+            if topic not in wanted:
+                self._feed.unsubscribe(topic)
+        self._subscribed = wanted
 
     def _send(self, now: float) -> None:
         self.client.drain(now, self._push_frame)

@@ -1,22 +1,19 @@
-"""What a learner received: each number of each life of each actor counts once, and is acknowledged when it is durable."""
+"""The numbers that a learner received: each counts once, and is acknowledged when it is durable."""
 
-from collections.abc import Callable
+from collections import OrderedDict
 from enum import Enum
 from typing import TypedDict
 
-from farflung.common.protocol.incarnation import WINDOW, Incarnation
+from farflung.common.protocol.incarnation import WINDOW, Incarnation, Received
 from farflung.common.protocol.ledger import Intake
-from farflung.common.protocol.messages import Ack, Credit
+from farflung.common.protocol.retired import RetiredIncarnations, RetiredState
 
-LATELY_S = 30.0  # a life heard within it has its line in the beacon
-
-LIVES = 1 << 16  # with anything to remember, which is never forgotten: some 60 MB of them
+LIVE = 4096  # incarnations kept in full, those heard last: some 1 KB each; the others are retired
 OUT_OF_RANGE = "number out of range"
-TOO_MANY = "too many lives"
 
 
 class Admission(Enum):
-    """What an inbox says of a number."""
+    """An inbox's answer to a number."""
 
     NEW = "new"
     DUPLICATE = "duplicate"
@@ -24,18 +21,18 @@ class Admission(Enum):
 
 
 class IncarnationState(TypedDict):
-    """One life as a checkpoint keeps it."""
+    """One live incarnation as a checkpoint keeps it."""
 
     actor: str
     incarnation: int
     base: int
-    kept: int
-    beyond: list[int]
+    contiguous: int
+    out_of_order: list[int]
     refused: list[tuple[int, str]]
 
 
 class InboxState(TypedDict):
-    """An inbox as a checkpoint keeps it: only what is durable. Plain data, for msgpack or JSON."""
+    """The durable part of an inbox, as a checkpoint keeps it: plain data, for msgpack."""
 
     epoch: int
     lost: int
@@ -43,99 +40,82 @@ class InboxState(TypedDict):
     accepted: int
     duplicate: int
     refused: dict[str, int]
-    lives: list[IncarnationState]
+    live: list[IncarnationState]  # the one heard last at the end
+    retired: RetiredState
 
 
 class Inbox:
-    """What a learner received for one policy: each number of each life of each actor counts once. Nothing is forgotten within a run.
+    """The numbers of one policy: each number of each incarnation of each actor counts once.
 
-    There is room for so many lives; one more that sends parcels is refused. One that only ever said hello takes no room.
+    Nothing is forgotten within a run, and no incarnation is refused for the number of them.
     """
 
     def __init__(self, epoch: int = 1) -> None:
-        self.epoch = epoch  # which start of the learner within the run this is
+        self.epoch = epoch  # how often the learner of this run was started
         self.ledger = Intake()
-        self.lost = 0  # numbers that an actor no longer holds and that never arrived: a breach, to be reported
-        self._lives: dict[
-            tuple[str, int], Incarnation
-        ] = {}  # those of which anything must be remembered
-        self._heard: dict[
-            tuple[str, int], Incarnation
-        ] = {}  # those heard lately, the latest at the end: they have their lines in the beacon
+        self.lost = 0  # numbers that an actor no longer holds and that never arrived: a breach
+        self._live: OrderedDict[tuple[str, int], Incarnation] = OrderedDict()
+        self._retired = RetiredIncarnations()
 
-    def admit(
-        self, actor: str, incarnation: int, sequence: int, base: int, now: float
-    ) -> Admission:
-        """Whether a number is new. If so it is pending: it must be committed, after it was refused or kept durably."""
-        life = self._hear(actor, incarnation, now)
+    @property
+    def incarnations(self) -> tuple[int, int]:
+        """The counts of live and of retired incarnations."""
+        return len(self._live), len(self._retired)
+
+    def admit(self, actor: str, incarnation: int, sequence: int, base: int) -> Admission:
+        """Return whether a number is new.
+
+        A new one is pending: commit it once it is durable, with its rows or as refused.
+        """
+        known = self._know(actor, incarnation)
         self.ledger.received += 1
-        if not self._remembers((actor, incarnation), life):
-            self.ledger.refuse(TOO_MANY)
-            return Admission.BEYOND
-        if 1 <= base <= sequence and base > life.base:
-            self.lost += life.rebase(base)
-        if life.has(sequence):
+        if 1 <= base <= sequence:
+            self.lost += known.rebase(base)
+        if known.has(sequence):
             self.ledger.duplicate += 1
-            life.told = None  # the actor does not know yet
             return Admission.DUPLICATE
-        if not life.kept < sequence <= life.kept + WINDOW or base > sequence:
+        if not known.contiguous < sequence <= known.contiguous + WINDOW or base > sequence:
             self.ledger.refuse(OUT_OF_RANGE)
             return Admission.BEYOND
         self.ledger.accepted += 1
-        life.pending[sequence] = ""
+        known.pending[sequence] = ""
         return Admission.NEW
 
     def refuse(self, actor: str, incarnation: int, sequence: int, reason: str) -> None:
-        """An admitted number is not taken. It is told with its reason from its commit until the actor's base has passed it."""
-        self._lives[actor, incarnation].pending[sequence] = reason
+        """Refuse a pending number.
+
+        From its commit on it is told with its reason, until the actor's base has passed it.
+        """
+        self._live[actor, incarnation].pending[sequence] = reason
         self.ledger.accepted -= 1
         self.ledger.refuse(reason)
 
     def reject(self, reason: str) -> None:
-        """Count a message that does not even name a number of ours: damaged, foreign, of another run."""
+        """Count a message without a number of this run: damaged, foreign, of another run."""
         self.ledger.received += 1
         self.ledger.refuse(reason)
 
     def commit(self, actor: str, incarnation: int, sequence: int) -> None:
-        """An admitted number is durable, with its rows or with its refusal: from now on it may be acknowledged."""
-        self._lives[actor, incarnation].commit(sequence)
+        """Count a pending number as durable: from now on it may be acknowledged."""
+        self._live[actor, incarnation].commit(sequence)
 
-    def rebase(self, actor: str, incarnation: int, base: int, now: float) -> None:
-        """A hello, report or bye says where the actor's unacknowledged numbers begin."""
-        life = self._hear(actor, incarnation, now)
-        life.told = None
-        if base > life.base and self._remembers((actor, incarnation), life):
-            self.lost += life.rebase(base)
+    def rebase(self, actor: str, incarnation: int, base: int) -> None:
+        """Take the lowest number that an actor still holds from a hello, report or bye."""
+        self.lost += self._know(actor, incarnation).rebase(base)
 
-    def lines(
-        self, now: float, credit: Callable[[str, int], Credit], *, everyone: bool = False
-    ) -> tuple[Ack, ...]:
-        """The beacon's lines: for each life heard lately of which there is something new to tell, or for all of them."""
-        self._heard = {
-            key: life for key, life in self._heard.items() if now - life.heard_at <= LATELY_S
-        }
-        lines = []
-        for (actor, incarnation), life in self._heard.items():
-            granted = credit(actor, incarnation)
-            if everyone or granted != life.told:
-                life.told = granted
-                lines.append(life.line(actor, incarnation, granted))
-        return tuple(lines)
+    def received(self, actor: str, incarnation: int) -> Received:
+        """Return the numbers of an incarnation that may be acknowledged."""
+        return self._know(actor, incarnation).received()
+
+    def has(self, actor: str, incarnation: int, sequence: int) -> bool:
+        """Return whether a number was received before; change nothing."""
+        key = actor, incarnation
+        known = self._live.get(key) or self._retired.find(*key)
+        return known is not None and known.has(sequence)
 
     def state(self) -> InboxState:
-        """What must survive this process. What is pending is not part of it: its sender still holds it."""
-        pending = [reason for life in self._lives.values() for reason in life.pending.values()]
-        lives = [
-            IncarnationState(
-                actor=actor,
-                incarnation=incarnation,
-                base=life.base,
-                kept=life.kept,
-                beyond=sorted(life.beyond),
-                refused=sorted(life.refused.items()),
-            )
-            for (actor, incarnation), life in self._lives.items()
-        ]
+        """Return what must survive this process, without what is pending: its sender holds it."""
+        pending = [reason for known in self._live.values() for reason in known.pending.values()]
         return InboxState(
             epoch=self.epoch,
             lost=self.lost,
@@ -146,39 +126,61 @@ class Inbox:
                 reason: count - pending.count(reason)
                 for reason, count in self.ledger.refused.items()
             },
-            lives=lives,
+            live=[_state(*key, known) for key, known in self._live.items() if not known.is_blank],
+            retired=self._retired.state(),
         )
 
     @classmethod
     def restore(cls, state: InboxState) -> "Inbox":
-        """The inbox of the next start within the same run: its epoch is one higher, and must be durable before anybody is told."""
+        """Return the inbox of the run's next epoch, which must be durable before it is told.
+
+        Raise `Refused` if the state makes no sense.
+        """
         inbox = cls(state["epoch"] + 1)
         inbox.lost = state["lost"]
         inbox.ledger = Intake(
             state["received"], state["accepted"], state["duplicate"], dict(state["refused"])
         )
-        for life in state["lives"]:
-            key = life["actor"], life["incarnation"]
-            inbox._lives[key] = Incarnation(
-                life["base"], life["kept"], set(life["beyond"]), refused=dict(life["refused"])
+        for one in state["live"]:
+            inbox._live[one["actor"], one["incarnation"]] = Incarnation(
+                one["base"],
+                one["contiguous"],
+                set(one["out_of_order"]),
+                refused=dict(one["refused"]),
             )
+        inbox._retired = RetiredIncarnations.restore(state["retired"])
         return inbox
 
-    def _hear(self, actor: str, incarnation: int, now: float) -> Incarnation:
+    def _know(self, actor: str, incarnation: int) -> Incarnation:
+        """Return a live incarnation: the newest of them from now on."""
         key = actor, incarnation
-        life = self._lives.get(key)
-        if life is None:
-            life = self._heard.get(key) or Incarnation()
-        life.heard_at = now
-        self._heard.pop(key, None)
-        self._heard[key] = life
-        if len(self._heard) > LIVES:
-            del self._heard[next(iter(self._heard))]  # its line comes when it is heard again
-        return life
+        known = self._live.get(key)
+        if known is not None:
+            self._live.move_to_end(key)
+            return known
+        self._retire()
+        known = self._live[key] = self._retired.take(*key) or Incarnation()
+        return known
 
-    def _remembers(self, key: tuple[str, int], life: Incarnation) -> bool:
-        """Whether this life is among those never forgotten: from now on, if there is room."""
-        if key not in self._lives and len(self._lives) >= LIVES:
-            return False
-        self._lives[key] = life
-        return True
+    def _retire(self) -> None:
+        """Make room for one more: at most two steps, since what is pending stays live."""
+        for _ in range(2):
+            if len(self._live) < LIVE:
+                return
+            key, known = next(iter(self._live.items()))
+            if known.pending:
+                self._live.move_to_end(key)
+            else:
+                del self._live[key]
+                self._retired.add(*key, known)
+
+
+def _state(actor: str, incarnation: int, known: Incarnation) -> IncarnationState:
+    return IncarnationState(
+        actor=actor,
+        incarnation=incarnation,
+        base=known.base,
+        contiguous=known.contiguous,
+        out_of_order=sorted(known.out_of_order),
+        refused=sorted(known.refused.items()),
+    )

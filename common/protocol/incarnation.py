@@ -1,89 +1,94 @@
-"""What a learner knows of one life of one actor: which of its numbers are kept, which are being written, which were refused."""
+"""One incarnation of one actor: its numbers that are durable, being written, or refused."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from farflung.common.protocol.messages import Ack, Credit
+WINDOW = 4096  # numbers from an actor's base to its newest: the most that are kept one by one
+NAMED = 256  # missing numbers in one acknowledgement; refused ones likewise
 
-WINDOW = 4096  # numbers from an actor's base to its newest: all that must be remembered of a life one by one
-TOLD = 256  # missing numbers in one line; refused ones likewise
+
+class Received(NamedTuple):
+    """The numbers of an incarnation that a learner has: the core of an acknowledgement."""
+
+    highest: int  # every number up to it counts, except those that are named here
+    missing: tuple[int, ...] = ()
+    refused: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(slots=True)
 class Incarnation:
-    """One incarnation of one actor. Received is what is kept (up to `kept`, and `beyond` it) and what is `pending`."""
+    """The numbers received: the contiguous ones, those above a hole, and the pending ones."""
 
     base: int = 1  # the lowest number that the actor still holds, by its own word
-    kept: int = 0  # every number up to it is durable, or no longer held by the actor
-    beyond: set[int] = field(default_factory=set)  # durable numbers above a hole
-    pending: dict[int, str] = field(
-        default_factory=dict
-    )  # received, not yet durable: why it is refused, or ""
-    refused: dict[int, str] = field(
-        default_factory=dict
-    )  # durable refusals that the actor may not know of yet
-    heard_at: float = float("-inf")
-    told: Credit | None = None  # the credit of its last line; None if there is more to tell since
+    contiguous: int = 0  # every number up to it is durable, or no longer held by the actor
+    out_of_order: set[int] = field(default_factory=set)  # durable numbers above a hole
+    # Received and not yet durable: the reason of its refusal, or "".
+    pending: dict[int, str] = field(default_factory=dict)
+    # Durable refusals that the actor may not know of yet.
+    refused: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def is_blank(self) -> bool:
+        """There is nothing to remember of it."""
+        known = self.contiguous or self.out_of_order or self.pending or self.refused
+        return self.base == 1 and not known
 
     def has(self, number: int) -> bool:
-        """Whether the number was received before, durable or not."""
-        return number <= self.kept or number in self.pending or number in self.beyond
+        """Return whether the number was received before, durable or not."""
+        return number <= self.contiguous or number in self.pending or number in self.out_of_order
 
     def commit(self, number: int) -> None:
-        """A pending number is durable now: it may be told."""
+        """Count a pending number as durable: it may be acknowledged."""
         reason = self.pending.pop(number)
-        self.told = None
         if reason and number >= self.base:
             self.refused[number] = reason
-        if number > self.kept:
-            self.beyond.add(number)
-            self._rise()
+        if number > self.contiguous:
+            self.out_of_order.add(number)
+            self._extend()
 
     def rebase(self, base: int) -> int:
-        """The actor holds nothing below `base` any more: forget what was only kept for telling it. Gives how many never arrived."""
+        """Forget the refusals below `base`: the actor knows them, since it holds nothing there.
+
+        Return how many numbers below it never arrived.
+        """
         if base <= self.base:
             return 0
         self.base = base
         self.refused = {number: reason for number, reason in self.refused.items() if number >= base}
-        if base - 1 <= self.kept:
+        if base - 1 <= self.contiguous:
             return 0
         known = sum(
-            self.kept < number < base
-            for numbers in (self.beyond, self.pending)
+            self.contiguous < number < base
+            for numbers in (self.out_of_order, self.pending)
             for number in numbers
         )
-        lost = base - 1 - self.kept - known
-        self.kept = base - 1
-        self.beyond = {number for number in self.beyond if number >= base}
-        self._rise()
+        lost = base - 1 - self.contiguous - known
+        self.contiguous = base - 1
+        self.out_of_order = {number for number in self.out_of_order if number >= base}
+        self._extend()
         return lost
 
-    def line(self, actor: str, incarnation: int, credit: Credit) -> Ack:
-        """What the actor is told. Everything up to `highest` counts as kept unless it is named, so `highest` stays below
+    def received(self) -> Received:
+        """Return what the actor may be told.
 
-        the first number that is being written, and below what would be named if there were room for it.
+        Everything up to `highest` counts unless it is named. So `highest` stays below the first
+        number that is being written, and below those that would be named if there were room.
         """
-        highest, refused = self.kept, sorted(self.refused)
+        highest, refused = self.contiguous, sorted(self.refused)
         missing: list[int] = []
-        limit = refused[TOLD] if len(refused) > TOLD else self.kept + WINDOW + 1
-        for number in range(self.kept + 1, max(self.beyond, default=0) + 1):
-            if number in self.beyond:
+        limit = refused[NAMED] if len(refused) > NAMED else self.contiguous + WINDOW + 1
+        for number in range(self.contiguous + 1, max(self.out_of_order, default=0) + 1):
+            if number in self.out_of_order:
                 highest = number
-            elif number in self.pending or len(missing) == TOLD:
+            elif number in self.pending or len(missing) == NAMED:
                 break
             else:
                 missing.append(number)
         highest = min(highest, limit - 1)
-        named = tuple((number, self.refused[number]) for number in refused[:TOLD])
-        return Ack(
-            actor,
-            incarnation,
-            highest,
-            tuple(number for number in missing if number < highest),
-            named,
-            credit,
-        )
+        named = tuple((number, self.refused[number]) for number in refused[:NAMED])
+        return Received(highest, tuple(number for number in missing if number < highest), named)
 
-    def _rise(self) -> None:
-        while self.kept + 1 in self.beyond:
-            self.kept += 1
-            self.beyond.remove(self.kept)
+    def _extend(self) -> None:
+        while self.contiguous + 1 in self.out_of_order:
+            self.contiguous += 1
+            self.out_of_order.remove(self.contiguous)

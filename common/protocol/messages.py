@@ -32,19 +32,27 @@ class Credit(Struct, frozen=True, forbid_unknown_fields=True):
     size: int  # bytes
 
 
-class Ack(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a learner knows of one life of one actor. Everything up to `highest` counts, but for `missing`."""
+class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True):
+    """The numbers of one incarnation that a learner has, on a topic of that incarnation.
 
+    It is state, never an event, so losing one is harmless. An actor obeys those of the learner
+    whose beacon it obeys, and no others.
+    """
+
+    run: str
+    policy: str
     actor: str
     incarnation: int
-    highest: int
+    learner_id: int
+    epoch: int
+    highest: int  # every number up to it counts, except `missing` and `refused`
     missing: tuple[int, ...]
     refused: tuple[tuple[int, str], ...]  # numbers at or above the actor's base, with their reasons
     credit: Credit
 
 
 class Beacon(Struct, frozen=True, forbid_unknown_fields=True):
-    """Said every second and after each commit: state, never an event, so losing one is harmless."""
+    """The state that all actors share, every second and when it changes: losing one is harmless."""
 
     run: str
     policy: str
@@ -53,7 +61,6 @@ class Beacon(Struct, frozen=True, forbid_unknown_fields=True):
     steps: int
     updates: int
     state: State
-    lines: tuple[Ack, ...]
 
 
 class Announcement(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""What an actor has to send: numbered at the first sending, kept until it is answered, sent again while it is not."""
+"""The items an actor has to send: numbered when first sent, kept and sent again until answered."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,14 +8,16 @@ from typing import Generic, TypeVar
 
 from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.ledger import Ledger
-from farflung.common.protocol.messages import Ack, Credit
+from farflung.common.protocol.messages import Acknowledgement, Credit
 
 Item = TypeVar("Item")
 Frame = bytes | bytearray | memoryview
 
-SENDINGS = 20  # of one number, each followed by a line that does not cover it: then it is given up
-SOONEST_S = 1.0  # after which a number is sent again, and four times the usual time until an acknowledgement
-LONGEST_S = 16.0  # between two sendings of one number; below the longest time after which connections are made anew, or none would end
+SENDINGS = 20  # of one number, each followed by an acknowledgement without it: then it is given up
+SOONEST_S = 1.0  # until a number is sent again, and four times the usual time until its answer
+# Between two sendings of one number. It is shorter than the longest time after which connections
+# are rebuilt, or none would end.
+LONGEST_S = 16.0
 
 RUN_ENDED = "run ended"
 UNANSWERED = "unanswered"
@@ -23,7 +25,7 @@ FULL = "outbox full"
 
 
 class WhenFull(Enum):
-    """What an outbox does with a parcel for which there is no room."""
+    """The answer of a full outbox to one more item."""
 
     WAIT = "wait"
     DROP_OLDEST = "drop oldest"
@@ -36,13 +38,14 @@ class _Sent:
     first_at: float
     last_at: float
     resent: bool = False
-    unanswered: int = 1  # sendings since which a line came, plus the one that none came after yet
+    unanswered: int = 1  # sendings since which an acknowledgement came, and the newest one
 
 
 class Outbox(Generic[Item]):
-    """What an actor has for one learner: first waiting, not numbered and bounded; then sent, numbered and kept until it is answered.
+    """The items for one learner: waiting ones are bounded, sent ones are numbered and kept.
 
-    `encode(item, incarnation, sequence, base)` forms the bytes once, at the first sending; every later one is identical.
+    `encode(item, incarnation, sequence, base)` forms the bytes once, at the first sending; every
+    later one is identical.
     """
 
     def __init__(
@@ -59,12 +62,9 @@ class Outbox(Generic[Item]):
         self.base = 1
         self.unacknowledged_bytes = 0
         self.ledger = Ledger()
-        self.before_release: Callable[[int, Frame], None] = lambda number, frame: (
-            None
-        )  # an acknowledged number is about to be forgotten
-        self.given_up: deque[tuple[int, str]] = deque(
-            maxlen=50
-        )  # for the screen: whoever shows them takes them out
+        # Called with each number and frame that is acknowledged, before they are forgotten.
+        self.before_release: Callable[[int, Frame], None] = lambda number, frame: None
+        self.given_up: deque[tuple[int, str]] = deque(maxlen=50)  # its reader empties it
         self._encode = encode
         self._capacity = capacity
         self._waiting: deque[tuple[Item, int, int]] = deque()  # item, rows, size
@@ -73,27 +73,27 @@ class Outbox(Generic[Item]):
         self._again: dict[int, None] = {}  # numbers to send again, in order
         self._newest = 0
         self._formed: Frame | None = None  # the bytes of the first waiting item
-        self._line_at = float("-inf")
+        self._acknowledged_at = float("-inf")  # by any acknowledgement
         self._progress_at = 0.0
         self._usual_s = 0.0  # smoothed time until an acknowledgement
 
     @property
     def unacknowledged(self) -> int:
-        """How many numbers are sent and not yet answered."""
+        """The count of numbers that are sent and not yet answered."""
         return len(self._sent)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is unacknowledged."""
+        """Nothing waits and nothing is unacknowledged."""
         return not self._sent and not self._waiting
 
     @property
     def unanswered_since(self) -> float | None:
-        """Since when something is unacknowledged without any of it being answered; None if nothing is."""
+        """The time since which something is sent and nothing answered; None if nothing is sent."""
         return self._progress_at if self._sent else None
 
     def offer(self, item: Item, rows: int, size: int) -> bool:
-        """Take an item to send. False: full, and set to wait; the caller keeps it and offers it again."""
+        """Take an item to send; return False if there is no room, and it must be offered again."""
         while self._waiting and self._waiting_bytes + size > self._capacity:
             if self.when_full is WhenFull.WAIT:
                 return False
@@ -120,17 +120,17 @@ class Outbox(Generic[Item]):
             self._first_sent(now)
         return True
 
-    def acknowledge(self, line: Ack, now: float) -> None:
-        """Take what the learner knows of this life: what it refused, what it keeps, what it misses, and the credit."""
-        if line.incarnation != self.incarnation:
+    def acknowledge(self, acknowledgement: Acknowledgement, now: float) -> None:
+        """Release the numbers that the learner has, and take the credit that it grants."""
+        if acknowledgement.incarnation != self.incarnation:
             return
-        self._line_at = now
-        for number, reason in line.refused:
+        self._acknowledged_at = now
+        for number, reason in acknowledgement.refused:
             if number in self._sent:
                 self.ledger.refuse(reason, self._release(number, now).rows)
                 self.given_up.append((number, reason))
-        missing = frozenset(line.missing)
-        for number in [number for number in self._sent if number <= line.highest]:
+        missing = frozenset(acknowledgement.missing)
+        for number in [number for number in self._sent if number <= acknowledgement.highest]:
             if number in missing:
                 self._missed(number, now)
             else:
@@ -139,14 +139,17 @@ class Outbox(Generic[Item]):
         if self._sent and self._sent[self.base].unanswered >= SENDINGS and self._overdue(now):
             self._give_up(self.base, now)
             self._raise_base()
-        self.credit = line.credit
+        self.credit = acknowledgement.credit
 
     def resend_all(self) -> None:
-        """Send again everything that is unacknowledged: the epoch changed, or the connection was made anew."""
+        """Send everything unacknowledged again, after a new epoch or a new connection."""
         self._again = dict.fromkeys(self._sent)
 
     def end_run(self, incarnation: int) -> None:
-        """Drop and count everything: it was collected for a run that is over. Numbers begin at 1 again, in a new incarnation."""
+        """Drop and count everything, since its run is over.
+
+        Numbers begin at 1 again, in a new incarnation.
+        """
         for entry in self._sent.values():
             self.ledger.sent.take(entry.rows)
             self.ledger.drop(RUN_ENDED, entry.rows)
@@ -161,7 +164,7 @@ class Outbox(Generic[Item]):
     def _drop_waiting(self, reason: str) -> None:
         _, rows, size = self._waiting.popleft()
         self._waiting_bytes -= size
-        self._formed = None  # its number was not used: the next item takes it
+        self._formed = None  # its number was not used: the next item has it
         self.ledger.waiting.take(rows)
         self.ledger.drop(reason, rows)
 
@@ -196,7 +199,7 @@ class Outbox(Generic[Item]):
         entry = self._sent[number]
         entry.resent = True
         # A learner that says nothing at all is not counted against the number.
-        entry.unanswered += entry.last_at <= self._line_at
+        entry.unanswered += entry.last_at <= self._acknowledged_at
         entry.last_at = now
         self._again.pop(number, None)
 
@@ -204,14 +207,14 @@ class Outbox(Generic[Item]):
         self.before_release(number, self._sent[number].frame)
         entry = self._release(number, now)
         self.ledger.acknowledged.add(entry.rows)
-        if not entry.resent:  # else nobody knows which sending was answered
+        if not entry.resent:  # else it is unknown which sending was answered
             taken = now - entry.first_at
             self._usual_s += (taken - self._usual_s) / 8 if self._usual_s else taken
 
     def _missed(self, number: int, now: float) -> None:
         entry = self._sent[number]
         if now < entry.last_at + _patience(max(0.2, 2 * self._usual_s), entry):
-            return  # the line may be older than the last sending
+            return  # the acknowledgement may be older than the last sending
         if entry.unanswered >= SENDINGS:
             self._give_up(number, now)
         else:
@@ -245,5 +248,9 @@ class Outbox(Generic[Item]):
 
 
 def _patience(first_s: float, entry: _Sent) -> float:
-    """How long to wait for an answer. It grows: a stalled disk or a slow line must not look like a number that cannot be taken."""
+    """Return how long to wait for an answer.
+
+    It grows, so that a stalled disk or a slow link does not look like a number that cannot be
+    taken.
+    """
     return min(first_s * min(1 << entry.unanswered - 1, 8), LONGEST_S)

@@ -1,78 +1,94 @@
-"""The topics of a feed. Libraries send subscriptions in byte order, so `z/`, the question for a snapshot, comes when the others stand."""
+"""The topics of a feed.
+
+ZeroMQ sends subscriptions in byte order, on connect and on reconnect. So when `z/`, which asks for
+a snapshot, arrives at a learner, the subscriptions to `a/`, `c/` and `w/` stand.
+"""
 
 from typing import NamedTuple
 
 from farflung.common.data.names import ACTOR, NAME
 
+PRIVATE = (b"a", b"z")  # the first byte of topics of one incarnation
+
 
 class Private(NamedTuple):
-    """Whose snapshot a private topic asks for."""
+    """A topic of one incarnation of one actor."""
 
     policy: str
     actor: str
     incarnation: int
-    nonce: int
+    nonce: int | None  # of the snapshot that it asks for; None: its acknowledgements
 
 
 def announcement(policy: str = "") -> bytes:
-    """The spec, for whoever watches; without a policy those of every learner there."""
+    """Return the topic of the spec; without a policy that of every learner there."""
     return f"s/{policy}/".encode() if policy else b"s/"
 
 
 def weights(policy: str) -> bytes:
-    """The newest weights."""
+    """Return the topic of the newest weights."""
     return f"w/{policy}/".encode()
 
 
 def beacon(policy: str = "") -> bytes:
-    """The learner's state and its lines to the actors; without a policy those of every learner there."""
+    """Return the topic of the beacon; without a policy that of every learner there."""
     return f"c/{policy}/".encode() if policy else b"c/"
 
 
 def telemetry(policy: str = "") -> bytes:
-    """A learner's figures; without a policy those of every learner there."""
+    """Return the topic of a learner's figures; without a policy that of every learner there."""
     return f"t/{policy}/".encode() if policy else b"t/"
 
 
-def private(policy: str, actor: str, incarnation: int, nonce: int) -> bytes:
-    """To subscribe to it is to ask for spec and newest weights. Numbers have a fixed width: no topic is the beginning of another."""
+def acknowledgement(policy: str, actor: str, incarnation: int) -> bytes:
+    """Return the topic of an incarnation's acknowledgements."""
+    return f"a/{policy}/{actor}/{incarnation:016x}".encode()
+
+
+def snapshot(policy: str, actor: str, incarnation: int, nonce: int) -> bytes:
+    """Return the topic of a snapshot: to subscribe to it is to ask for spec and newest weights."""
     return f"z/{policy}/{actor}/{incarnation:016x}/{nonce:016x}".encode()
 
 
 def broker(name: str = "") -> bytes:
-    """A broker's figures; without a name those of every broker there. No policy is called like this."""
+    """Return the topic of a broker's figures; without a name that of every broker there."""
     return f"t/broker:{name}/".encode() if name else b"t/broker:"
 
 
 def is_allowed(topic: bytes) -> bool:
-    """Whether a feed agrees to such a subscription: everything, or everybody's snapshots, is nobody's need."""
-    return topic != b"" and (not topic.startswith(b"z") or parse_private(topic) is not None)
+    """Return whether a feed agrees to a subscription.
+
+    It never agrees to one of everything, or of a private topic of more than one incarnation.
+    Numbers in private topics have a fixed width, so none is the beginning of another.
+    """
+    return topic != b"" and (topic[:1] not in PRIVATE or parse_private(topic) is not None)
 
 
 def parse_policy(topic: bytes) -> str | None:
-    """The policy that a learner speaks of under this topic: in announcement, weights, beacon or snapshot."""
+    """Return the policy of a topic that only its learner publishes on."""
     kind, _, rest = topic.decode("ascii", errors="replace").partition("/")
     policy, slash, _ = rest.partition("/")
-    return policy if kind in ("s", "w", "c", "z") and slash and NAME.fullmatch(policy) else None
+    is_learners = kind in ("a", "s", "w", "c", "z")
+    return policy if is_learners and slash and NAME.fullmatch(policy) else None
 
 
 def parse_private(topic: bytes) -> Private | None:
-    """Who asks, if this is a well-formed question."""
+    """Return the parts of a private topic, if it is well-formed."""
     try:
-        kind, rest = topic.decode("ascii").split("/", 1)
-        place, incarnation, nonce = rest.rsplit("/", 2)
-        policy, actor = place.split("/", 1)
-        numbers = int(incarnation, 16), int(nonce, 16)
+        kind, policy, rest = topic.decode("ascii").split("/", 2)
+        actor, *numbers = rest.rsplit("/", 2 if kind == "z" else 1)
+        incarnation, nonce = (int(number, 16) for number in (*numbers, "0")[:2])
     except ValueError:
         return None
-    known = (
-        kind == "z"
-        and NAME.fullmatch(policy)
-        and ACTOR.fullmatch(actor)
-        and all(0 <= number < 1 << 64 for number in numbers)
-    )
-    return (
-        Private(policy, actor, *numbers)
-        if known and topic == private(policy, actor, *numbers)
-        else None
-    )
+    named = NAME.fullmatch(policy) and ACTOR.fullmatch(actor)
+    if not named or not all(0 <= number < 1 << 64 for number in (incarnation, nonce)):
+        return None
+    found = Private(policy, actor, incarnation, nonce if kind == "z" else None)
+    return found if topic == _formed(found) else None
+
+
+def _formed(private: Private) -> bytes:
+    policy, actor, incarnation, nonce = private
+    if nonce is None:
+        return acknowledgement(policy, actor, incarnation)
+    return snapshot(policy, actor, incarnation, nonce)

@@ -18,6 +18,7 @@ from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
 from farflung.common.protocol.messages import (
+    Acknowledgement,
     Announcement,
     Beacon,
     Bye,
@@ -49,9 +50,10 @@ class Kind(IntEnum):
     WEIGHTS = 17
     BEACON = 18
     TELEMETRY = 19
+    ACKNOWLEDGEMENT = 20
 
 
-Message = Hello | Report | Command | Bye | Announcement | Beacon | Telemetry
+Message = Hello | Report | Command | Bye | Announcement | Beacon | Telemetry | Acknowledgement
 KINDS: dict[Kind, type[Message]] = {
     Kind.HELLO: Hello,
     Kind.REPORT: Report,
@@ -60,6 +62,7 @@ KINDS: dict[Kind, type[Message]] = {
     Kind.ANNOUNCEMENT: Announcement,
     Kind.BEACON: Beacon,
     Kind.TELEMETRY: Telemetry,
+    Kind.ACKNOWLEDGEMENT: Acknowledgement,
 }
 KIND_OF: dict[type[Message], Kind] = {message: kind for kind, message in KINDS.items()}
 

@@ -13,7 +13,7 @@ from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.item import Settlements
 from farflung.learner.endpoint.item_log import ItemLog, Unlogged
 from farflung.learner.endpoint.item_queue import ItemQueue
-from farflung.learner.endpoint.publisher import Outlook, Publisher, Said
+from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
 from farflung.learner.endpoint.receiver import Receiver
 
 FIRST_EPOCH = 1
@@ -108,12 +108,12 @@ class Endpoint:
         """Note that a subscription ended."""
         self.publisher.unsubscribed(topic, sender)
 
-    def due(self, now: float) -> Iterator[Said]:
+    def due(self, now: float) -> Iterator[Publication]:
         """Yield all messages that are to be sent now."""
         while self._weights:
             self.publisher.publish(self._weights.popleft())
         while self._documents:
-            self.publisher.tell(self._documents.popleft())
+            self.publisher.publish_telemetry(self._documents.popleft())
         room = max(0, self.queue.free - self.log.waiting_rows)
         return self.publisher.due(Outlook(room, self._steps, self._updates), now)
 

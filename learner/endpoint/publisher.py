@@ -1,4 +1,7 @@
-"""What goes out: weights, beacons, snapshots and telemetry, each when it is due. It says states, never events. No sockets, no clock."""
+"""The outgoing side of a learner: each message when it is due. No sockets, no clock.
+
+Weights, beacons, acknowledgements, snapshots and telemetry are states, never events.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,22 +11,27 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANYBODY, Client, require_own_name
 from farflung.common.protocol import tensors, topics, wire
+from farflung.common.protocol.acknowledgements import Key
 from farflung.common.protocol.credit import grant
-from farflung.common.protocol.messages import Announcement, Beacon, Credit, State, Telemetry
+from farflung.common.protocol.messages import (
+    Acknowledgement,
+    Announcement,
+    Beacon,
+    Credit,
+    State,
+    Telemetry,
+)
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.receiver import Receiver
 
-BEACON_S = 1.0  # everybody's line
-ACKNOWLEDGE_S = (
-    0.01  # between two beacons of what changed, or a millisecond for each actor if that is longer
-)
-EVALUATOR = Credit(16, 1 << 20)  # results without rows: pacing has no say
+BEACON_S = 1.0
+EVALUATOR = Credit(16, 1 << 20)  # results without rows do not wait for pacing
 
-Said = tuple[bytes, bytes | bytearray]  # topic and frame
+Publication = tuple[bytes, bytes | bytearray]  # topic and frame
 
 
 class Outlook(NamedTuple):
-    """What training last said of itself."""
+    """The newest figures of training."""
 
     room: int  # rows that may still be sent; 0 pauses collection
     steps: int
@@ -31,101 +39,108 @@ class Outlook(NamedTuple):
 
 
 class Publisher:
-    """The voice of one learner."""
+    """The messages of one learner to its subscribers."""
 
     def __init__(
         self, spec: Spec, learner_id: int, epoch: int, receiver: Receiver, snapshots: Snapshots
     ) -> None:
         self.state = State.RUN
         self.newest = Version(epoch, 0)
-        self._spec, self._learner_id, self._receiver, self._snapshots = (
-            spec,
-            learner_id,
-            receiver,
-            snapshots,
-        )
-        self._frame: bytes | bytearray = b""  # of the newest weights, once there are any
-        self._beacon_at = self._line_at = float("-inf")
-        self._queue: list[Said] = []
+        self._spec, self._learner_id = spec, learner_id
+        self._receiver, self._snapshots = receiver, snapshots
+        self._weights: bytes | bytearray = b""  # the newest, once there are any
+        self._beacon_at = float("-inf")
+        self._beacon_state: State | None = None  # the state in the last beacon
+        self._queue: list[Publication] = []
 
     def publish(self, weights: Weights) -> None:
-        """The newest version, from now on."""
+        """Publish a version, the newest from now on."""
         self.newest = weights.version
-        self._frame = tensors.encode_weights(weights)
-        self._snapshots.fit(len(self._frame))
-        self._queue.append((topics.weights(self._spec.policy), self._frame))
+        self._weights = tensors.encode_weights(weights)
+        self._snapshots.fit(len(self._weights))
+        self._queue.append((topics.weights(self._spec.policy), self._weights))
 
-    def tell(self, document: str) -> None:
-        """Figures for whoever watches."""
+    def publish_telemetry(self, document: str) -> None:
+        """Publish figures."""
         telemetry = Telemetry(self._spec.run, self._spec.policy, self._learner_id, document)
         self._queue.append((topics.telemetry(self._spec.policy), wire.encode(telemetry)))
 
     def subscribed(self, topic: bytes, sender: Client = ANYBODY) -> bool:
-        """Whether somebody may hear this topic; a private one is a question that will be answered, if the name in it is the asker's."""
+        """Return whether the feed agrees to a subscription.
+
+        A private topic must be of this policy and of an actor that the sender may speak for. One
+        that asks for a snapshot will be answered.
+        """
         private = topics.parse_private(topic)
         if private is not None:
             require_own_name(private.actor, sender)
-            return private.policy == self._spec.policy and self._snapshots.ask(topic.decode())
+            ours = private.policy == self._spec.policy
+            return ours and (private.nonce is None or self._snapshots.ask(topic.decode()))
         if topic and topics.announcement(self._spec.policy).startswith(topic):
             self._queue.append((topics.announcement(self._spec.policy), self._announcement()))
         return topics.is_allowed(topic)
 
     def unsubscribed(self, topic: bytes, sender: Client = ANYBODY) -> None:
-        """Nobody waits there any more."""
+        """Forget the question that a topic was."""
         private = topics.parse_private(topic)
         if private is not None and sender.may_speak_for(private.actor):
             self._snapshots.confirm(topic.decode())
 
     def hurry(self) -> None:
-        """The next beacon is due now, with everybody's line."""
+        """Let the next beacon be due now, and the acknowledgement of each actor with news."""
         self._beacon_at = float("-inf")
+        self._receiver.acknowledgements.hurry()
 
-    def due(self, outlook: Outlook, now: float) -> Iterator[Said]:
-        """What is to be said now."""
+    def due(self, outlook: Outlook, now: float) -> Iterator[Publication]:
+        """Yield the messages that are due now."""
         yield from self._queue
         self._queue.clear()
-        yield from self._snapshot(now)
-        yield from self._beacon(outlook, now)
+        yield from self._due_snapshots(now)
+        yield from self._due_beacon(outlook, now)
+        yield from self._due_acknowledgements(outlook, now)
 
-    def _snapshot(self, now: float) -> Iterator[Said]:
-        while self._frame and (topic := self._snapshots.next(now)) is not None:
+    def _due_snapshots(self, now: float) -> Iterator[Publication]:
+        while self._weights and (topic := self._snapshots.next(now)) is not None:
             asked = topics.parse_private(topic.encode())
             assert asked is not None
             member = self._receiver.roster.join(asked.actor, asked.incarnation, now)
             yield topic.encode(), self._announcement(member.index, member.start)
-            yield topic.encode(), self._frame
+            yield topic.encode(), self._weights
 
-    def _beacon(self, outlook: Outlook, now: float) -> Iterator[Said]:
-        roster = self._receiver.roster
-        present = roster.present(now)
-        everyone = now - self._beacon_at >= BEACON_S
-        if not everyone and now - self._line_at < max(ACKNOWLEDGE_S, present / 1000):
+    def _due_beacon(self, outlook: Outlook, now: float) -> Iterator[Publication]:
+        """Yield the state that all actors share, every second and when it changes."""
+        if self.state is self._beacon_state and now - self._beacon_at < BEACON_S:
             return
-        usual = grant(_rounded(outlook.room), present, self._receiver.usual_rows)
-        lines = self._receiver.inbox.lines(
-            now, lambda actor, _: EVALUATOR if self._evaluates(actor) else usual, everyone=everyone
-        )
-        if not everyone and not lines:
-            return
-        self._line_at = now
-        if everyone:
-            self._beacon_at = now
-        spec, newest = self._spec, self.newest
-        beacon = Beacon(
-            spec.run,
-            spec.policy,
-            self._learner_id,
-            newest,
-            outlook.steps,
-            outlook.updates,
-            self.state,
-            lines,
-        )
-        yield topics.beacon(spec.policy), wire.encode(beacon)
+        self._beacon_at, self._beacon_state = now, self.state
+        run, policy = self._spec.run, self._spec.policy
+        figures = outlook.steps, outlook.updates
+        beacon = Beacon(run, policy, self._learner_id, self.newest, *figures, self.state)
+        yield topics.beacon(policy), wire.encode(beacon)
 
-    def _evaluates(self, actor: str) -> bool:
-        seen = self._receiver.seen.get(actor)
-        return seen is not None and seen.evaluates
+    def _due_acknowledgements(self, outlook: Outlook, now: float) -> Iterator[Publication]:
+        receiver, spec = self._receiver, self._spec
+        sharers = _rounded_up(receiver.roster.present(now))
+        usual = grant(_rounded_down(outlook.room), sharers, receiver.usual_rows)
+
+        def credit(key: Key) -> Credit:
+            return EVALUATOR if receiver.evaluates(key[0]) else usual
+
+        epoch = self.newest.epoch
+        for (actor, incarnation), granted in receiver.acknowledgements.due(now, credit):
+            highest, missing, refused = receiver.inbox.received(actor, incarnation)
+            message = Acknowledgement(
+                run=spec.run,
+                policy=spec.policy,
+                actor=actor,
+                incarnation=incarnation,
+                learner_id=self._learner_id,
+                epoch=epoch,
+                highest=highest,
+                missing=missing,
+                refused=refused,
+                credit=granted,
+            )
+            yield topics.acknowledgement(spec.policy, actor, incarnation), wire.encode(message)
 
     def _announcement(self, index: int = -1, start: int = -1) -> bytearray:
         return wire.encode(
@@ -133,6 +148,12 @@ class Publisher:
         )
 
 
-def _rounded(rows: int) -> int:
-    """Down to a power of two: credit that moves by a row need not be told to everybody."""
+def _rounded_down(rows: int) -> int:
+    """Return the next lower power of two, so that credit does not change with every row."""
     return 1 << (rows.bit_length() - 1) if rows > 0 else 0
+
+
+def _rounded_up(actors: int) -> int:
+    """Return the next number of three binary digits, so that not every joiner changes credit."""
+    zeros = max(0, actors.bit_length() - 3)
+    return -(-actors >> zeros) << zeros

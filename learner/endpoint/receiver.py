@@ -1,4 +1,7 @@
-"""What comes in: every experience message is read, checked, counted, and taken or refused with a reason. No sockets, no clock."""
+"""The incoming side of a learner: each message is read, checked, counted, and taken or refused.
+
+No sockets, no clock.
+"""
 
 import logging
 import math
@@ -10,6 +13,7 @@ from farflung.common.net.keys import ANYBODY, Client, require_own_name
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
+from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
 from farflung.common.protocol.inbox import Admission, Inbox
 from farflung.common.protocol.messages import Bye, Hello, Report
 from farflung.common.protocol.parcels import ParcelCodec
@@ -26,12 +30,12 @@ UNTAKEN = {
     Kind.COMMAND: "this learner takes no commands",
 }
 PROBLEMS = 50  # of all actors, the latest
-LIVES = 4096  # remembered: those heard last
-RETURNS = 2  # of a life after another of its name: one may be a late word of an actor that was started again
+INCARNATIONS = 4096  # remembered for the screen: those heard last
+RETURNS = 2  # of one incarnation after another of its name; one may be a late message
 
 
 class Seen:
-    """What one life of an actor said of itself in hello and reports."""
+    """The hello and reports of one incarnation of an actor."""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
@@ -41,8 +45,8 @@ class Seen:
         self.counters: dict[str, float] = {}
         self.rate = Rate()
         self.problem = 0  # the highest number that was shown
-        self.returns = 0  # how often it spoke again after another life of its name had spoken
-        self.clashes = False  # whether it was named that two lives use this name
+        self.returns = 0  # how often it came back after another incarnation of its name
+        self.clashes = False  # two incarnations with this name were reported
 
 
 class Receiver:
@@ -57,10 +61,10 @@ class Receiver:
         settlements: Settlements,
     ) -> None:
         self.inbox, self.roster = inbox, roster
-        self.seen: dict[str, Seen] = {}  # by actor, the life that spoke last
-        self._lives: dict[
-            tuple[str, int], Seen
-        ] = {}  # all of them, the one that spoke last at the end
+        self.acknowledgements = AcknowledgementSchedule()
+        self.seen: dict[str, Seen] = {}  # by actor, the newest incarnation
+        # All of them, the one heard last at the end.
+        self._incarnations: dict[tuple[str, int], Seen] = {}
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.usual_rows = float(spec.horizon)  # of a parcel
         self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
@@ -82,36 +86,39 @@ class Receiver:
             if opened.kind in UNTAKEN:
                 raise Refused("kind", UNTAKEN[opened.kind])
             if opened.kind is not Kind.PARCEL:
-                self._hear(opened, now, sender)
+                self._receive_message(opened, now, sender)
                 return None
             envelope = wire.read_envelope(opened)
             require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
         except Refused as refusal:
-            self.turn_away(refusal)
+            self.refuse(refusal)
             return None
         return self._admit(opened, envelope, frame, now)
 
-    def turn_away(self, refusal: Refused) -> None:
-        """Count and name what was refused before it came here."""
+    def refuse(self, refusal: Refused) -> None:
+        """Count and report a message that was refused."""
         self.inbox.reject(refusal.reason)
-        self._note(refusal, "somebody")
+        self._report(refusal, "an unnamed sender")
 
-    def call_the_roll(self, now: float) -> None:
-        """Name whoever has fallen silent since the last time, and whoever is heard again."""
+    def evaluates(self, actor: str) -> bool:
+        """Return whether an actor sends evaluation results only."""
+        seen = self.seen.get(actor)
+        return seen is not None and seen.evaluates
+
+    def log_presence(self, now: float) -> None:
+        """Log the actors that fell silent since the last call, and those that are back."""
+        silent = set()
         for member in self.roster:
             presence = member.presence(now)
-            if presence is Presence.SILENT and member.actor not in self._silent:
-                log.warning(
-                    "%s is silent: nothing came from it for %.0f s",
-                    member.actor,
-                    now - member.heard_at,
-                )
+            if presence is Presence.SILENT:
+                silent.add(member.actor)
+                if member.actor not in self._silent:
+                    quiet_s = now - member.heard_at
+                    log.warning("%s is silent: no message for %.0f s", member.actor, quiet_s)
             elif presence is Presence.ACTIVE and member.actor in self._silent:
-                log.info("%s is heard again", member.actor)
-        self._silent = {
-            member.actor for member in self.roster if member.presence(now) is Presence.SILENT
-        }
+                log.info("%s is back", member.actor)
+        self._silent = silent
 
     def settle(self, envelope: Envelope, outcome: str = TAKEN) -> None:
         """Book the outcome of an item: from now on its actor may be told.
@@ -122,25 +129,31 @@ class Receiver:
         if outcome:
             self.inbox.refuse(*number, outcome)
         self.inbox.commit(*number)
+        self.acknowledgements.add_news((envelope.actor, envelope.incarnation))
 
     def _admit(
         self, opened: Opened, envelope: Envelope, frame: bytes | bytearray | memoryview, now: float
     ) -> AnyItem | None:
-        number = envelope.actor, envelope.incarnation, envelope.sequence
-        self.roster.hear(envelope.actor, envelope.incarnation, now)
-        if self.inbox.admit(*number, envelope.base, now) is not Admission.NEW:
+        key = envelope.actor, envelope.incarnation
+        number = *key, envelope.sequence
+        self.roster.hear(*key, now)
+        self.acknowledgements.heard(key, now)
+        admission = self.inbox.admit(*number, envelope.base)
+        if admission is not Admission.NEW:
+            if admission is Admission.DUPLICATE:
+                self.acknowledgements.add_news(key)  # the actor does not know yet
             return None
         try:
             parcel = self._format.decode(opened, envelope)
         except Refused as refusal:
             self.inbox.refuse(*number, refusal.reason)
-            self._note(refusal, envelope.actor)
+            self._report(refusal, envelope.actor)
             return Item(envelope, RefusedNumber(refusal.reason), frame, self._settlements)
         if not parcel.evaluation:
             self.usual_rows += (parcel.rows - self.usual_rows) / 16
         return Item(envelope, parcel, frame, self._settlements)
 
-    def _hear(self, opened: Opened, now: float, sender: Client) -> None:
+    def _receive_message(self, opened: Opened, now: float, sender: Client) -> None:
         message = wire.read(opened)
         if not isinstance(message, Hello | Report | Bye):
             raise Refused("kind", f"{opened.kind.name} is not for a learner")
@@ -148,50 +161,57 @@ class Receiver:
         require_own_name(message.actor, sender)
         if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
             raise Refused("nonfinite", "a counter is NaN or infinity")
-        life = message.actor, message.incarnation
-        self.inbox.rebase(*life, message.base, now)
+        key = message.actor, message.incarnation
+        self.inbox.rebase(*key, message.base)
         if isinstance(message, Bye):
-            self.roster.leave(*life)
+            self.roster.leave(*key)
+            self.acknowledgements.forget(key)
             log.info("%s left: %s", message.actor, printable(message.reason))
             return
         longest_step_s = (
             message.counters.get("longest_step_s", 0.0) if isinstance(message, Report) else 0.0
         )
-        self.roster.hear(*life, now, longest_step_s)
-        seen = self._seen(*life)
+        self.roster.hear(*key, now, longest_step_s)
+        self.acknowledgements.heard(key, now)
+        seen = self._see(*key)
         seen.version = message.version.number
         if isinstance(message, Report):
             self._take_report(message, seen, now)
             return
         seen.seats, seen.evaluates = message.seats, message.evaluates
-        self._snapshots.confirm(topics.private(message.policy, *life, message.nonce).decode())
+        self.acknowledgements.add_news(key)
+        self._snapshots.confirm(topics.snapshot(message.policy, *key, message.nonce).decode())
 
-    def _seen(self, actor: str, incarnation: int) -> Seen:
-        """What this life said, from now on the one that is shown for its name."""
-        seen, former = self._lives.pop((actor, incarnation), None), self.seen.get(actor)
+    def _see(self, actor: str, incarnation: int) -> Seen:
+        """Return the record of an incarnation, from now on the one that is shown for its name."""
+        key = actor, incarnation
+        seen, former = self._incarnations.pop(key, None), self.seen.get(actor)
         if seen is None:
             log.info("%s joined", actor)
             seen = Seen(incarnation)
         elif former is not seen:
             seen.returns += 1
-        self._lives[actor, incarnation] = self.seen[actor] = seen
+        self._incarnations[key] = self.seen[actor] = seen
         if former is not None and former is not seen:
-            self._notice_clash(actor, seen, former)
-        if len(self._lives) > LIVES:
-            self._forget(next(iter(self._lives)))
+            self._report_clash(actor, seen, former)
+        if len(self._incarnations) > INCARNATIONS:
+            self._forget(next(iter(self._incarnations)))
         return seen
 
-    def _notice_clash(self, actor: str, seen: Seen, former: Seen) -> None:
-        """Two that speak in turns under one name, as with one --name for a whole fleet: each takes the other's place on the roster."""
+    def _report_clash(self, actor: str, seen: Seen, former: Seen) -> None:
+        """Report two that alternate under one name, as with one --name for a whole fleet.
+
+        Each takes the other's place on the roster.
+        """
         seen.clashes |= former.clashes
         if seen.returns >= RETURNS and not seen.clashes:
             seen.clashes = True
             self.problems.append(f"two actors call themselves {actor}: give each its own --name")
             log.warning("two actors call themselves %s: give each its own --name", actor)
 
-    def _forget(self, life: tuple[str, int]) -> None:
-        if self.seen.get(life[0]) is self._lives.pop(life):
-            del self.seen[life[0]]
+    def _forget(self, key: tuple[str, int]) -> None:
+        if self.seen.get(key[0]) is self._incarnations.pop(key):
+            del self.seen[key[0]]
 
     def _take_report(self, report: Report, seen: Seen, now: float) -> None:
         seen.counters = report.counters
@@ -209,12 +229,15 @@ class Receiver:
         if policy != self._spec.policy:
             raise Refused("policy", f"{policy}, and this is {self._spec.policy}")
 
-    def _note(self, refusal: Refused, who: str) -> None:
+    def _report(self, refusal: Refused, sender: str) -> None:
         if refusal.reason == "run":
             return  # actors of a run that is over learn of this one from the beacon
         if refusal.reason not in self._shown:
             self._shown.add(refusal.reason)
-            self.problems.append(f"refused from {who}: {refusal}")
+            self.problems.append(f"refused from {sender}: {refusal}")
         log.warning(
-            "a message of %s is refused (%s)", who, printable(str(refusal)), extra=once_every(10)
+            "a message of %s is refused (%s)",
+            sender,
+            printable(str(refusal)),
+            extra=once_every(10),
         )

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol import receipts, wire
-from farflung.common.protocol.inbox import Admission, InboxState
+from farflung.common.protocol.inbox import Admission, Inbox
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
@@ -56,7 +56,7 @@ class Audit:
         self.starts: list[Start] = []
         self.end: Position = BEGINNING
         self._journal = run / segments.FOLDER
-        self._before: InboxState | None = None  # of removed segments
+        self._before: Inbox | None = None  # of removed segments
         self._checksums: dict[Number, int] = {}  # of the messages in the journal
         self._duplicates = 0
 
@@ -100,7 +100,7 @@ class Audit:
     def _count_totals(self, totals: JournalTotals, where: str) -> None:
         """Start from the first segment's totals; compare those of later ones with the count."""
         if self._before is None:
-            self._before, self.totals = totals.inbox.state(), totals
+            self._before, self.totals = Inbox.restore(totals.inbox.state()), totals
             if totals.rows:
                 self.notes.append(f"{where}: {totals.rows} rows were in segments that are gone")
         elif totals.pack() != self.totals.pack():
@@ -213,10 +213,7 @@ class Audit:
 
     def _was_before(self, number: Number) -> bool:
         """Return whether a number was in a removed segment."""
-        actor, incarnation, sequence = number
-        known = self._before["lives"] if self._before is not None else []
-        own = (it for it in known if (it["actor"], it["incarnation"]) == (actor, incarnation))
-        return any(sequence <= it["kept"] or sequence in it["beyond"] for it in own)
+        return self._before is not None and self._before.has(*number)
 
     def summary(self) -> Iterator[str]:
         """Yield lines about run, journal, actors, ledger and checkpoints."""
@@ -244,11 +241,15 @@ class Audit:
         yield f"checkpoints: {', '.join(manifest.kept(self.run)) or 'none'}"
 
     def _incarnations(self) -> Iterator[str]:
-        known = self.totals.inbox.state()["lives"]
-        yield f"actors: {len({it['actor'] for it in known})}, incarnations: {len(known)}"
+        known = self.totals.inbox.state()["live"]
+        _, retired = self.totals.inbox.incarnations
+        yield (
+            f"actors: {len({it['actor'] for it in known})}, "
+            f"incarnations: {len(known)} live, {retired} retired"
+        )
         for it in known[:SHOWN]:
-            highest = max([it["kept"], *it["beyond"]])
-            gaps = highest - it["kept"] - len(it["beyond"])
+            highest = max([it["contiguous"], *it["out_of_order"]])
+            gaps = highest - it["contiguous"] - len(it["out_of_order"])
             yield (
                 f"  {it['actor']} {it['incarnation']:016x}: up to {highest}, "
                 f"{gaps} gaps (numbers that its actor still holds)"

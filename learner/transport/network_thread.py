@@ -118,7 +118,7 @@ class NetworkThread:
         self._active = self._endpoint.settle() + received > 0
         self._send(now)
         if now - self._status_at >= STATUS_S:
-            self._endpoint.receiver.call_the_roll(now)
+            self._endpoint.receiver.log_presence(now)
             self._status_at, self.status = now, endpoint_status(self._endpoint, now)
         return received
 
@@ -139,7 +139,7 @@ class NetworkThread:
         try:
             return self._endpoint.subscribed(topic, self._listener.require(frame, None))
         except Refused as refusal:
-            self._endpoint.receiver.turn_away(refusal)
+            self._endpoint.receiver.refuse(refusal)
             return False
 
     def _messages(self) -> Iterator[Message]:

@@ -157,8 +157,8 @@ class TestCollecting:
     ) -> None:
         """With its own horizon, in environments that were made anew; nothing of the run before gets into it."""
         desks = [
-            LearnerDouble(a_stamp_spec(), life=1),
-            LearnerDouble(a_stamp_spec(run="s", horizon=9, evaluation=Evaluation()), life=2),
+            LearnerDouble(a_stamp_spec(), learner_id=1),
+            LearnerDouble(a_stamp_spec(run="s", horizon=9, evaluation=Evaluation()), learner_id=2),
         ]
 
         def each(stage: Stage) -> None:
@@ -305,8 +305,8 @@ class TestEnding:
     def test_once_waits_for_a_learner_that_was_stopped(self, play: Callable[..., Stage]) -> None:
         """Its run is not over: the next life of it, of a higher epoch, is collected for by the same actor, and then ends it."""
         lives = [
-            LearnerDouble(a_stamp_spec(), life=1),
-            LearnerDouble(a_stamp_spec(), epoch=2, life=2),
+            LearnerDouble(a_stamp_spec(), learner_id=1),
+            LearnerDouble(a_stamp_spec(), epoch=2, learner_id=2),
         ]
 
         def each(stage: Stage) -> None:

@@ -334,7 +334,7 @@ class TestRuns:
         world = World(session)
         world.turn(8)
         served.link.close()
-        other = serve(LearnerDouble(a_stamp_spec(run="s", horizon=3), life=9), served.address)
+        other = serve(LearnerDouble(a_stamp_spec(run="s", horizon=3), learner_id=9), served.address)
         until(lambda: session.spec.run == "s", world.turn)
         world.turn(12)
         parcels = other.take(3)
@@ -359,7 +359,7 @@ class TestRuns:
         world = World(session)
         world.turn(6)
         served.link.close()
-        again = serve(LearnerDouble(served.double.spec, epoch=2, life=9), served.address)
+        again = serve(LearnerDouble(served.double.spec, epoch=2, learner_id=9), served.address)
         with caplog.at_level(logging.INFO):
             until(lambda: "the learner was started again" in caplog.text, world.turn)
             until(lambda: session.version.epoch == 2, world.turn)

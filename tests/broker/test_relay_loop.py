@@ -18,7 +18,7 @@ from farflung.common.protocol.messages import Telemetry
 from farflung.learner.observe.watch import Unhealthy, watch
 
 PATIENCE_MS = 10_000
-Z = topics.private("p0", "box-1", 7, 1)
+Z = topics.snapshot("p0", "box-1", 7, 1)
 Served = Callable[..., Any]
 
 
@@ -109,8 +109,8 @@ def test_what_is_no_experience_is_refused_by_reason(served: Served, dial: Any) -
 def test_a_snapshot_is_enough_to_know_whom_it_came_from(served: Served, dial: Any) -> None:
     """The hello that confirms it often comes before the next beacon."""
     broker, learner = served()
-    _, feed = dial(broker.address, topics.private("late", "box-1", 7, 1))
-    private = topics.private("late", "box-1", 7, 1)
+    _, feed = dial(broker.address, topics.snapshot("late", "box-1", 7, 1))
+    private = topics.snapshot("late", "box-1", 7, 1)
     while not feed.poll(10):
         learner.say(private, b"weights")
     push, _ = dial(broker.address)

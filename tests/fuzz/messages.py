@@ -30,7 +30,7 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import (
-    Ack,
+    Acknowledgement,
     Announcement,
     Beacon,
     Bye,
@@ -130,7 +130,7 @@ def test_envelope(data: bytes) -> None:
         assert isinstance(actor, str)
     envelope = wire.read_envelope(wire.open_frame(sealed))
     assert 1 <= envelope.base <= envelope.sequence
-    assert topics.parse_private(topics.private(envelope.policy, envelope.actor, 1, 1))
+    assert topics.parse_private(topics.snapshot(envelope.policy, envelope.actor, 1, 1))
 
 
 def test_table(data: bytes) -> None:
@@ -216,15 +216,19 @@ def test_words(data: bytes) -> None:
 
 
 def test_gate(data: bytes) -> None:
-    """Several messages into one gate, which must never raise; its books balance, and its lines can be written."""
+    """Several messages to a receiver, which must never raise.
+
+    Its books balance, and its acknowledgements can be encoded.
+    """
     endpoint = Endpoint(specs()[0])
     for count, part in enumerate(split(data)[:16]):
         endpoint.receive([(frame(part), ANYBODY)], count * 0.5)
         endpoint.settle()
     inbox = endpoint.inbox
     assert inbox.ledger.balanced
-    lines = inbox.lines(8.0, lambda actor, incarnation: Credit(1, 1), everyone=True)
-    wire.encode(Beacon("run-1", "default", 1, Version(1, 1), 0, 0, State.RUN, lines))
+    for key, credit in endpoint.receiver.acknowledgements.due(8.0, lambda key: Credit(1, 1)):
+        received = inbox.received(*key)
+        wire.encode(Acknowledgement("run-1", "default", *key, 5, 1, *received, credit))
     assert Inbox.restore(inbox.state()).state() == inbox.state() | {"epoch": 2}
 
 
@@ -299,13 +303,15 @@ def test_feed(data: bytes) -> None:
 def said() -> list[Any]:
     """What a learner says to an actor, in order: the snapshot's two parts, and beacons."""
     spec = specs()[0]
-    line = Ack("box-1", 7, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
-    beacon = Beacon("run-1", "default", 5, Version(1, 2), 100, 10, State.RUN, (line,))
+    origin = ("run-1", "default", "box-1", 7, 5, 1)
+    told = Acknowledgement(*origin, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
+    beacon = Beacon("run-1", "default", 5, Version(1, 2), 100, 10, State.RUN)
     frames = [
         wire.encode(Announcement(spec, 5, 1, 0, 0)),
         tensors.encode_weights(some_weights(spec, number=2)),
     ]
-    return [*frames, wire.encode(beacon), wire.encode(Telemetry("run-1", "default", 5, "{}"))]
+    last = Telemetry("run-1", "default", 5, "{}")
+    return [*frames, wire.encode(beacon), wire.encode(told), wire.encode(last)]
 
 
 def feed_seeds() -> list[bytes]:
@@ -316,13 +322,13 @@ def test_channel(data: bytes) -> None:
     """Several messages to an actor that has something to send: it must never raise, and its books balance."""
     client = PolicyClient("default", "box-1", 4)
     client.outbox.incarnation = 7
+    client._standing = client._standing_topics()
     client.ask(0.0)
     for count, part in enumerate(split(data)[:16]):
-        topic = (
-            client.private or topics.weights("default")
-            if part[:1] == b"z"
-            else topics.beacon("default")
-        )
+        topic = {
+            b"a": client.subscriptions[0],
+            b"z": client.private or topics.weights("default"),
+        }.get(part[:1], topics.beacon("default"))
         client.hear(topic, frame(part[1:]), count * 0.5)
         if client.newest.joined is not None and client.newest.joined.spec == specs()[0]:
             client.outbox.offer(a_parcel(), 3, 100)
@@ -332,9 +338,9 @@ def test_channel(data: bytes) -> None:
 
 
 def channel_seeds() -> list[bytes]:
-    announced, weights, beacon, told = [unframed(one) for one in said()]
-    joined = [b"z" + announced, b"z" + weights, b"c" + beacon]
-    return [join(joined), join([*joined, b"c" + told, b"c" + weights, b"c" + beacon])]
+    announced, weights, beacon, told, last = [unframed(one) for one in said()]
+    joined = [b"z" + announced, b"z" + weights, b"c" + beacon, b"a" + told]
+    return [join(joined), join([*joined, b"c" + last, b"c" + weights, b"c" + beacon])]
 
 
 def test_graph(data: bytes) -> None:
@@ -347,7 +353,9 @@ def test_topics(data: bytes) -> None:
     """Subscriptions, as feed and broker take them: what is understood is written the same again."""
     parsed, policy = topics.parse_private(data), topics.parse_policy(data)
     if parsed is not None:
-        assert topics.private(*parsed) == data
+        *own, nonce = parsed
+        formed = topics.acknowledgement(*own) if nonce is None else topics.snapshot(*parsed)
+        assert formed == data
         assert policy == parsed.policy
         assert topics.is_allowed(data)
     subscriptions = Subscriptions()
@@ -359,7 +367,8 @@ def test_topics(data: bytes) -> None:
 def topic_seeds() -> list[bytes]:
     names = [topics.announcement, topics.weights, topics.beacon, topics.telemetry, topics.broker]
     return [
-        topics.private("default", "key/box-1", 7, 99),
+        topics.snapshot("default", "key/box-1", 7, 99),
+        topics.acknowledgement("default", "key/box-1", 7),
         b"",
         *(name("default") for name in names),
     ]

@@ -20,7 +20,6 @@ from farflung.common.process import config
 from farflung.common.process.errors import ConfigurationError, FarflungError
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.messages import Credit
 from farflung.common.protocol.receipts import Receipt
 from farflung.learner.observe.screen import line
 from farflung.learner.observe.status import (
@@ -109,9 +108,9 @@ def _fold(table: JournalTotals | None, record: Record) -> JournalTotals | None:
         return table
     again = Record(Kind.TOTALS, memoryview(table.pack()), 0, 0)
     assert JournalTotals.unpack(again).pack() == table.pack()
-    Inbox.restore(table.inbox.state()).lines(
-        0.0, lambda actor, incarnation: Credit(0, 0), everyone=True
-    )
+    inbox = Inbox.restore(table.inbox.state())
+    for one in inbox.state()["live"]:
+        inbox.received(one["actor"], one["incarnation"])
     return table
 
 

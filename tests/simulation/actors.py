@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from simulation.oracle import Item, Message
 
 from farflung.common.data.version import Version
-from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report
+from farflung.common.protocol.messages import (
+    Acknowledgement,
+    Announcement,
+    Beacon,
+    Bye,
+    Hello,
+    Report,
+)
 
 if TYPE_CHECKING:
     from simulation.simulator import Simulation
@@ -133,9 +140,9 @@ class SimulatedActor:
         match message:
             case Beacon():
                 self.world.oracle.hears(self.name, message.run, message.version.epoch, now)
-                if self._judged(tracker.beacon(message, now), message.run):
-                    for line in message.lines:
-                        self._take_line(message.run, line)
+                self._judged(tracker.beacon(message, now), message.run)
+            case Acknowledgement():
+                self._take_acknowledgement(message)
             case (nonce, Announcement() as announcement):
                 if (
                     self._judged(tracker.announcement(announcement, now), announcement.spec.run)
@@ -174,12 +181,21 @@ class SimulatedActor:
             self.world.oracle.follows(self.name, self.process, self.tracker.run, self.tracker.epoch)
         return verdict.obeyed  # type: ignore[no-any-return]
 
-    def _take_line(self, run: str, line: Any) -> None:
-        if (line.actor, line.incarnation) != (self.name, self.outbox.incarnation):
+    def _take_acknowledgement(self, message: Acknowledgement) -> None:
+        """Take an acknowledgement, unless it is for another process of this name.
+
+        One for the incarnation before may come until the subscription to its topic has ended.
+        """
+        if message.incarnation not in self._incarnations:
             return
-        self.tracker.line(self.world.now)
-        self.world.oracle.told(run, self.name, line, self.world.now)
-        self.outbox.acknowledge(line, self.world.now)
+        if message.incarnation != self.outbox.incarnation:
+            self.world.oracle.seen["acknowledgements too late"] += 1
+        elif not self.tracker.acknowledgement(message, self.world.now):
+            self.world.oracle.seen["acknowledgements not obeyed"] += 1
+            return
+        else:
+            self.world.oracle.told(self.process, message, self.world.now)
+        self.outbox.acknowledge(message, self.world.now)
         self.world.oracle.taken(self.name, self._incarnations, self.outbox)
 
     def _look_after_connection(self) -> None:

@@ -8,7 +8,15 @@ from simulation.oracle import Message
 
 from farflung.common.data.spec import Graph, Space, Spec, World
 from farflung.common.data.version import Version
-from farflung.common.protocol.messages import Announcement, Beacon, Bye, Hello, Report, State
+from farflung.common.protocol.messages import (
+    Acknowledgement,
+    Announcement,
+    Beacon,
+    Bye,
+    Hello,
+    Report,
+    State,
+)
 
 if TYPE_CHECKING:
     from simulation.simulator import Simulation
@@ -23,7 +31,7 @@ class Disk:
     roster: Any = None
     version: int = 0
     journal: list[Message] = field(default_factory=list)
-    owner: int = 0  # the life that holds the lock
+    owner: int = 0  # the learner that holds the lock
 
 
 def spec(run: str) -> Spec:
@@ -44,12 +52,12 @@ def spec(run: str) -> Spec:
 
 
 class SimulatedLearner:
-    """One process on a disk. Another life of it starts from what the disk has."""
+    """One process on a disk. The next one starts from what the disk has."""
 
     def __init__(self, world: "Simulation", disk: Disk) -> None:
         self.world, self.disk = world, disk
         self.alive = True
-        self.life = disk.owner = world.draw()
+        self.learner_id = disk.owner = world.draw()
         self.received: deque[Any] = deque()
         protocol = world.protocol
         self.inbox = protocol.Inbox.restore(disk.inbox) if disk.inbox else protocol.Inbox()
@@ -57,6 +65,7 @@ class SimulatedLearner:
             protocol.Roster.restore(disk.roster, world.now) if disk.roster else protocol.Roster()
         )
         self.snapshots = protocol.Snapshots()
+        self.acknowledgements = protocol.AcknowledgementSchedule()
         self.version = disk.version
         self.spec = spec(disk.run)
         self._unwritten: list[Message] = []
@@ -73,8 +82,8 @@ class SimulatedLearner:
 
     @property
     def fenced(self) -> bool:
-        """Whether a later life holds the lock: nothing can be written any more."""
-        return self.disk.owner != self.life
+        """A later learner holds the lock: nothing can be written any more."""
+        return self.disk.owner != self.learner_id
 
     def receive(self, message: Any) -> None:
         """Something came: it is read at the next turn."""
@@ -86,7 +95,11 @@ class SimulatedLearner:
             self.world.oracle.require(
                 self._admit(message), "a checkpoint holds nothing that comes after it"
             )
-            self.inbox.commit(message.actor, message.incarnation, message.sequence)
+            self._settle(message)
+
+    def _settle(self, message: Message) -> None:
+        self.inbox.commit(message.actor, message.incarnation, message.sequence)
+        self.acknowledgements.add_news((message.actor, message.incarnation))
 
     def _save(self) -> None:
         if not self.fenced:
@@ -126,17 +139,30 @@ class SimulatedLearner:
                 elif self._admit(message):
                     self._unwritten.append(message)
             case Hello() | Report() | Bye() if message.run == self.disk.run:
-                self.inbox.rebase(message.actor, message.incarnation, message.base, now)
-                self.roster.hear(message.actor, message.incarnation, now)
+                key = message.actor, message.incarnation
+                self.inbox.rebase(*key, message.base)
+                self.roster.hear(*key, now)
+                if isinstance(message, Bye):
+                    self.acknowledgements.forget(key)
+                else:
+                    self.acknowledgements.heard(key, now)
                 if isinstance(message, Hello):
+                    self.acknowledgements.add_news(key)
                     self.snapshots.confirm(
                         f"z/default/{message.actor}/{message.incarnation}/{message.nonce}"
                     )
 
     def _admit(self, message: Message) -> bool:
-        number = message.actor, message.incarnation, message.sequence
-        admission = self.inbox.admit(*number, message.base, self.world.now)
+        key = message.actor, message.incarnation
+        number = *key, message.sequence
+        live, retired = self.inbox.incarnations
+        admission = self.inbox.admit(*number, message.base)
+        self.acknowledgements.heard(key, self.world.now)
         self.world.oracle.seen[admission.value] += 1
+        if self.inbox.incarnations == (live, retired):
+            self.world.oracle.seen["back from retirement"] += retired > 0
+        if admission.value == "duplicate":
+            self.acknowledgements.add_news(key)
         self.world.oracle.require(admission.value != "beyond", "an honest number is within reach")
         new: bool = admission.value == "new"
         if new and not message.item.finite:
@@ -149,7 +175,7 @@ class SimulatedLearner:
         batch, self._unwritten = self._unwritten, []
         for message in batch:
             self.disk.journal.append(message)
-            self.world.oracle.writes(message)
+            self.world.oracle.writes(message, self.world.now)
             if (
                 self.world.faulty and self.world.chance.random() < 0.002
             ):  # durable, but nobody was told
@@ -157,7 +183,7 @@ class SimulatedLearner:
                 self.world.kill_learner(self)
                 return
         for message in batch:
-            self.inbox.commit(message.actor, message.incarnation, message.sequence)
+            self._settle(message)
 
     def _speak(self) -> None:
         now = self.world.now
@@ -167,16 +193,15 @@ class SimulatedLearner:
         topic = self.snapshots.next(now)
         if topic:
             self._answer(topic)
-        everyone = now - self._told_at >= 1
-        lines = self.inbox.lines(
-            now, lambda actor, incarnation: self.world.credit, everyone=everyone
-        )
-        if lines or everyone:
-            self._told_at = now if everyone else self._told_at
-            beacon = Beacon(
-                self.disk.run, "default", self.life, self.newest, 0, 0, State.RUN, lines
-            )
+        run, policy = self.disk.run, "default"
+        if now - self._told_at >= 1:
+            self._told_at = now
+            beacon = Beacon(run, policy, self.learner_id, self.newest, 0, 0, State.RUN)
             self.world.down(self, beacon)
+        origin = self.learner_id, self.inbox.epoch
+        for key, credit in self.acknowledgements.due(now, lambda key: self.world.credit):
+            numbers = *self.inbox.received(*key), credit
+            self.world.down(self, Acknowledgement(run, policy, *key, *origin, *numbers), key[0])
 
     def _publish(self) -> None:
         self.world.oracle.publishes(self.disk.run, self.newest, self.world.draw())
@@ -189,7 +214,7 @@ class SimulatedLearner:
             return  # a place that is not durable must not be told
         self.disk.roster = self.roster.state()
         announcement = Announcement(
-            self.spec, self.life, self.inbox.epoch, member.index, member.start
+            self.spec, self.learner_id, self.inbox.epoch, member.index, member.start
         )
         self.world.down(self, (int(nonce), announcement), actor)
         self.world.down(self, (int(nonce), self.disk.run, self.newest), actor)

@@ -5,9 +5,9 @@ import inspect
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
-from simulation.simulator import PROTOCOL
+from simulation.simulator import LIVE, PROTOCOL
 
-MODULES = ("ledger", "incarnation", "credit", "outbox", "inbox")
+MODULES = ("ledger", "incarnation", "credit", "outbox", "retired", "inbox", "acknowledgements")
 MODULES += ("learner_tracker", "snapshots", "roster")
 
 
@@ -23,18 +23,18 @@ class Mutation:
 
 MUTATIONS = (
     Mutation("epoch not persisted", "inbox", 'cls(state["epoch"] + 1)', "cls(1)"),
-    Mutation("table not persisted", "inbox", 'for life in state["lives"]:', "for life in []:"),
+    Mutation("live ones not persisted", "inbox", 'for one in state["live"]:', "for one in []:"),
     Mutation("refusal forgotten", "incarnation", "self.refused[number] = reason", "pass"),
     Mutation(
         "refusal forgotten at restart",
         "inbox",
-        'refused=dict(life["refused"])',
+        'refused=dict(one["refused"])',
         "refused={}",
     ),
     Mutation(
         "refusal acknowledged",
         "outbox",
-        "for number, reason in line.refused:",
+        "for number, reason in acknowledgement.refused:",
         "for number, reason in ():",
     ),
     Mutation(
@@ -46,16 +46,18 @@ MUTATIONS = (
     Mutation(
         "checkpoint holds what is not durable",
         "inbox",
-        "sorted(life.beyond)",
-        "sorted(life.beyond | life.pending.keys())",
+        "sorted(known.out_of_order)",
+        "sorted(known.out_of_order | known.pending.keys())",
     ),
-    Mutation("no dedupe above a hole", "incarnation", " or number in self.beyond", ""),
+    Mutation("no dedupe above a hole", "incarnation", " or number in self.out_of_order", ""),
     Mutation("no dedupe of what is being written", "incarnation", " or number in self.pending", ""),
     Mutation(
         "dedupe forgets incarnation",
         "inbox",
-        "life = self._lives.get(key)",
-        "life = self._lives.setdefault(key, next((life for (name, _), life in self._lives.items() if name == actor), Incarnation()))",
+        "        known = self._live.get(key)\n        if known is not None:",
+        "        named = (one for (name, _), one in self._live.items() if name == actor)\n"
+        "        known = self._live.setdefault(key, next(named, Incarnation()))\n"
+        "        if known is not None:",
     ),
     Mutation("credit ignored on new numbers", "outbox", "sent >= credit.messages or", "False or"),
     Mutation(
@@ -65,7 +67,7 @@ MUTATIONS = (
         "0 > credit.size",
     ),
     Mutation("credit 0 ignored", "outbox", "credit.messages <= 0 or credit.size <= 0", "False"),
-    Mutation("credit not taken over", "outbox", "self.credit = line.credit", "pass"),
+    Mutation("credit not taken over", "outbox", "self.credit = acknowledgement.credit", "pass"),
     Mutation("missing counts as kept", "outbox", "if number in missing:", "if False:"),
     Mutation("missing not resent", "outbox", "self._again[number] = None", "pass"),
     Mutation("base ignored", "incarnation", "if base <= self.base:", "if base:"),
@@ -127,6 +129,65 @@ MUTATIONS = (
         'for start in state["starts"]]',
         'for start in [0] * len(state["starts"])]',
     ),
+    Mutation(
+        "retired without its holes",
+        "retired",
+        "tuple(_ranges(sorted(numbers.out_of_order)))",
+        "()",
+    ),
+    Mutation(
+        "holes taken for nothing to remember",
+        "retired",
+        "exact = numbers.out_of_order or ",
+        "exact = ",
+    ),
+    Mutation(
+        "retired without its refusals", "retired", "refused=dict(partial.refused)", "refused={}"
+    ),
+    Mutation("retired and forgotten", "inbox", "self._retired.add(*key, known)", "pass"),
+    Mutation(
+        "retired not found", "inbox", "self._retired.take(*key) or Incarnation()", "Incarnation()"
+    ),
+    Mutation(
+        "retired not persisted",
+        "inbox",
+        'inbox._retired = RetiredIncarnations.restore(state["retired"])',
+        "pass",
+    ),
+    Mutation(
+        "hash forgets the incarnation", "retired", 'f"{actor} {incarnation:016x}"', 'f"{actor}"'
+    ),
+    Mutation(
+        "another learner's acknowledgement obeyed",
+        "learner_tracker",
+        "if origin != (",
+        "if False and origin != (",
+    ),
+    Mutation(
+        "another incarnation's acknowledgement obeyed",
+        "outbox",
+        "if acknowledgement.incarnation != self.incarnation:",
+        "if False:",
+    ),
+    Mutation(
+        "acknowledgements not repeated",
+        "acknowledgements",
+        "yield from self._repeated(now, credit)",
+        "pass",
+    ),
+    Mutation(
+        "only the first is repeated",
+        "acknowledgements",
+        "self._repeats.move_to_end(key)",
+        "pass",
+    ),
+    Mutation("news not sent", "acknowledgements", "for key in news:", "for key in ():"),
+    Mutation(
+        "credit only told to the first",
+        "acknowledgements",
+        "self._credits.move_to_end(key)",
+        "pass",
+    ),
     Mutation("snapshot never given up", "snapshots", "now - at < PATIENCE_S", "True"),
 )
 
@@ -144,6 +205,8 @@ def load(mutation: Mutation | None = None) -> SimpleNamespace:
             source = source.replace(mutation.right, mutation.wrong)
         module = ModuleType(f"farflung.common.protocol.{name}")
         exec(compile(source, f"<{name}>", "exec"), module.__dict__)
+        if name == "inbox":
+            module.__dict__["LIVE"] = LIVE
         own = {
             key: value
             for key, value in vars(module).items()

@@ -51,7 +51,8 @@ class Channel:
         self._last = max(self._last, self._schedule.now + self._chance.uniform(0.001, 0.1))
         self._schedule.at(self._last, lambda: self._deliver(message))
         if fate > 0.98 and self._loss:
-            self._schedule.after(self._chance.uniform(0.1, 3.0), lambda: self._deliver(message))
+            late_s = self._chance.choice((3.0, 3.0, 3.0, 12.0))  # the actor may be another by then
+            self._schedule.after(self._chance.uniform(0.1, late_s), lambda: self._deliver(message))
 
     def cut(self) -> None:
         """What is on its way is lost."""

@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farflung.common.data.version import Version
-from farflung.common.protocol.messages import Ack, Credit
+from farflung.common.protocol.messages import Acknowledgement, Credit
 
 PROMPT_S = 20.0
+REPEATED_S = 1.6  # between two acknowledgements: a second, half of one, and the turns of both
+AWAKE_S = 24.0  # after the last fault no actor sleeps, and no late message is on its way
+NEWS_S = 0.7  # from a write, or from another credit, to the actor: the turns of both and the way
 TURNS, TURN_S, MEMORY_S = (
     5,
     1.0,
     8.0,
-)  # so often in turns, so far apart and so lately: two lives of a run that both go on
+)  # so often in turns, so far apart and so lately: two learners of a run that both go on
 
 
 class Violation(AssertionError):
@@ -47,20 +50,20 @@ class Message:
 
 @dataclass(slots=True)
 class Numbers:
-    """One life of an actor as its own lines should have it."""
+    """One incarnation of an actor as its acknowledgements should have it."""
 
     credit: Credit = field(default_factory=lambda: Credit(1, 1))
     held: dict[int, Item] = field(default_factory=dict)
     frames: dict[int, bytes] = field(default_factory=dict)
     missed: dict[int, float] = field(
         default_factory=dict
-    )  # since when a line names it and it was not sent again
+    )  # since when it is named and was not sent again
     acknowledged: int = 0
     refused: int = 0
 
 
 class Oracle:
-    """Sees every frame, line and write."""
+    """Sees every frame, acknowledgement and write."""
 
     def __init__(self) -> None:
         self.kept: dict[
@@ -69,13 +72,17 @@ class Oracle:
         self.promised: set[tuple[str, str, int, int]] = set()
         self.seen: Counter[str] = Counter()
         self.unanswered = 0
+        self.credit_at = math.inf  # the time when the learner's credit changed for the last time
         self.quiet_at = math.inf  # from then on there are no faults any more
         self._identities: set[int] = set()
         self._refused: set[tuple[str, str, int, int]] = set()
-        self._lives: dict[tuple[str, int], Numbers] = {}
+        self._numbers: dict[tuple[str, int], Numbers] = {}
         self._contents: dict[tuple[str, Version], int] = {}
         self._obeyed: dict[tuple[str, int, str], Version] = {}  # actor, process, run
         self._followed: dict[tuple[str, int, str], int] = {}
+        self._written_at: dict[tuple[str, str, int, int], float] = {}
+        self._granted: set[str] = set()  # actors that know the last credit
+        self._told_at: dict[tuple[str, int], float] = {}  # actor and learner
         self._places: dict[tuple[str, int, int], tuple[str, int]] = {}
         self._turns: dict[
             tuple[str, str], list[tuple[float, int]]
@@ -100,58 +107,81 @@ class Oracle:
         """An actor sent a parcel, at a time when it obeyed a run."""
         self.require(
             not self.contested(message.actor, run, now),
-            "while two lives of a run go on, nothing is sent",
+            "while two learners of a run go on, nothing is sent",
         )
-        life = self._lives.setdefault((message.actor, message.incarnation), Numbers())
+        numbers = self._numbers.setdefault((message.actor, message.incarnation), Numbers())
         self.require(message.item.run == message.run == run, "collected for the run it is sent to")
         number = message.sequence
-        life.missed.pop(number, None)
-        if number in life.frames:
+        numbers.missed.pop(number, None)
+        if number in numbers.frames:
             self.seen["resends"] += 1
-            self.require(life.frames[number] == message.frame, "a resend has the same bytes")
+            self.require(numbers.frames[number] == message.frame, "a resend has the same bytes")
             return
         self.require(
-            all(other.identity != message.item.identity for other in life.held.values()),
+            all(other.identity != message.item.identity for other in numbers.held.values()),
             "an item has one number",
         )
         self.require(
-            message.base <= min(life.held, default=number),
+            message.base <= min(numbers.held, default=number),
             "base is never above a number that is held",
         )
-        life.frames[number] = message.frame
-        life.held[number] = message.item
-        size = sum(len(life.frames[held]) for held in life.held)
-        within = len(life.held) <= life.credit.messages and (
-            size <= life.credit.size or len(life.held) == 1
+        numbers.frames[number] = message.frame
+        numbers.held[number] = message.item
+        size = sum(len(numbers.frames[held]) for held in numbers.held)
+        within = len(numbers.held) <= numbers.credit.messages and (
+            size <= numbers.credit.size or len(numbers.held) == 1
         )
-        self.require(within and life.credit.size > 0, "a new number stays within the credit")
+        self.require(within and numbers.credit.size > 0, "a new number stays within the credit")
 
-    def told(self, run: str, actor: str, line: Ack, now: float) -> None:
-        """A line is about to be taken by its actor: everything it acknowledges must be durable."""
-        life = self._lives.setdefault((actor, line.incarnation), Numbers())
-        refused = dict(line.refused)
-        for number in [number for number in life.held if number in refused]:
+    def told(self, process: int, told: Acknowledgement, now: float) -> None:
+        """Check an acknowledgement that its actor obeys: all that it covers must be durable."""
+        run, actor = told.run, told.actor
+        self.require(
+            told.epoch == self._followed.get((actor, process, run)),
+            "acknowledgements are obeyed from the learner that is followed",
+        )
+        self._require_prompt(actor, told.learner_id, now)
+        numbers = self._numbers.setdefault((actor, told.incarnation), Numbers())
+        refused = dict(told.refused)
+        for number in [number for number in numbers.held if number in refused]:
             self.require(
-                (run, actor, line.incarnation, number) in self._refused,
+                (run, actor, told.incarnation, number) in self._refused,
                 "a refusal that is told is durable",
             )
-            life.refused += 1
-            del life.held[number]
+            numbers.refused += 1
+            del numbers.held[number]
         for number in [
-            number for number in life.held if number <= line.highest and number not in line.missing
+            number
+            for number in numbers.held
+            if number <= told.highest and number not in told.missing
         ]:
-            key = (run, actor, line.incarnation, number)
+            key = (run, actor, told.incarnation, number)
             self.require(key in self.kept, "what is acknowledged is kept")
             self.promised.add(key)
-            life.acknowledged += 1
-            del life.held[number]
-        for number in life.held.keys() & set(line.missing):
-            waits_s = now - life.missed.setdefault(number, now)
+            self._require_news(self._written_at.get(key, now), now)
+            numbers.acknowledged += 1
+            del numbers.held[number]
+        for number in numbers.held.keys() & set(told.missing):
+            waits_s = now - numbers.missed.setdefault(number, now)
             self.require(
                 waits_s < PROMPT_S or now - self.quiet_at < PROMPT_S,
                 "what is missing is sent again before long",
             )
-        life.credit = line.credit
+        numbers.credit = told.credit
+        if actor not in self._granted and now > self.credit_at:
+            self._granted.add(actor)
+            self._require_news(self.credit_at, now)
+
+    def _require_prompt(self, actor: str, learner_id: int, now: float) -> None:
+        """Require an acknowledgement about every second where there are no faults."""
+        before = max(self._told_at.get((actor, learner_id), now), self.quiet_at + AWAKE_S)
+        self._told_at[actor, learner_id] = now
+        self.require(now - before < REPEATED_S, "each actor is acknowledged every second")
+
+    def _require_news(self, since: float, now: float) -> None:
+        """Require that news does not wait for the next repetition where there are no faults."""
+        prompt = now - since < NEWS_S or since < self.quiet_at + AWAKE_S
+        self.require(prompt, "news reaches its actor at once")
 
     def hears(self, actor: str, run: str, epoch: int, now: float) -> None:
         """An actor hears a learner, whether it obeys it or not."""
@@ -163,6 +193,7 @@ class Oracle:
 
     def fell_silent(self, actor: str) -> None:
         """What the actor heard before says nothing any more: its process, its connection or its run is another one."""
+        self._told_at = {key: at for key, at in self._told_at.items() if key[0] != actor}
         self._turns = {key: turns for key, turns in self._turns.items() if key[0] != actor}
 
     def contested(self, actor: str, run: str, now: float) -> bool:
@@ -171,26 +202,30 @@ class Oracle:
 
     def taken(self, actor: str, incarnations: list[int], outbox: Any) -> None:
         """The books of an actor's process, whose incarnations are given, must say the same."""
-        lives = [
-            self._lives.setdefault((actor, incarnation), Numbers()) for incarnation in incarnations
+        own = [
+            self._numbers.setdefault((actor, incarnation), Numbers())
+            for incarnation in incarnations
         ]
         while outbox.given_up:
             sequence, reason = outbox.given_up.popleft()
             if reason == "unanswered":
                 self.unanswered += 1
-                del lives[-1].held[sequence]
+                del own[-1].held[sequence]
         self.require(
-            outbox.unacknowledged == len(lives[-1].held),
+            outbox.unacknowledged == len(own[-1].held),
             "an outbox holds what is not answered, and nothing else",
         )
         counted = (
             outbox.ledger.acknowledged.parcels,
             sum(tally.parcels for tally in outbox.ledger.refused.values()),
         )
-        told = sum(life.acknowledged for life in lives), sum(life.refused for life in lives)
+        told = (
+            sum(numbers.acknowledged for numbers in own),
+            sum(numbers.refused for numbers in own),
+        )
         self.require(counted == told, "a ledger counts what was told")
 
-    def writes(self, message: Message) -> None:
+    def writes(self, message: Message, now: float) -> None:
         """A learner made a parcel durable, or the refusal of it."""
         key = (message.run, message.actor, message.incarnation, message.sequence)
         self.require(key not in self.kept and key not in self._refused, "a number counts once")
@@ -199,6 +234,7 @@ class Oracle:
             return
         self.require(message.item.identity not in self._identities, "nothing is kept twice")
         self.kept[key] = message.item.identity
+        self._written_at[key] = now
         self._identities.add(message.item.identity)
 
     def publishes(self, run: str, version: Version, content: int) -> None:
@@ -227,4 +263,6 @@ class Oracle:
     def placed(self, run: str, actor: str, incarnation: int, index: int, start: int) -> None:
         """An actor was told its place in the seed tree."""
         holder = self._places.setdefault((run, index, start), (actor, incarnation))
-        self.require(holder == (actor, incarnation), "no two lives share a place in the seed tree")
+        self.require(
+            holder == (actor, incarnation), "no two incarnations share a place in the seed tree"
+        )

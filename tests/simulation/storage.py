@@ -21,9 +21,10 @@ from simulation.storage_epoch import REPLAY, IdleThread, LearnerEpoch, Number, S
 from support.makers import a_parcel, a_spec
 
 from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import inbox as inbox_module
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.messages import Credit
+from farflung.common.protocol.messages import Acknowledgement, Credit
 from farflung.common.protocol.outbox import Frame
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.learner.storage import checkpoint, manifest
@@ -35,6 +36,7 @@ from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
 from farflung.learner.storage.run_folder import Run
 
 STEPS = 60
+LIVE = 2  # incarnations that an inbox keeps in full
 MEMORY = Path("/dev/shm")
 
 
@@ -107,13 +109,9 @@ class Storage:
 
     def check(self, inbox: Inbox) -> None:
         """Check after a recovery that every acknowledged parcel is there once."""
-        lives = {(life["actor"], life["incarnation"]): life for life in inbox.state()["lives"]}
-        for actor, incarnation, sequence in self.promised:
-            life = lives.get((actor, incarnation))
-            self.require(
-                life is not None and (sequence <= life["kept"] or sequence in life["beyond"]),
-                "an acknowledged number is known",
-            )
+        for number in self.promised:
+            self.require(inbox.has(*number), "an acknowledged number is known")
+        self.seen["retired"] += inbox.incarnations[1]
         there = [
             (Position(segment, record.end), number_of(envelope), wire.checksum(record.payload))
             for segment, envelope, _, record in self.messages()
@@ -213,17 +211,17 @@ class Storage:
                     epoch.receive(frame)
         if self.chance.random() < 0.6:
             self._commit(epoch)
-        for line in epoch.inbox.lines(
-            self.now, lambda actor, incarnation: Credit(9, 10**6), everyone=True
-        ):
-            for sender in self._senders:
-                if (sender.name, sender.outbox.incarnation) == (
-                    line.actor,
-                    line.incarnation,
-                ) and self.chance.random() < 0.8:
-                    sender.outbox.acknowledge(line, self.now)
+        for sender in self._senders:
+            if self.chance.random() < 0.8:
+                self._acknowledge(epoch, sender)
         if self.chance.random() < 0.15:
             self._save(epoch)
+
+    def _acknowledge(self, epoch: LearnerEpoch, sender: Sender) -> None:
+        key = sender.name, sender.outbox.incarnation
+        numbers = *epoch.inbox.received(*key), Credit(9, 10**6)
+        origin = (self.spec.run, self.spec.policy, *key, 5, epoch.inbox.epoch)
+        sender.outbox.acknowledge(Acknowledgement(*origin, *numbers), self.now)
 
     def _commit(self, epoch: LearnerEpoch) -> None:
         full, before = self.disk.full, len(epoch.journal._entries)
@@ -267,6 +265,7 @@ def simulate_storage(seed: int) -> Counter[str]:
         stack.enter_context(patch.multiple(journal, threading=threads, FULL_S=0.0))
         salts = lambda: bytes(world.chance.randint(1, 255) for _ in range(4))  # noqa: E731
         stack.enter_context(patch.object(record_module, "new_salt", salts))
+        stack.enter_context(patch.object(inbox_module, "LIVE", LIVE))
         logging.disable()
         stack.callback(logging.disable, logging.NOTSET)
         stack.callback(world.release)

@@ -116,7 +116,7 @@ class LearnerEpoch:
         opened = wire.open_frame(frame)
         envelope = wire.read_envelope(opened)
         number = number_of(envelope)
-        if self.inbox.admit(*number, envelope.base, self.world.now).value != "new":
+        if self.inbox.admit(*number, envelope.base).value != "new":
             return
         if self.world.chance.random() < 0.1:
             self.inbox.refuse(*number, "shape")

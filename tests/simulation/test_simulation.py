@@ -26,6 +26,9 @@ HAPPENED = (
     "stale",
     "rival",
     "second life",
+    "back from retirement",
+    "acknowledgements not obeyed",
+    "acknowledgements too late",
     "unanswered",
 )
 

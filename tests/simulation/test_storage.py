@@ -19,6 +19,7 @@ FAULTS = (
     "full",
     "waited for room",
     "checkpoints",
+    "retired",
     "ended by Input/output error",
 )
 

@@ -1,13 +1,12 @@
 """An outbox and an inbox of one incarnation of one actor, driven by hand."""
 
-from collections.abc import Callable
-
 from farflung.common.protocol.inbox import Admission, Inbox
-from farflung.common.protocol.messages import Ack, Credit
+from farflung.common.protocol.incarnation import Received
+from farflung.common.protocol.messages import Acknowledgement, Credit
 from farflung.common.protocol.outbox import Frame, Outbox, WhenFull
 
 PLENTY = Credit(100, 10_000)
-LIFE = 7
+INCARNATION = 7
 
 
 def encode(item: str, incarnation: int, sequence: int, base: int) -> bytes:
@@ -19,21 +18,22 @@ def outbox(
     capacity: int = 1000, when_full: WhenFull = WhenFull.WAIT, credit: Credit | None = PLENTY
 ) -> Outbox[str]:
     """Return an outbox with this credit, or without any."""
-    box = Outbox(encode, incarnation=LIFE, capacity=capacity, when_full=when_full)
+    box = Outbox(encode, incarnation=INCARNATION, capacity=capacity, when_full=when_full)
     if credit is not None:
-        box.acknowledge(line(credit=credit), 0.0)
+        box.acknowledge(acknowledgement(credit=credit), 0.0)
     return box
 
 
-def line(
+def acknowledgement(
     highest: int = 0,
     missing: tuple[int, ...] = (),
     refused: tuple[tuple[int, str], ...] = (),
     credit: Credit = PLENTY,
-    incarnation: int = LIFE,
-) -> Ack:
-    """Return an acknowledgement of the only actor here."""
-    return Ack("actor", incarnation, highest, missing, refused, credit)
+    incarnation: int = INCARNATION,
+) -> Acknowledgement:
+    """Return an acknowledgement of the only actor here, by learner 5 in epoch 1 of run `a`."""
+    origin = ("a", "default", "actor", incarnation, 5, 1)
+    return Acknowledgement(*origin, highest, missing, refused, credit)
 
 
 def filled(box: Outbox[str], items: str) -> Outbox[str]:
@@ -61,18 +61,12 @@ def inbox(*numbers: int, committed: bool = True) -> Inbox:
     """Return an inbox that admitted some numbers of the only incarnation here."""
     box = Inbox()
     for number in numbers:
-        assert box.admit("actor", LIFE, number, 1, 0.0) is Admission.NEW
+        assert box.admit("actor", INCARNATION, number, 1) is Admission.NEW
         if committed:
-            box.commit("actor", LIFE, number)
+            box.commit("actor", INCARNATION, number)
     return box
 
 
-def granted(credit: Credit = PLENTY) -> Callable[[str, int], Credit]:
-    """Return a grant that is the same for all actors."""
-    return lambda actor, incarnation: credit
-
-
-def told(box: Inbox, now: float = 0.0) -> Ack:
-    """Return the acknowledgement of the only incarnation here."""
-    (only,) = box.lines(now, granted(), everyone=True)
-    return only
+def told(box: Inbox) -> Received:
+    """Return the numbers of the only incarnation here that may be acknowledged."""
+    return box.received("actor", INCARNATION)

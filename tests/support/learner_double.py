@@ -27,14 +27,14 @@ class LearnerDouble:
         self,
         spec: Spec | None = None,
         epoch: int = 1,
-        life: int = 7,
+        learner_id: int = 7,
         inbox: Inbox | None = None,
         versions: int = 1,
     ) -> None:
         self.spec, self.epoch = spec or a_spec(), epoch
         self.room = 1 << 20  # rows the queue can take
         self.accepted: list[Item[Parcel]] = []
-        self.endpoint = Endpoint(self.spec, inbox or Inbox(epoch), learner_id=life)
+        self.endpoint = Endpoint(self.spec, inbox or Inbox(epoch), learner_id=learner_id)
         self.receiver, self.publisher = self.endpoint.receiver, self.endpoint.publisher
         self._asked: bytes | None = None
         for number in range(1, versions + 1):

@@ -27,7 +27,7 @@ from farflung.common.data.version import Version  # noqa: E402
 from farflung.common.protocol import packing, wire  # noqa: E402
 from farflung.common.protocol.compression import DECODE  # noqa: E402
 from farflung.common.protocol.messages import (  # noqa: E402
-    Ack,
+    Acknowledgement,
     Announcement,
     Beacon,
     Bye,
@@ -70,7 +70,8 @@ PARAMETERS = (Tensor("layer.weight", "float32", (2, 3)), Tensor("scale", "float3
 
 def messages() -> dict[str, wire.Message]:
     """Return one of each message without columns."""
-    line = Ack("lab/box-1", 7, 9, (3, 4), ((2, "nonfinite"),), Credit(4, 1 << 20))
+    numbers = (9, (3, 4), ((2, "nonfinite"),))
+    credit = Credit(4, 1 << 20)
     problem = Problem(1, "environment", "Traceback\nValueError: größer")
     counters = {"steps": 12.0, "longest_step_s": 0.5}
     return {
@@ -79,7 +80,8 @@ def messages() -> dict[str, wire.Message]:
         "command": Command(*SENDER, 1, 1, "set", {"replay_ratio": 2.5, "names": ["a", None, True]}),
         "bye": Bye(*SENDER, 3, "interrupted"),
         "announcement": Announcement(RICH, LEARNER, 1, 0, 2),
-        "beacon": Beacon("run-1", "default", LEARNER, Version(1, 2), 96, 4, State.RUN, (line,)),
+        "beacon": Beacon("run-1", "default", LEARNER, Version(1, 2), 96, 4, State.RUN),
+        "acknowledgement": Acknowledgement(*SENDER, LEARNER, 1, *numbers, credit),
         "telemetry": Telemetry("run-1", "default", LEARNER, '{"steps":96}'),
     }
 

@@ -111,8 +111,9 @@ class Log:
     def _open(self, number: int, needed: int) -> Segment:
         """Open a segment with room for a record of this size."""
         totals = self.totals.pack()
-        least = record.HEADER_BYTES + record.size(len(totals)) + max(needed, 256)
-        reserved = max(self._segment_bytes, least)
+        # The totals of a run with millions of incarnations are long: they stay a quarter at most.
+        head = record.HEADER_BYTES + record.size(len(totals))
+        reserved = max(self._segment_bytes, 4 * len(totals), head + max(needed, 256))
         opened = Segment(self._disk, self.folder, number, reserved, totals, durable=self._durable)
         self.beginning = number, totals
         return opened

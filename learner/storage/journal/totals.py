@@ -41,7 +41,7 @@ class JournalTotals:
     def add_message(self, envelope: Envelope, rows: int, episodes: int) -> Admission:
         """Count a parcel."""
         number = envelope.actor, envelope.incarnation, envelope.sequence
-        admission = self.inbox.admit(*number, envelope.base, now=0.0)
+        admission = self.inbox.admit(*number, envelope.base)
         if admission is Admission.NEW:
             self.rows += rows
             self.episodes += episodes
@@ -60,7 +60,7 @@ class JournalTotals:
 
     def _add_refusal(self, refusal: Refusal) -> Admission:
         number = refusal.actor, refusal.incarnation, refusal.sequence
-        admission = self.inbox.admit(*number, refusal.base, now=0.0)
+        admission = self.inbox.admit(*number, refusal.base)
         if admission is Admission.NEW:
             self.inbox.refuse(*number, refusal.reason)
             self.inbox.commit(*number)

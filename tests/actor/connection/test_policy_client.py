@@ -103,7 +103,11 @@ class TestJoining:
         ) == (asked.nonce, Version(1, 1), 1, 3, True)
         assert isinstance(read(report), Report)
         assert client.private is None
-        assert client.subscriptions == [b"w/p/", b"c/p/"]
+        assert client.subscriptions == [
+            topics.acknowledgement("p", "a", client.outbox.incarnation),
+            b"c/p/",
+            b"w/p/",
+        ]
         assert desk.receiver.seen["a"].seats == 3
 
     def test_nothing_is_sent_before_somebody_is_there(self, desk: Any) -> None:
@@ -264,7 +268,7 @@ class TestTurns:
         joined = client.newest.joined
         offer(client, a_stamp_parcel(stamp=3))
         desk.receive_from(client, 0.1)
-        resumed = LearnerDouble(spec, epoch=2, life=8)
+        resumed = LearnerDouble(spec, epoch=2, learner_id=8)
         for now in (1.0, 1.1):
             resumed.send_to(client, now)
             resumed.receive_from(client, now)
@@ -276,8 +280,8 @@ class TestTurns:
 
     def test_an_epoch_that_is_over_is_not_obeyed(self, client: PolicyClient, spec: Spec) -> None:
         """A late word of it changes nothing."""
-        LearnerDouble(spec, epoch=2, life=8).send_to(client, 1.0)
-        late = LearnerDouble(spec, epoch=1, life=7)
+        LearnerDouble(spec, epoch=2, learner_id=8).send_to(client, 1.0)
+        late = LearnerDouble(spec, epoch=1, learner_id=7)
         late.publisher.state = State.STOP
         late.send_to(client, 1.5)
         assert client.state is State.RUN
@@ -295,7 +299,7 @@ class TestTurns:
         offer(client, a_stamp_parcel())
         client.bye("to the old run")
         incarnation = client.outbox.incarnation
-        other = LearnerDouble(a_stamp_spec(run="s", horizon=8), life=9)
+        other = LearnerDouble(a_stamp_spec(run="s", horizon=8), learner_id=9)
         other.send_to(client, 5.0)
         assert client.newest.joined is None
         assert (client.steps, client.state) == (0, State.RUN)
@@ -319,7 +323,7 @@ class TestTurns:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """Until one of them is left for ten seconds."""
-        rival = LearnerDouble(a_stamp_spec(run="s"), life=9)
+        rival = LearnerDouble(a_stamp_spec(run="s"), learner_id=9)
         rival.send_to(client, 1.0)
         desk.send_to(client, 2.0)
         assert "two learners speak at this address in turns (9 and 7)" in caplog.text
@@ -339,12 +343,12 @@ class TestTurns:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """The run's folder was copied, and the copy is resumed: both go on. When only the former is left, that is named too."""
-        copied = LearnerDouble(spec, life=9, epoch=2)
+        copied = LearnerDouble(spec, learner_id=9, epoch=2)
         for now in range(1, 5):
             copied.send_to(client, float(now))
             desk.send_to(client, now + 0.5)
         assert "two learners of the same run" in caplog.text
-        assert "life 9 in epoch 2 and life 7 in epoch 1" in caplog.text
+        assert "learner 9 in epoch 2 and learner 7 in epoch 1" in caplog.text
         client.bye("nobody should hear this")
         assert sent_by(client, 4.5) == []
         assert "only epoch 1" not in caplog.text
@@ -502,7 +506,7 @@ def test_lines_at_info_say_what_happens(
 ) -> None:
     """A restart of the learner is news, no warning."""
     with caplog.at_level(logging.INFO):
-        LearnerDouble(spec, epoch=2, life=8).send_to(client, 1.0)
+        LearnerDouble(spec, epoch=2, learner_id=8).send_to(client, 1.0)
     assert "the learner was started again" in caplog.text
 
 

@@ -70,7 +70,8 @@ def test_one_address_is_enough(served: Any, dial: Dial, caplog: pytest.LogCaptur
         offer(link, a_stamp_parcel(stamp=stamp))
     pump_until(link, lambda: link.client.outbox.idle)
     assert [parcel.columns["observations"][0, 0] for parcel in served.take(3)] == [0, 1, 2]
-    assert link._private is None
+    assert link._subscribed == link.client.subscriptions
+    assert link.client.private is None
 
 
 @pytest.mark.slow
@@ -88,7 +89,7 @@ def test_it_may_be_there_before_the_learner(
     first = serve(LearnerDouble(a_stamp_spec()), address)
     pump_until(link, lambda: link.client.newest.joined)
     first.link.close()
-    second = serve(LearnerDouble(a_stamp_spec(run="s"), life=8), address)
+    second = serve(LearnerDouble(a_stamp_spec(run="s"), learner_id=8), address)
     pump_until(
         link, lambda: link.client.newest.joined and link.client.newest.joined.spec.run == "s"
     )

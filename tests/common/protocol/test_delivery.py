@@ -3,12 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.delivery import granted, outbox, send
+from support.delivery import acknowledgement, outbox, send
 
 from farflung.common.protocol.inbox import Admission, Inbox
 from farflung.common.protocol.messages import Credit
 
-EVENTS = st.tuples(st.sampled_from(["offer", "send", "lose", "line", "resend"]), st.integers(0, 3))
+EVENTS = st.tuples(
+    st.sampled_from(["offer", "send", "lose", "acknowledge", "resend"]), st.integers(0, 3)
+)
 
 
 @pytest.mark.slow
@@ -22,12 +24,12 @@ def test_outbox_and_inbox_count_each_parcel_once_in_any_exchange(
 
     def deliver(frame: str) -> None:
         _, incarnation, sequence, base = frame.split()
-        if learner.admit("actor", int(incarnation), int(sequence), int(base), now) is Admission.NEW:
+        if learner.admit("actor", int(incarnation), int(sequence), int(base)) is Admission.NEW:
             if int(sequence) % 5 == 0:
                 learner.refuse("actor", int(incarnation), int(sequence), "fifth")
             learner.commit("actor", int(incarnation), int(sequence))
 
-    for event, count in [*events, *[("send", 0), ("line", 0)] * 60]:
+    for event, count in [*events, *[("send", 0), ("acknowledge", 0)] * 60]:
         now += 0.3
         if event == "offer":
             actor.offer("a", count, 10)
@@ -35,9 +37,9 @@ def test_outbox_and_inbox_count_each_parcel_once_in_any_exchange(
             for frame in send(actor, now):
                 if event == "send":
                     deliver(frame)
-        if event == "line":
-            for each in learner.lines(now, granted(Credit(count or 4, 1000)), everyone=True):
-                actor.acknowledge(each, now)
+        if event == "acknowledge":
+            received = learner.received("actor", actor.incarnation)
+            actor.acknowledge(acknowledgement(*received, Credit(count or 4, 1000)), now)
         if event == "resend":
             actor.resend_all()
         assert actor.ledger.balanced

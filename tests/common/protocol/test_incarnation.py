@@ -1,17 +1,15 @@
 """The numbers of one incarnation of an actor."""
 
-from support.delivery import LIFE, PLENTY
-
-from farflung.common.protocol.incarnation import TOLD, Incarnation
+from farflung.common.protocol.incarnation import NAMED, Incarnation
 
 
 def test_incarnation_acknowledges_nothing_above_an_unnamed_refusal() -> None:
     """With more refusals than fit, `highest` stays below the first unnamed one, else it is kept."""
-    life = Incarnation()
-    for number in range(1, TOLD + 11):
-        life.pending[number] = "why"
-        life.commit(number)
-    line = life.line("actor", LIFE, PLENTY)
-    assert (len(line.refused), line.highest) == (TOLD, TOLD)
-    life.rebase(TOLD + 1)
-    assert life.line("actor", LIFE, PLENTY).highest == TOLD + 10
+    numbers = Incarnation()
+    for number in range(1, NAMED + 11):
+        numbers.pending[number] = "why"
+        numbers.commit(number)
+    received = numbers.received()
+    assert (len(received.refused), received.highest) == (NAMED, NAMED)
+    numbers.rebase(NAMED + 1)
+    assert numbers.received().highest == NAMED + 10

@@ -2,10 +2,18 @@
 
 from itertools import count
 
+import pytest
+
 from farflung.common.data.spec import Graph, Space, Spec, World
 from farflung.common.data.version import Version
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
-from farflung.common.protocol.messages import Announcement, Beacon, State
+from farflung.common.protocol.messages import (
+    Acknowledgement,
+    Announcement,
+    Beacon,
+    Credit,
+    State,
+)
 
 
 def tracker(now: float = 0.0) -> LearnerTracker:
@@ -17,12 +25,12 @@ def tracker(now: float = 0.0) -> LearnerTracker:
 
 
 def joined(now: float = 0.0) -> LearnerTracker:
-    """Return a tracker that follows life 1 of run `a` in epoch 1 and holds version 1.0."""
+    """Return a tracker that follows learner_id 1 of run `a` in epoch 1 and holds version 1.0."""
     member = tracker(now)
     assert hear(member, now) is Verdict.FIRST
     assert member.take("a", Version(1, 0))
     assert member.arrived(1)
-    member.line(now)
+    acknowledge(member, now)
     return member
 
 
@@ -30,15 +38,37 @@ def hear(
     member: LearnerTracker,
     now: float,
     run: str = "a",
-    life: int = 1,
+    learner_id: int = 1,
     epoch: int = 1,
     version: int = 0,
     state: State = State.RUN,
 ) -> Verdict:
     """Let the tracker receive a beacon."""
     return member.beacon(
-        Beacon(run, "default", life, Version(epoch, version), 0, 0, state, ()), now
+        Beacon(run, "default", learner_id, Version(epoch, version), 0, 0, state), now
     )
+
+
+def acknowledge(member: LearnerTracker, now: float) -> None:
+    """Let the tracker receive an acknowledgement of the learner that it obeys."""
+    origin = ("default", "actor", 7, member.learner_id, member.epoch)
+    numbers = (0, (), (), Credit(1, 1))
+    assert member.acknowledgement(Acknowledgement(member.run, *origin, *numbers), now)
+
+
+@pytest.mark.parametrize("origin", [("b", 1, 1), ("a", 2, 1), ("a", 1, 2), ("a", 1, 0)])
+def test_tracker_obeys_the_acknowledgements_of_its_learner_only(
+    origin: tuple[str, int, int],
+) -> None:
+    """Not those of another run, process or epoch: not even of a newer one, before its beacon."""
+    member, (run, learner_id, epoch) = joined(), origin
+    other = Acknowledgement(run, "default", "actor", 7, learner_id, epoch, 3, (), (), Credit(1, 1))
+    for now in (1.0, 2.0, 2.9):
+        hear(member, now)
+        assert not member.acknowledgement(other, now)
+    hear(member, 3.1)
+    assert (member.run, member.learner_id, member.epoch) == ("a", 1, 1)
+    assert due(member, 3.1) is Action.ASK
 
 
 def due(
@@ -49,13 +79,13 @@ def due(
 
 
 def test_tracker_follows_the_first_learner() -> None:
-    """Its run, life and epoch are taken over."""
+    """Its run, learner_id and epoch are taken over."""
     member = tracker()
     assert not member.sends(0.0)
-    assert hear(member, 1.0, life=5, epoch=3) is Verdict.FIRST
-    assert (member.run, member.life, member.epoch) == ("a", 5, 3)
+    assert hear(member, 1.0, learner_id=5, epoch=3) is Verdict.FIRST
+    assert (member.run, member.learner_id, member.epoch) == ("a", 5, 3)
     assert member.sends(1.0)
-    assert hear(member, 2.0, life=5, epoch=3) is Verdict.KNOWN
+    assert hear(member, 2.0, learner_id=5, epoch=3) is Verdict.KNOWN
 
 
 def test_tracker_judges_an_announcement_like_a_beacon() -> None:
@@ -81,18 +111,18 @@ def test_tracker_judges_an_announcement_like_a_beacon() -> None:
 def test_tracker_follows_a_newer_epoch_and_not_an_older_one() -> None:
     """A learner that was started again counts; beacons of its former process never do."""
     member = joined()
-    assert hear(member, 1.0, life=2, epoch=2) is Verdict.NEWER
+    assert hear(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
     assert not hear(member, 1.5).obeyed
     assert hear(member, 30.0) is Verdict.STALE
-    assert hear(member, 30.0, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 30.0, learner_id=2, epoch=2) is Verdict.KNOWN
     assert not member.contested(30.0)
 
 
 def test_tracker_asks_a_newer_epoch_for_a_fresh_snapshot() -> None:
-    """In place of one that the former life was asked for."""
+    """In place of one that the former learner_id was asked for."""
     member = joined()
     member.ask(0.5)
-    hear(member, 1.0, life=2, epoch=2)
+    hear(member, 1.0, learner_id=2, epoch=2)
     assert due(member, 1.0) is Action.ASK
     assert not member.arrived(2)
 
@@ -101,7 +131,7 @@ def test_tracker_follows_a_new_run_without_weights() -> None:
     """Its version numbers have nothing to do with those before."""
     member = joined()
     member.take("a", Version(1, 9))
-    assert hear(member, 1.0, run="b", life=2) is Verdict.NEW_RUN
+    assert hear(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
     assert (member.run, member.held) == ("b", None)
     assert due(member, 1.0) is Action.ASK
     assert not member.take("a", Version(1, 10))
@@ -111,13 +141,13 @@ def test_tracker_follows_a_new_run_without_weights() -> None:
 def test_tracker_sends_nothing_while_two_learners_alternate() -> None:
     """Both are named and nothing is sent until one is silent for 10 s; the followed one stays."""
     member = joined()
-    assert hear(member, 1.0, run="b", life=2) is Verdict.NEW_RUN
+    assert hear(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
     assert hear(member, 2.0) is Verdict.RIVAL
     assert not Verdict.RIVAL.obeyed
     assert member.contested(2.0)
     assert not member.sends(2.0)
     assert due(member, 2.0) is Action.NOTHING
-    assert hear(member, 11.0, run="b", life=2) is Verdict.KNOWN
+    assert hear(member, 11.0, run="b", learner_id=2) is Verdict.KNOWN
     assert member.sends(12.1)
     assert not member.contested(12.1)
 
@@ -125,7 +155,7 @@ def test_tracker_sends_nothing_while_two_learners_alternate() -> None:
 def test_tracker_follows_the_rival_that_is_left() -> None:
     """Also if it is the one that was not obeyed."""
     member = joined()
-    hear(member, 1.0, run="b", life=2)
+    hear(member, 1.0, run="b", learner_id=2)
     for now in range(2, 11):
         assert hear(member, float(now)) is Verdict.RIVAL
     assert hear(member, 11.5) is Verdict.NEW_RUN
@@ -135,22 +165,22 @@ def test_tracker_follows_the_rival_that_is_left() -> None:
 def test_tracker_ignores_a_third_learner_while_two_are_rivals() -> None:
     """Its beacons count for nothing."""
     member = joined()
-    hear(member, 1.0, run="b", life=2)
+    hear(member, 1.0, run="b", learner_id=2)
     hear(member, 2.0)
-    assert hear(member, 3.0, run="c", life=3) is Verdict.RIVAL
+    assert hear(member, 3.0, run="c", learner_id=3) is Verdict.RIVAL
 
 
 def test_tracker_takes_two_learners_of_one_epoch_for_rivals() -> None:
     """A learner that comes back with the epoch it had counts as started again."""
     member = joined()
-    assert hear(member, 1.0, life=2) is Verdict.NEWER
-    assert hear(member, 2.0, life=1) is Verdict.RIVAL
+    assert hear(member, 1.0, learner_id=2) is Verdict.NEWER
+    assert hear(member, 2.0, learner_id=1) is Verdict.RIVAL
 
 
 def of_a_copy() -> LearnerTracker:
-    """Return a tracker that follows epoch 2 since 1 s, after life 1 of epoch 1."""
+    """Return a tracker that follows epoch 2 since 1 s, after learner_id 1 of epoch 1."""
     member = joined()
-    assert hear(member, 1.0, life=2, epoch=2) is Verdict.NEWER
+    assert hear(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
     return member
 
 
@@ -158,14 +188,14 @@ def test_tracker_takes_a_former_epoch_that_alternates_for_a_rival() -> None:
     """It speaks at 1.5, 2.5 and 3.5 s: it lives, so nothing is sent until 10 s after that."""
     member = of_a_copy()
     assert hear(member, 1.5) is Verdict.STALE
-    assert hear(member, 2.0, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 2.0, learner_id=2, epoch=2) is Verdict.KNOWN
     assert hear(member, 2.5) is Verdict.STALE
     assert member.sends(2.5)
-    assert hear(member, 3.0, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 3.0, learner_id=2, epoch=2) is Verdict.KNOWN
     assert hear(member, 3.5) is Verdict.RIVAL
     assert member.contested(3.5)
     assert not member.sends(3.5)
-    assert hear(member, 13.4, life=2, epoch=2) is Verdict.KNOWN
+    assert hear(member, 13.4, learner_id=2, epoch=2) is Verdict.KNOWN
     assert not member.sends(13.4)
     assert member.sends(13.5)
 
@@ -175,7 +205,7 @@ def test_tracker_takes_queued_beacons_of_a_dead_learner_for_no_rival() -> None:
     member = of_a_copy()
     for _ in range(60):
         assert hear(member, 1.1) is Verdict.STALE
-        assert hear(member, 1.1, life=2, epoch=2) is Verdict.KNOWN
+        assert hear(member, 1.1, learner_id=2, epoch=2) is Verdict.KNOWN
     assert hear(member, 2.0) is Verdict.STALE
     assert hear(member, 2.1) is Verdict.STALE
     assert member.sends(2.1)
@@ -186,7 +216,7 @@ def test_tracker_takes_a_former_epoch_every_ten_seconds_for_no_rival() -> None:
     member = of_a_copy()
     for now in range(2, 60):
         late = now % 10 == 0
-        assert hear(member, now, **({} if late else {"life": 2, "epoch": 2})) is (
+        assert hear(member, now, **({} if late else {"learner_id": 2, "epoch": 2})) is (
             Verdict.STALE if late else Verdict.KNOWN
         )
 
@@ -199,25 +229,25 @@ def test_tracker_never_sends_to_a_former_epoch_alone() -> None:
         assert member.outlived(now) == (now >= 4)
     assert not member.sends(9.0)
     assert due(member, 9.0) is Action.REBUILD
-    hear(member, 9.5, life=2, epoch=2)
+    hear(member, 9.5, learner_id=2, epoch=2)
     assert not member.outlived(9.5)
 
 
 def test_tracker_takes_a_learner_back_after_10_seconds_for_no_rival() -> None:
     """A user stopped one run, started another, and then the first again."""
     member = joined()
-    hear(member, 1.0, run="b", life=2)
+    hear(member, 1.0, run="b", learner_id=2)
     assert hear(member, 11.5) is Verdict.NEW_RUN
 
 
 def test_tracker_never_goes_back_within_a_run() -> None:
     """Its former epochs stay stale after another run was followed, and so do older weights."""
     member = joined()
-    hear(member, 1.0, life=2, epoch=2)
+    hear(member, 1.0, learner_id=2, epoch=2)
     member.take("a", Version(2, 5))
-    hear(member, 2.0, run="b", life=3)
-    assert hear(member, 20.0, life=1, epoch=1) is Verdict.STALE
-    assert hear(member, 20.0, life=2, epoch=2) is Verdict.NEW_RUN
+    hear(member, 2.0, run="b", learner_id=3)
+    assert hear(member, 20.0, learner_id=1, epoch=1) is Verdict.STALE
+    assert hear(member, 20.0, learner_id=2, epoch=2) is Verdict.NEW_RUN
     assert not member.take("a", Version(2, 4))
     assert member.take("a", Version(2, 5))
 
@@ -225,12 +255,13 @@ def test_tracker_never_goes_back_within_a_run() -> None:
 def test_tracker_remembers_a_bounded_count_of_runs() -> None:
     """A run forgotten long ago is as good as new."""
     member = joined()
-    hear(member, 1.0, life=2, epoch=2)
+    hear(member, 1.0, learner_id=2, epoch=2)
     for number in range(100):
         assert (
-            hear(member, 20.0 * (number + 1), run=f"r{number}", life=number + 3) is Verdict.NEW_RUN
+            hear(member, 20.0 * (number + 1), run=f"r{number}", learner_id=number + 3)
+            is Verdict.NEW_RUN
         )
-    assert hear(member, 3000.0, life=1, epoch=1) is Verdict.NEW_RUN
+    assert hear(member, 3000.0, learner_id=1, epoch=1) is Verdict.NEW_RUN
 
 
 def test_tracker_takes_only_newer_weights() -> None:
@@ -240,7 +271,7 @@ def test_tracker_takes_only_newer_weights() -> None:
     assert not member.take("a", Version(1, 7))
     assert not member.take("a", Version(1, 6))
     assert not member.take("b", Version(9, 9))
-    hear(member, 1.0, life=2, epoch=2, version=3)
+    hear(member, 1.0, learner_id=2, epoch=2, version=3)
     assert not member.take("a", Version(1, 8))
     assert member.take("a", Version(2, 3))
 
@@ -249,7 +280,7 @@ def test_tracker_takes_weights_of_a_newer_epoch_before_its_beacon() -> None:
     """They are taken; the beacon still tells that the learner was started again."""
     member = joined()
     assert member.take("a", Version(2, 0))
-    assert hear(member, 1.0, life=2, epoch=2) is Verdict.NEWER
+    assert hear(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
     assert member.held == Version(2, 0)
 
 
@@ -257,7 +288,7 @@ def test_tracker_asks_after_being_a_second_behind() -> None:
     """A version that a beacon named has not come; when it comes, there is nothing to ask."""
     member = joined()
     hear(member, 1.0, version=4)
-    member.line(1.0)
+    acknowledge(member, 1.0)
     assert due(member, 1.9) is Action.NOTHING
     assert due(member, 2.0) is Action.ASK
     member.take("a", Version(1, 4))
@@ -288,11 +319,11 @@ def test_tracker_counts_the_age_on_after_a_snapshot_of_old_weights() -> None:
     """It came at 3.0 s with the version already held; the next request waits for 2 s."""
     member = joined()
     hear(member, 1.0, version=4)
-    member.line(1.0)
+    acknowledge(member, 1.0)
     assert due(member, 2.0) is Action.ASK
     member.ask(2.0)
     hear(member, 3.0, version=4)
-    member.line(3.0)
+    acknowledge(member, 3.0)
     assert not member.take("a", Version(1, 0))
     assert member.arrived(2)
     assert member.outdated_s(3.5) == 2.5
@@ -313,9 +344,9 @@ def test_tracker_counts_no_age_while_the_learner_restores() -> None:
     """It has nothing newer to offer until its replay is rebuilt: from 1.0 to 50.0 s here."""
     member = joined()
     for now in range(1, 51):
-        hear(member, float(now), life=2, epoch=2, version=7, state=State.RESTORING)
+        hear(member, float(now), learner_id=2, epoch=2, version=7, state=State.RESTORING)
     assert member.outdated_s(50.0) == 0
-    hear(member, 51.0, life=2, epoch=2, version=7)
+    hear(member, 51.0, learner_id=2, epoch=2, version=7)
     assert member.outdated_s(53.0) == 2
 
 
@@ -338,7 +369,7 @@ def test_tracker_asks_for_a_missing_snapshot_more_and_more_slowly() -> None:
     for tenth in range(1, 300):
         now = tenth / 10
         hear(member, now)
-        member.line(now)
+        acknowledge(member, now)
         if due(member, now) is Action.ASK:
             asked.append(now)
             member.ask(now)
@@ -374,7 +405,7 @@ def test_tracker_asks_after_beacons_without_its_acknowledgement() -> None:
     assert due(member, 3.1) is Action.NOTHING
     hear(member, 3.2)
     assert due(member, 3.2) is Action.ASK
-    member.line(3.2)
+    acknowledge(member, 3.2)
     assert due(member, 3.2) is Action.NOTHING
 
 
@@ -421,7 +452,7 @@ def test_tracker_rebuilds_without_acknowledgements_despite_beacons() -> None:
     member = joined()
     for now in range(1, 9):
         hear(member, float(now), state=State.RESTORING)
-        member.line(float(now))
+        acknowledge(member, float(now))
     assert due(member, 8.5, unanswered_since=0.5) is Action.NOTHING
     hear(member, 8.5)
     assert due(member, 8.5, unanswered_since=0.75) is Action.NOTHING

@@ -1,7 +1,7 @@
 """The outbox, one step at a time."""
 
 import pytest
-from support.delivery import PLENTY, filled, first_due, line, outbox, send
+from support.delivery import PLENTY, acknowledgement, filled, first_due, outbox, send
 
 from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.messages import Credit
@@ -31,11 +31,11 @@ def test_outbox_base_is_the_lowest_number_it_holds() -> None:
     """The base rises over answered numbers, not over a hole; when empty it is the next number."""
     box = filled(outbox(), "abcd")
     send(box, 0.0)
-    box.acknowledge(line(1), 0.1)
+    box.acknowledge(acknowledgement(1), 0.1)
     assert box.base == 2
-    box.acknowledge(line(4, missing=(2,)), 0.2)
+    box.acknowledge(acknowledgement(4, missing=(2,)), 0.2)
     assert (box.base, box.unacknowledged) == (2, 1)
-    box.acknowledge(line(4), 0.3)
+    box.acknowledge(acknowledgement(4), 0.3)
     assert (box.base, box.idle) == (5, True)
     assert send(filled(box, "e"), 0.4) == ["e 7 5 5"]
 
@@ -65,7 +65,7 @@ def test_outbox_resends_the_same_bytes() -> None:
     """A stale base is harmless; other bytes under one number are not."""
     box = filled(outbox(), "ab")
     first = send(box, 0.0)
-    box.acknowledge(line(1), 0.1)
+    box.acknowledge(acknowledgement(1), 0.1)
     box.resend_all()
     assert send(box, 0.2) == first[1:]
 
@@ -77,7 +77,7 @@ def test_outbox_stops_at_the_end_of_the_window() -> None:
         box.offer("a", 1, 1)
         send(box, 0.0)
         if number > 1:
-            box.acknowledge(line(number, missing=(1,), credit=Credit(10**6, 10**9)), 0.0)
+            box.acknowledge(acknowledgement(number, missing=(1,), credit=Credit(10**6, 10**9)), 0.0)
     assert (box.base, box.unacknowledged, box.ledger.waiting.parcels) == (1, 1, 1)
 
 
@@ -85,7 +85,7 @@ def test_outbox_sends_one_parcel_before_the_first_credit() -> None:
     """An actor that joins shows that it is there, and no more."""
     box = filled(outbox(credit=None), "ab")
     assert len(send(box, 0.0)) == 1
-    box.acknowledge(line(1), 0.1)
+    box.acknowledge(acknowledgement(1), 0.1)
     assert len(send(box, 0.1)) == 1
 
 
@@ -93,7 +93,7 @@ def test_outbox_sends_no_more_messages_than_its_credit() -> None:
     """No more numbers are unacknowledged than were granted."""
     box = filled(outbox(credit=Credit(2, 1000)), "abc")
     assert len(send(box, 0.0)) == 2
-    box.acknowledge(line(1, credit=Credit(2, 1000)), 0.1)
+    box.acknowledge(acknowledgement(1, credit=Credit(2, 1000)), 0.1)
     assert len(send(box, 0.1)) == 1
 
 
@@ -101,7 +101,7 @@ def test_outbox_sends_one_parcel_whatever_its_credit_of_bytes() -> None:
     """Frames of 7 bytes under a credit of 15, then of 3."""
     box = filled(outbox(credit=Credit(9, 15)), "abcd")
     assert len(send(box, 0.0)) == 2
-    box.acknowledge(line(2, credit=Credit(9, 3)), 0.1)
+    box.acknowledge(acknowledgement(2, credit=Credit(9, 3)), 0.1)
     assert len(send(box, 0.1)) == 1
     assert box.unacknowledged_bytes == 7
 
@@ -112,9 +112,9 @@ def test_outbox_without_credit_sends_only_what_is_missing(nothing: Credit) -> No
     box = filled(outbox(), "ab")
     assert len(send(box, 0.0)) == 2
     filled(box, "c")
-    box.acknowledge(line(2, missing=(1,), credit=nothing), 1.0)
+    box.acknowledge(acknowledgement(2, missing=(1,), credit=nothing), 1.0)
     assert send(box, 1.0) == ["a 7 1 1"]
-    box.acknowledge(line(2, credit=nothing), 1.1)
+    box.acknowledge(acknowledgement(2, credit=nothing), 1.1)
     assert send(box, 2.0) == []
 
 
@@ -122,7 +122,7 @@ def test_outbox_ignores_the_acknowledgement_of_another_incarnation() -> None:
     """Neither its numbers nor its credit count."""
     box = filled(outbox(), "ab")
     send(box, 0.0)
-    box.acknowledge(line(2, credit=Credit(0, 0), incarnation=8), 0.1)
+    box.acknowledge(acknowledgement(2, credit=Credit(0, 0), incarnation=8), 0.1)
     assert (box.unacknowledged, box.credit) == (2, PLENTY)
 
 
@@ -130,7 +130,7 @@ def test_outbox_ignores_an_acknowledgement_beyond_what_it_sent() -> None:
     """A number that was never used cannot be acknowledged."""
     box = filled(outbox(), "a")
     send(box, 0.0)
-    box.acknowledge(line(10**15), 0.1)
+    box.acknowledge(acknowledgement(10**15), 0.1)
     assert send(filled(box, "b"), 0.1) == ["b 7 2 2"]
 
 
@@ -156,7 +156,7 @@ def test_full_outbox_drops_its_oldest_unsent_item_if_configured() -> None:
     first_due(box, 0.0)
     filled(box, "d")
     assert (box.ledger.dropped[FULL].parcels, box.ledger.dropped[FULL].rows) == (1, 2)
-    box.acknowledge(line(1), 0.1)
+    box.acknowledge(acknowledgement(1), 0.1)
     assert send(box, 0.1) == ["c 7 2 2", "d 7 3 2"]
     assert box.ledger.balanced
 
@@ -174,9 +174,9 @@ def test_outbox_resends_a_missing_number_once_and_first() -> None:
     box = filled(outbox(), "ab")
     send(box, 0.0)
     filled(box, "c")
-    box.acknowledge(line(2, missing=(1,)), 1.0)
+    box.acknowledge(acknowledgement(2, missing=(1,)), 1.0)
     assert send(box, 1.0) == ["a 7 1 1", "c 7 3 1"]
-    box.acknowledge(line(2, missing=(1,)), 1.1)
+    box.acknowledge(acknowledgement(2, missing=(1,)), 1.1)
     assert send(box, 1.1) == []
 
 
@@ -184,14 +184,14 @@ def test_outbox_resends_its_oldest_after_a_second_and_four_round_trips() -> None
     """An answer took 0.5 s, so the oldest is due after 3 s; an unanswered one doubles the wait."""
     box = filled(outbox(), "a")
     send(box, 0.0)
-    box.acknowledge(line(1), 0.5)
+    box.acknowledge(acknowledgement(1), 0.5)
     send(filled(box, "b"), 10.0)
     require_due(box, 13.0)
     assert send(box, 13.0) == ["b 7 2 2"]
-    box.acknowledge(line(1), 14.0)
+    box.acknowledge(acknowledgement(1), 14.0)
     require_due(box, 16.0)
     assert send(box, 16.0) == ["b 7 2 2"]
-    box.acknowledge(line(1), 17.0)
+    box.acknowledge(acknowledgement(1), 17.0)
     require_due(box, 22.0)
 
 
@@ -200,7 +200,7 @@ def test_outbox_round_trip_time_ignores_resends() -> None:
     box = filled(outbox(), "a")
     send(box, 0.0)
     assert send(box, 50.0) == ["a 7 1 1"]
-    box.acknowledge(line(1), 100.0)
+    box.acknowledge(acknowledgement(1), 100.0)
     send(filled(box, "b"), 100.0)
     require_due(box, 101.0)
 
@@ -209,9 +209,9 @@ def test_outbox_round_trip_time_is_smoothed() -> None:
     """0.8 s, then 1.6 s: an eighth of the way, 0.9 s; so the oldest is due after 4.6 s."""
     box = filled(outbox(), "a")
     send(box, 0.0)
-    box.acknowledge(line(1), 0.8)
+    box.acknowledge(acknowledgement(1), 0.8)
     send(filled(box, "b"), 1.0)
-    box.acknowledge(line(2), 2.6)
+    box.acknowledge(acknowledgement(2), 2.6)
     send(filled(box, "c"), 10.0)
     require_due(box, 14.6)
 
@@ -221,7 +221,7 @@ def test_outbox_resends_everything_in_order() -> None:
     box = filled(outbox(), "abc")
     first = send(box, 0.0)
     box.resend_all()
-    box.acknowledge(line(2, missing=(1,)), 0.01)
+    box.acknowledge(acknowledgement(2, missing=(1,)), 0.01)
     assert send(box, 0.01) == [first[0], first[2]]
 
 
@@ -232,7 +232,7 @@ def test_outbox_drops_a_number_after_twenty_unanswered_sendings() -> None:
     while box.base == 1 and now < 1000:
         sendings += send(box, now) == ["a 7 1 1"]
         now += 0.5
-        box.acknowledge(line(credit=Credit(1, 1)), now)
+        box.acknowledge(acknowledgement(credit=Credit(1, 1)), now)
     assert sendings == SENDINGS
     assert now > 100  # a disk may stall for long
     assert list(box.given_up) == [(1, UNANSWERED)]
@@ -248,7 +248,7 @@ def test_outbox_drops_a_number_that_stays_missing() -> None:
     while box.base == 1 and now < 1000:
         sendings += "a 7 1 1" in send(box, now)
         now += 0.1
-        box.acknowledge(line(2, missing=(1,)), now)
+        box.acknowledge(acknowledgement(2, missing=(1,)), now)
     assert (sendings, list(box.given_up), box.idle) == (SENDINGS, [(1, UNANSWERED)], True)
 
 
@@ -256,7 +256,7 @@ def test_outbox_drops_nothing_while_the_learner_is_silent() -> None:
     """A parcel that was sent often is taken when the learner is back."""
     box = filled(outbox(), "a")
     assert sum(bool(send(box, float(now))) for now in range(1000)) > SENDINGS
-    box.acknowledge(line(1), 1000.0)
+    box.acknowledge(acknowledgement(1), 1000.0)
     assert box.ledger.acknowledged.parcels == 1
 
 
@@ -264,10 +264,10 @@ def test_outbox_counts_a_refused_number_once_with_its_reason() -> None:
     """It is counted as refused, not as acknowledged, though the line covers it."""
     box = filled(outbox(), "ab")
     send(box, 0.0)
-    box.acknowledge(line(2, refused=((1, "not finite"),)), 0.1)
+    box.acknowledge(acknowledgement(2, refused=((1, "not finite"),)), 0.1)
     assert list(box.given_up) == [(1, "not finite")]
     assert (box.ledger.acknowledged.parcels, box.ledger.refused["not finite"].rows) == (1, 2)
-    box.acknowledge(line(2, refused=((1, "not finite"),)), 0.2)
+    box.acknowledge(acknowledgement(2, refused=((1, "not finite"),)), 0.2)
     assert box.ledger.refused["not finite"].parcels == 1
     assert box.ledger.balanced
 
@@ -281,7 +281,7 @@ def test_outbox_drops_everything_and_numbers_from_1_in_a_new_run() -> None:
     box.end_run(8)
     assert (box.idle, box.base, box.unacknowledged_bytes, send(box, 0.1)) == (True, 1, 0, [])
     assert (box.ledger.dropped[RUN_ENDED].parcels, box.ledger.dropped[RUN_ENDED].rows) == (3, 6)
-    box.acknowledge(line(2), 0.2)
+    box.acknowledge(acknowledgement(2), 0.2)
     assert send(filled(box, "de"), 0.3) == ["d 8 1 1"]
     assert box.ledger.balanced
 
@@ -292,5 +292,5 @@ def test_outbox_says_since_when_nothing_was_answered() -> None:
     assert box.unanswered_since is None
     send(box, 5.0)
     assert box.unanswered_since == 5.0
-    box.acknowledge(line(1), 8.0)
+    box.acknowledge(acknowledgement(1), 8.0)
     assert box.unanswered_since == 8.0

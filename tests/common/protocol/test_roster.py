@@ -13,7 +13,7 @@ def places(roster: Roster) -> list[tuple[str, int, int]]:
 
 
 def test_roster_numbers_actors_in_the_order_of_joining() -> None:
-    """The same life has the same place however often it asks."""
+    """The same incarnation has the same place however often it asks."""
     roster = Roster()
     for actor in ("b", "a", "b"):
         roster.join(actor, 7, 0.0)
@@ -50,7 +50,7 @@ def test_roster_names_the_presence_of_an_actor() -> None:
         Presence.ACTIVE,
         Presence.SILENT,
     ]
-    assert (roster.present(16.9), roster.present(17.0)) == (1, 0)
+    assert (roster.present(15.9), roster.present(17.0)) == (1, 0)
     roster.leave("a", 7)
     assert member.presence(3.0) is Presence.LEFT
     roster.hear("a", 7, 18.0)
@@ -133,3 +133,30 @@ def test_roster_never_assigns_a_place_twice(order: tuple[int, ...]) -> None:
         if number % 7 == 0:
             roster = Roster.restore(roster.state(), float(number))
     assert len(seen) == 60
+
+
+def test_roster_forgets_the_longest_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table is bounded however many names come and go; no place is given out twice."""
+    monkeypatch.setattr("farflung.common.protocol.roster.ABSENT", 3)
+    roster, seen = Roster(), set()
+    for number in range(50):
+        for other in range(5):
+            member = roster.join(f"actor-{number}-{other}", 7, 10.0 * number)
+            seen.add((member.index, member.start))
+        assert roster.present(10.0 * number + 1) == 5
+        assert len(list(roster)) <= 5 + 3
+    assert len(seen) == 250
+
+
+def test_roster_counts_those_present_without_a_look_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two looks, a second apart, joining and leaving move the count."""
+    roster = Roster()
+    assert roster.present(0.0) == 0
+    for actor in "abc":
+        roster.join(actor, 7, 0.1)
+    roster.leave("a", 7)
+    roster.leave("a", 7)
+    monkeypatch.setattr(Member, "presence", None)
+    assert roster.present(0.2) == 2

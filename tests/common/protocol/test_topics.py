@@ -6,10 +6,13 @@ from farflung.common.protocol import topics
 from farflung.common.protocol.topics import Private
 
 
-def test_a_private_topic_says_who_asks():
-    """Policy, actor, incarnation and nonce come out as they went in, with a key's label before the actor's name."""
+def test_private_topics_have_their_parts():
+    """Policy, actor with a key's label, incarnation and nonce come out as they went in."""
     asked = Private("left", "box/host-1a", 2**64 - 1, 0)
-    assert topics.parse_private(topics.private(*asked)) == asked
+    assert topics.parse_private(topics.snapshot(*asked)) == asked
+    acknowledged = topics.acknowledgement("left", "box/host-1a", 2**63)
+    assert acknowledged == b"a/left/box/host-1a/8000000000000000"
+    assert topics.parse_private(acknowledged) == Private("left", "box/host-1a", 2**63, None)
 
 
 @pytest.mark.parametrize(
@@ -29,22 +32,33 @@ def test_a_private_topic_says_who_asks():
         b"z/left/a/b/c/0000000000000001/0000000000000002",
         "z/left/bóx/0000000000000001/0000000000000002".encode(),
         b"y/left/box/0000000000000001/0000000000000002",
+        b"a/",
+        b"a/left/box",
+        b"a/left/box/1",
+        b"a/left/box/000000000000000A",
+        b"a/left/box/10000000000000001",
+        b"a/left/box/0000000000000001/",
+        b"a/left/box/0000000000000001/0000000000000002/0000000000000003",
+        b"a/le ft/box/0000000000000001",
     ],
 )
 def test_what_is_no_question_is_none(topic):
-    """Only what `private` can have made is answered."""
+    """Only a topic that this module can have made is private."""
     assert topics.parse_private(topic) is None
 
 
 def test_no_private_topic_is_the_beginning_of_another():
-    """Numbers have a fixed width: a subscriber hears nobody else's snapshot."""
-    assert len({len(topics.private("p", "a", number, number)) for number in (0, 1, 2**63)}) == 1
+    """Numbers have a fixed width: a subscriber receives no other actor's messages."""
+    for numbers in (0, 1, 2**63):
+        assert len(topics.snapshot("p", "a", numbers, numbers)) == len("z/p/a/") + 33
+        assert len(topics.acknowledgement("p", "a", numbers)) == len("a/p/a/") + 16
 
 
 def test_the_question_comes_last():
     """Libraries subscribe in byte order: when the question arrives, what it is about is subscribed already."""
-    asked = topics.private("default", "a", 1, 1)
+    asked = topics.snapshot("default", "a", 1, 1)
     standing = [
+        topics.acknowledgement("default", "a", 1),
         topics.announcement("default"),
         topics.weights("default"),
         topics.beacon("default"),
@@ -66,7 +80,8 @@ def test_a_policys_topics_are_its_own():
         (topics.announcement("left"), "left"),
         (topics.weights("left"), "left"),
         (topics.beacon("left"), "left"),
-        (topics.private("left", "box/a", 1, 2), "left"),
+        (topics.snapshot("left", "box/a", 1, 2), "left"),
+        (topics.acknowledgement("left", "box/a", 1), "left"),
         (topics.telemetry("left"), None),
         (topics.broker("left"), None),
         (b"c/", None),
@@ -90,9 +105,22 @@ def test_a_brokers_figures_are_no_policys():
 
 @pytest.mark.parametrize(
     ("topic", "allowed"),
-    [(b"", False), (b"z", False), (b"z/", False), (b"z/left/", False), (b"c/", True), (b"t", True)],
+    [
+        (b"", False),
+        (b"z", False),
+        (b"z/", False),
+        (b"z/left/", False),
+        (b"a", False),
+        (b"a/", False),
+        (b"a/left/", False),
+        (b"a/left/box/", False),
+        (b"a/left/box/00", False),
+        (b"c/", True),
+        (b"t", True),
+    ],
 )
-def test_nobody_subscribes_to_everything_or_to_everybodys_snapshots(topic, allowed):
+def test_subscription_to_everything_or_to_all_private_topics_is_refused(topic, allowed):
     """A whole private topic is one's own."""
     assert topics.is_allowed(topic) == allowed
-    assert topics.is_allowed(topics.private("left", "a", 1, 1))
+    assert topics.is_allowed(topics.snapshot("left", "a", 1, 1))
+    assert topics.is_allowed(topics.acknowledgement("left", "a", 1))

@@ -18,7 +18,7 @@ from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing, wire
 from farflung.common.protocol.messages import (
-    Ack,
+    Acknowledgement,
     Announcement,
     Beacon,
     Bye,
@@ -437,8 +437,8 @@ MESSAGES = [
         3,
         4,
         State.RUN,
-        (Ack("a", 5, 9, (3, 4), ((2, "nonfinite"),), Credit(4, 1 << 20)),),
     ),
+    Acknowledgement("r", "p", "a", 5, 9, 1, 9, (3, 4), ((2, "nonfinite"),), Credit(4, 1 << 20)),
     Announcement(a_spec(), 7, 1, 2, 3),
     Telemetry("r", "p", 7, "{}"),
 ]

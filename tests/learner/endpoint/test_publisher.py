@@ -8,7 +8,7 @@ from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
-from farflung.common.protocol.messages import Beacon, Credit, Hello, State
+from farflung.common.protocol.messages import Acknowledgement, Beacon, Credit, Hello, State
 from farflung.learner.endpoint.publisher import EVALUATOR, Outlook
 
 OUTLOOK = Outlook(room=1024, steps=300, updates=20)
@@ -18,7 +18,7 @@ S, W, C, T = b"s/default/", b"w/default/", b"c/default/", b"t/default/"
 @pytest.fixture
 def side():
     """A learner's side without sockets."""
-    return LearnerDouble(life=5, versions=0)
+    return LearnerDouble(learner_id=5, versions=0)
 
 
 def said(side, now=0.0, outlook=OUTLOOK):
@@ -35,7 +35,12 @@ def messages(side, topic, now=0.0, outlook=OUTLOOK):
 
 
 def private(nonce, actor="box-1"):
-    return topics.private("default", actor, 7, nonce)
+    return topics.snapshot("default", actor, 7, nonce)
+
+
+def own(actor="box-1"):
+    """Return the topic of an actor's acknowledgements."""
+    return topics.acknowledgement("default", actor, 7)
 
 
 def joined(side, actor="box-1", evaluates=False, now=0.0):
@@ -76,10 +81,10 @@ def test_nobody_asks_in_another_name(side):
 
 
 def test_places_are_handed_out_in_order(side):
-    """The first two to ask are actors 0 and 1; a second life of the first is start 1 of index 0."""
+    """The first two to ask are actors 0 and 1; a second incarnation of the first is start 1 of index 0."""
     side.publisher.publish(some_weights(side.spec))
     found = []
-    for topic in (private(1), private(2, "box-2"), topics.private("default", "box-1", 8, 3)):
+    for topic in (private(1), private(2, "box-2"), topics.snapshot("default", "box-1", 8, 3)):
         side.publisher.subscribed(topic)
         frame = next(frame for found_topic, frame in said(side) if found_topic == topic)
         announcement = wire.read(wire.open_frame(frame))
@@ -170,39 +175,26 @@ def test_weights_are_said_once_to_all(side):
     assert [topic for topic, _ in said(side, now=5.0)].count(W) == 0
 
 
-def test_a_beacon_says_how_it_stands(side):
-    """Run, life, epoch and version, steps and updates, state, and a line for each actor that was heard."""
+def test_beacon_has_what_all_actors_share(side):
+    """Run, learner, epoch and version, steps and updates, and state: nothing of any actor."""
     side.publisher.publish(some_weights(side.spec, number=4))
     joined(side)
     side.publisher.state = State.AWAY
     (beacon,) = messages(side, C)
-    assert isinstance(beacon, Beacon)
-    assert (beacon.run, beacon.policy, beacon.learner_id, beacon.version) == (
-        "run-1",
-        "default",
-        5,
-        Version(1, 4),
-    )
-    assert (beacon.steps, beacon.updates, beacon.state) == (300, 20, State.AWAY)
-    (line,) = beacon.lines
-    assert (line.actor, line.incarnation, line.highest, line.missing, line.refused) == (
-        "box-1",
-        7,
-        0,
-        (),
-        (),
-    )
+    figures = (300, 20, State.AWAY)
+    assert beacon == Beacon("run-1", "default", 5, Version(1, 4), *figures)
 
 
-def test_acknowledgements_and_refusals_are_in_the_line(side):
+def test_acknowledgement_has_the_numbers_and_the_origin(side):
     """Of numbers 1, 2 and 4 the second is refused and the third is missing."""
     for number, schema in ((1, side.spec.schema), (2, "x"), (4, side.spec.schema)):
         accepted = side.receiver.receive(a_frame(side.spec, sequence=number, schema=schema), 0.0)
         if accepted:
             side.receiver.settle(accepted.envelope)
-    (beacon,) = messages(side, C)
-    (line,) = beacon.lines
-    assert (line.highest, line.missing, line.refused) == (4, (3,), ((2, "schema"),))
+    (found,) = messages(side, own(), outlook=Outlook(8 * 4, 0, 0))
+    numbers = (4, (3,), ((2, "schema"),))
+    credit = Credit(4, 64 << 20)
+    assert found == Acknowledgement("run-1", "default", "box-1", 7, 5, 1, *numbers, credit)
 
 
 def test_a_beacon_comes_every_second(side):
@@ -212,18 +204,44 @@ def test_a_beacon_comes_every_second(side):
     assert len(messages(side, C, now=1.0)) == 1
 
 
-def test_an_acknowledgement_does_not_wait_for_the_second(side):
-    """What changed is said after a hundredth of a second, and only that."""
+def test_beacon_comes_at_once_when_the_state_changes(side):
+    """A learner that has restored, or that leaves, does not wait for its second."""
+    side.publisher.state = State.RESTORING
+    assert [beacon.state for beacon in messages(side, C, now=0.0)] == [State.RESTORING]
+    side.publisher.state = State.RUN
+    assert [beacon.state for beacon in messages(side, C, now=0.01)] == [State.RUN]
+    assert messages(side, C, now=0.02) == []
+
+
+def test_acknowledgement_does_not_wait_for_the_second(side):
+    """It comes a hundredth of a second after the parcel, to the actor that sent it alone."""
     joined(side, "box-2")
-    messages(side, C, now=0.0)
-    side.receiver.settle(side.receiver.receive(a_frame(side.spec), 0.005).envelope)
-    assert messages(side, C, now=0.005) == []
-    (beacon,) = messages(side, C, now=0.02)
-    assert {(line.actor, line.highest) for line in beacon.lines} == {
-        ("box-1", 1),
-        ("box-2", 0),
-    }  # whose share is smaller now
-    assert messages(side, C, now=0.04) == []
+    said(side, now=0.0)
+    side.receiver.settle(side.receiver.receive(a_frame(side.spec), 0.02).envelope)
+    found = [topic for topic, _ in said(side, now=0.02) if topic.startswith(b"a/")]
+    assert found.count(own()) == 1
+    for now in (0.03, 0.04):
+        found = [topic for topic, _ in said(side, now=now)]
+        assert own() not in found
+
+
+def test_acknowledgement_is_repeated_every_second(side):
+    """Losing one is harmless: without news the next one says the same."""
+    joined(side)
+    times = [step / 100 for step in range(400)]
+    sent = [now for now in times if messages(side, own(), now=now)]
+    assert sent == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_feed_agrees_to_an_actors_own_acknowledgements_only(side):
+    """Of this policy, well-formed, by a key that may speak for the actor."""
+    key = Client("actor", "actor")
+    assert side.publisher.subscribed(own())
+    assert side.publisher.subscribed(own("actor/box"), key)
+    with pytest.raises(Refused, match="label"):
+        side.publisher.subscribed(own("robot/box"), key)
+    for topic in (b"a/", b"a/default/", b"a/default/box-1/", b"a/other/box-1/0000000000000007"):
+        assert not side.publisher.subscribed(topic)
 
 
 def test_a_hurried_beacon_comes_at_once(side):
@@ -236,36 +254,46 @@ def test_a_hurried_beacon_comes_at_once(side):
 def test_no_room_is_no_credit(side):
     """Where pacing has no room nothing new may be sent: that is how collection pauses."""
     joined(side)
-    (beacon,) = messages(side, C, outlook=Outlook(0, 0, 0))
-    assert beacon.lines[0].credit == Credit(0, 0)
+    (found,) = messages(side, own(), outlook=Outlook(0, 0, 0))
+    assert found.credit == Credit(0, 0)
 
 
 def test_credit_is_a_share_of_the_room(side):
     """Room for 1100 rows counts as 1024; two actors with parcels of 8 rows may have 64 each, within half a gigabyte and 64 MiB."""
     joined(side)
     joined(side, "box-2")
-    (beacon,) = messages(side, C, outlook=Outlook(1100, 0, 0))
-    assert {line.credit for line in beacon.lines} == {Credit(64, 64 << 20)}
+    (found,) = messages(side, own(), outlook=Outlook(1100, 0, 0))
+    assert found.credit == Credit(64, 64 << 20)
+
+
+def test_credit_does_not_change_with_every_joiner(side):
+    """A hundred actors and a hundred and one have the same share."""
+    for number in range(100):
+        joined(side, f"box-{number}")
+    said(side, now=0.0)
+    joined(side, "box-100", now=0.1)
+    found = [topic for topic, _ in said(side, now=0.1) if topic.startswith(b"a/")]
+    assert found == [own("box-100")]
 
 
 def test_credit_that_moves_a_little_is_not_told_again(side):
     """Room that shrinks by a few rows stays at the same power of two: nothing changed for anybody."""
     joined(side)
-    messages(side, C, now=0.0, outlook=Outlook(1100, 0, 0))
-    assert messages(side, C, now=0.5, outlook=Outlook(1030, 0, 0)) == []
-    assert len(messages(side, C, now=0.6, outlook=Outlook(1000, 0, 0))) == 1
+    messages(side, own(), now=0.0, outlook=Outlook(1100, 0, 0))
+    assert messages(side, own(), now=0.5, outlook=Outlook(1030, 0, 0)) == []
+    assert len(messages(side, own(), now=0.6, outlook=Outlook(1000, 0, 0))) == 1
 
 
 def test_evaluators_have_credit_of_their_own(side):
     """Results without rows do not wait for pacing."""
     joined(side, evaluates=True)
-    (beacon,) = messages(side, C, outlook=Outlook(0, 0, 0))
-    assert beacon.lines[0].credit == EVALUATOR
+    (found,) = messages(side, own(), outlook=Outlook(0, 0, 0))
+    assert found.credit == EVALUATOR
 
 
-def test_telemetry_is_said_with_its_life(side):
+def test_telemetry_names_its_learner(side):
     """Figures go to whoever watches, once."""
-    side.publisher.tell('{"steps":1}')
+    side.publisher.publish_telemetry('{"steps":1}')
     (telemetry,) = messages(side, T)
     assert (telemetry.run, telemetry.policy, telemetry.learner_id, telemetry.document) == (
         "run-1",

@@ -15,14 +15,13 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
 from farflung.learner.endpoint.item import RefusedNumber
 
-LIFE = ("box-1", 7)
-GRANTED = Credit(4, 1 << 20)
+KEY = ("box-1", 7)
 
 
 @pytest.fixture
 def side():
     """A learner's side without sockets."""
-    return LearnerDouble(life=5, versions=0)
+    return LearnerDouble(learner_id=5, versions=0)
 
 
 @pytest.fixture
@@ -56,9 +55,9 @@ def report(**changes):
     return bytes(wire.encode(Report(**{**fields, **changes})))
 
 
-def line(side, now=0.0):
-    (only,) = side.receiver.inbox.lines(now, lambda actor, incarnation: GRANTED, everyone=True)
-    return only
+def told(side):
+    """Return the numbers that the actor may be told."""
+    return side.receiver.inbox.received(*KEY)
 
 
 def test_a_new_parcel_is_handed_on(side, frame):
@@ -76,11 +75,11 @@ def test_a_new_parcel_is_handed_on(side, frame):
 
 
 def test_a_parcel_is_acknowledged_only_once_it_is_kept(side, frame):
-    """Until somebody says that it is safe, the actor's line does not cover it."""
+    """Until somebody says that it is safe, it is not acknowledged."""
     accepted = side.receiver.receive(frame(), 0.0)
-    assert line(side).highest == 0
+    assert told(side).highest == 0
     side.receiver.settle(accepted.envelope)
-    assert line(side).highest == 1
+    assert told(side).highest == 1
 
 
 def test_a_parcel_counts_once(side, frame):
@@ -102,9 +101,9 @@ def test_a_wrong_schema_is_refused_and_its_actor_told(side, frame):
     """Another spec's parcel is refused under its number, so that its actor gives it up."""
     item = side.receiver.receive(frame(schema="0" * 16), 0.0)
     assert item.content == RefusedNumber("schema")
-    assert line(side).refused == ()  # until it is settled
+    assert told(side).refused == ()  # until it is settled
     side.receiver.settle(item.envelope)
-    assert line(side).refused == ((1, "schema"),)
+    assert told(side).refused == ((1, "schema"),)
     assert side.receiver.inbox.ledger.balanced
 
 
@@ -119,7 +118,7 @@ def test_item_that_was_taken_can_be_refused_when_it_is_settled(side, frame):
     """The part that is responsible for it found a reason; the books balance, the actor is told."""
     item = side.receiver.receive(frame(), 0.0)
     side.receiver.settle(item.envelope, "stale")
-    assert line(side).refused == ((1, "stale"),)
+    assert told(side).refused == ((1, "stale"),)
     assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.ledger.balanced) == (0, True)
 
 
@@ -197,7 +196,7 @@ def test_gradients_and_commands_are_refused_in_a_sentence(side, kind, sentence):
     envelope = {"run": side.spec.run, "policy": side.spec.policy, "actor": "box-1"}
     side.receiver.receive(bytes(wire.assemble(kind, envelope)), 0.0)
     assert side.receiver.inbox.ledger.refused == {"kind": 1}
-    assert list(side.receiver.problems) == [f"refused from somebody: kind: {sentence}"]
+    assert list(side.receiver.problems) == [f"refused from an unnamed sender: kind: {sentence}"]
 
 
 def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
@@ -206,7 +205,7 @@ def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
         side.receiver.receive(b"abc", 0.0)
     side.receiver.receive(frame(schema="x"), 0.0)
     assert list(side.receiver.problems) == [
-        "refused from somebody: truncated: 3 bytes",
+        "refused from an unnamed sender: truncated: 3 bytes",
         f"refused from box-1: schema: x, and this learner's is {side.spec.schema}",
     ]
 
@@ -228,7 +227,7 @@ def test_a_hello_brings_an_actor_onto_the_roster(side):
 def test_a_hello_confirms_its_snapshot(side):
     """Of two that are unconfirmed one is done, so a third may be served."""
     for nonce in (3, 4, 5):
-        side.endpoint.snapshots.ask(topics.private("default", f"box-{nonce}", 7, nonce).decode())
+        side.endpoint.snapshots.ask(topics.snapshot("default", f"box-{nonce}", 7, nonce).decode())
     assert side.endpoint.snapshots.next(0.0) is not None
     assert side.endpoint.snapshots.next(0.0) is not None
     assert side.endpoint.snapshots.next(0.0) is None
@@ -236,8 +235,8 @@ def test_a_hello_confirms_its_snapshot(side):
     assert side.endpoint.snapshots.next(0.0) is not None
 
 
-def test_a_new_life_starts_from_nothing(side):
-    """Counters of the life before are not taken for the new one's."""
+def test_a_new_incarnation_starts_from_nothing(side):
+    """Counters of the one before are not taken for the new one's."""
     side.receiver.receive(report(counters={"steps": 100.0}), 0.0)
     side.receiver.receive(hello(incarnation=8), 1.0)
     assert side.receiver.seen["box-1"].counters == {}
@@ -276,10 +275,13 @@ def test_two_actors_of_one_name_are_named_once(side, caplog):
     """They speak in turns for ever: each joins once, its problems are shown once, and so is what to do about it."""
     with caplog.at_level(logging.INFO):
         for second in range(20):
-            for life in (7, 8):
-                side.receiver.receive(hello(incarnation=life), second)
+            for incarnation in (7, 8):
+                side.receiver.receive(hello(incarnation=incarnation), second)
                 side.receiver.receive(
-                    report(incarnation=life, problems=(Problem(1, "environment", f"of {life}"),)),
+                    report(
+                        incarnation=incarnation,
+                        problems=(Problem(1, "environment", f"of {incarnation}"),),
+                    ),
                     second,
                 )
     assert [record.message for record in caplog.records].count("box-1 joined") == 2
@@ -296,20 +298,20 @@ def test_two_actors_of_one_name_are_named_once(side, caplog):
     assert list(side.receiver.problems).count(clash) == 1
 
 
-def test_a_late_word_of_the_life_before_is_no_clash(side):
-    """An actor was started again, and a report of its life before was still on its way."""
-    for life in (7, 8, 7, 8, 8):
-        side.receiver.receive(report(incarnation=life), 0.0)
+def test_a_late_word_of_the_incarnation_before_is_no_clash(side):
+    """An actor was started again, and a report of its incarnation before was still on its way."""
+    for incarnation in (7, 8, 7, 8, 8):
+        side.receiver.receive(report(incarnation=incarnation), 0.0)
     assert list(side.receiver.problems) == []
     assert side.receiver.seen["box-1"].incarnation == 8
 
 
 def test_what_was_seen_is_bounded(side, monkeypatch):
-    """Whoever speaks under ever new names or lives takes no more memory; the lives that spoke last are remembered."""
-    monkeypatch.setattr("farflung.learner.endpoint.receiver.LIVES", 3)
-    for life in range(10):
-        side.receiver.receive(hello(incarnation=life), 0.0)
-    assert set(side.receiver._lives) == {("box-1", life) for life in (7, 8, 9)}
+    """Whoever speaks under ever new names or incarnations takes no more memory; those that spoke last are remembered."""
+    monkeypatch.setattr("farflung.learner.endpoint.receiver.INCARNATIONS", 3)
+    for incarnation in range(10):
+        side.receiver.receive(hello(incarnation=incarnation), 0.0)
+    assert set(side.receiver._incarnations) == {("box-1", incarnation) for incarnation in (7, 8, 9)}
     for name in range(10):
         side.receiver.receive(hello(actor=f"box-{name}"), 0.0)
         side.receiver.receive(hello(actor="box-0"), 0.0)
@@ -326,7 +328,7 @@ def test_a_problem_cannot_steer_the_terminal(side, caplog):
             0.0,
         )
         side.receiver.receive(
-            bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "gone\x1b[2J"))), 0.0
+            bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "gone\x1b[2J"))), 0.0
         )
         side.receiver.receive(hello(policy="\x1b[2J"), 0.0)
     assert "\x1b" not in caplog.text
@@ -337,7 +339,7 @@ def test_a_problem_cannot_steer_the_terminal(side, caplog):
 def test_a_bye_takes_an_actor_off_the_roster(side):
     """Whoever left shares no credit any more."""
     side.receiver.receive(hello(), 0.0)
-    side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "interrupted"))), 0.0)
+    side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "interrupted"))), 0.0)
     assert side.receiver.roster.present(0.0) == 0
 
 
@@ -380,13 +382,13 @@ def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, 
     )
     caplog.clear()
     for now in (7.9, 8.0, 8.25):
-        side.receiver.call_the_roll(now)
+        side.receiver.log_presence(now)
     side.receiver.receive(hello(), 12.0)
-    side.receiver.call_the_roll(12.0)
-    side.receiver.call_the_roll(12.25)
+    side.receiver.log_presence(12.0)
+    side.receiver.log_presence(12.25)
     assert [record.getMessage() for record in caplog.records] == [
-        "box-1 is silent: nothing came from it for 8 s",
-        "box-1 is heard again",
+        "box-1 is silent: no message for 8 s",
+        "box-1 is back",
     ]
 
 
@@ -397,7 +399,7 @@ def test_a_name_of_another_key_is_refused_before_its_parcel_is_read(side, frame,
     monkeypatch.setattr(
         side.receiver._format, "decode", lambda *arguments: decoded.append(arguments)
     )
-    bye = bytes(wire.encode(Bye("run-1", "default", *LIFE, 1, "gone")))
+    bye = bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "gone")))
     for message in (frame(), hello(), report(), bye):
         assert side.receiver.receive(message, 0.0, robot) is None
     assert side.receiver.inbox.ledger.refused == {"label": 4}
@@ -415,3 +417,25 @@ def test_a_broker_s_key_speaks_for_everybody_and_a_revoked_one_for_nobody(side, 
     assert side.receiver.receive(frame(), 0.0, None) is None
     assert side.receiver.inbox.ledger.refused == {"revoked": 2}
     assert side.receiver.receive(frame(), 0.0, Client("edge", "broker")) is not None
+
+
+def test_receiver_acknowledges_actors_with_news(side, frame):
+    """First contact, a hello, a settled parcel and a duplicate are news; a report is not."""
+
+    def due(now):
+        return [key for key, _ in side.receiver.acknowledgements.due(now, lambda key: Credit(1, 1))]
+
+    side.receiver.receive(report(), 0.0)
+    assert due(0.0) == [KEY]
+    side.receiver.receive(report(), 0.1)
+    assert due(0.1) == []
+    side.receiver.receive(hello(), 0.2)
+    assert due(0.2) == [KEY]
+    accepted = side.receiver.receive(frame(), 0.3)
+    assert due(0.3) == []
+    side.receiver.settle(accepted.envelope)
+    assert due(0.4) == [KEY]
+    side.receiver.receive(frame(), 0.5)
+    assert due(0.5) == [KEY]
+    side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 2, "gone"))), 0.6)
+    assert due(5.0) == []

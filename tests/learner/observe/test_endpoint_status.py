@@ -15,7 +15,7 @@ from farflung.learner.observe.status import ActorState
 @pytest.fixture
 def side():
     """A learner's side without sockets."""
-    return LearnerDouble(life=5, versions=0)
+    return LearnerDouble(learner_id=5, versions=0)
 
 
 def hears(side, message, now=0.0):
@@ -101,4 +101,4 @@ def test_a_view_holds_the_books(side):
         2,
         (("truncated", 1),),
     )
-    assert view.problems == ("refused from somebody: truncated: 0 bytes",)
+    assert view.problems == ("refused from an unnamed sender: truncated: 0 bytes",)

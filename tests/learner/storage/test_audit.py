@@ -257,6 +257,6 @@ def test_report_of_many_incarnations_is_bounded(tmp_path, audited, message):
     write(tmp_path, 1, *(message(1, incarnation=number) for number in range(1, SHOWN + 4)))
     code, said = audited()
     assert code == 0, said
-    assert f"actors: 1, incarnations: {SHOWN + 3}" in said
+    assert f"actors: 1, incarnations: {SHOWN + 3} live, 0 retired" in said
     assert said.count("up to 1, 0 gaps") == SHOWN
     assert "and 3 more" in said

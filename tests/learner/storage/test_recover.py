@@ -14,7 +14,7 @@ from farflung.learner.storage.run_folder import Run
 
 def contiguous(inbox):
     """The numbers that an inbox has of the only incarnation."""
-    return inbox.state()["lives"][0]["kept"]
+    return inbox.state()["live"][0]["contiguous"]
 
 
 def damage_totals(run_folder, number):
@@ -30,7 +30,7 @@ def test_recovered_inbox_knows_every_number(first_epoch):
     recovered = recover.recover(first_epoch.run, durable=True)
     assert recovered.inbox.epoch == 2
     assert [
-        recovered.inbox.admit("box-1", 7, number, 1, 0.0) for number in (1, PARCELS, PARCELS + 1)
+        recovered.inbox.admit("box-1", 7, number, 1) for number in (1, PARCELS, PARCELS + 1)
     ] == [Admission.DUPLICATE, Admission.DUPLICATE, Admission.NEW]
 
 

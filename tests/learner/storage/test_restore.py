@@ -146,7 +146,7 @@ def test_small_replay_needs_only_the_newest_segments(tmp_path):
     batches = [one.core.replay.sample(5).observations[""] for one in (epoch, again)]
     assert (batches[0] == batches[1]).all()
     assert again.core.state.steps == 8 * PARCELS
-    assert again.receiver.inbox.admit("box-1", 7, 1, 1, 0.0) is Admission.DUPLICATE
+    assert again.receiver.inbox.admit("box-1", 7, 1, 1) is Admission.DUPLICATE
 
 
 def test_run_without_a_checkpoint_restores_the_replay_and_says_so(tmp_path, caplog):

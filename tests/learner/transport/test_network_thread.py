@@ -17,7 +17,7 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import tensors, topics, wire
-from farflung.common.protocol.messages import Beacon, State, Telemetry
+from farflung.common.protocol.messages import Acknowledgement, Beacon, State, Telemetry
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.disk import Disk, DiskFailure
 from farflung.learner.storage.journal.journal import Journal
@@ -26,13 +26,14 @@ from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.transport.network_thread import NetworkThread
 
 PATIENCE_MS = 10_000
+A = topics.acknowledgement("default", "box-1", 7)
 C, W, T = topics.beacon("default"), topics.weights("default"), topics.telemetry("default")
 
 
 @pytest.fixture
 def side():
     """A gate and a herald."""
-    return LearnerDouble(life=5, versions=0)
+    return LearnerDouble(learner_id=5, versions=0)
 
 
 @pytest.fixture
@@ -85,6 +86,14 @@ def beacons(socket):
         yield message
 
 
+def acknowledgements(socket):
+    """Yield the acknowledgements of the one actor here as they come."""
+    while True:
+        message = wire.read(wire.open_frame(heard(socket, A)))
+        assert isinstance(message, Acknowledgement)
+        yield message
+
+
 def test_port_0_is_any_pair_of_free_ports(link):
     """The link says where it really listens, outside the range of those who dial out."""
     assert 10_000 <= link.address.port < 32_000
@@ -102,7 +111,7 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
     for number in (1, 2):
         side.endpoint.publish(some_weights(side.spec, number))
     assert eventually(lambda: side.publisher.newest == Version(1, 2))
-    private = topics.private("default", "box-1", 7, 1)
+    private = topics.snapshot("default", "box-1", 7, 1)
     socket = feed(W, C, private)
     announcement = wire.read(wire.open_frame(heard(socket, private)))
     weights = tensors.read_weights(wire.open_frame(heard(socket, private)), side.spec.graph.weights)
@@ -129,12 +138,15 @@ def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic)
 
 
 def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue):
-    """From the socket through the gate into the inlet, and back in a line of the beacon."""
-    socket = feed(C)
-    heard(socket, C)
+    """From the socket through the receiver into the queue, and back on the actor's own topic."""
+    socket = feed(A)
+    other = feed(topics.acknowledgement("default", "box-1", 8))
+    assert eventually(lambda: side.publisher.newest)
     push.send(a_frame(side.spec))
-    line = next(line for beacon in beacons(socket) for line in beacon.lines)
-    assert (line.actor, line.highest) == ("box-1", 1)
+    found = next(one for one in acknowledgements(socket) if one.highest)
+    assert (found.actor, found.incarnation, found.highest) == ("box-1", 7, 1)
+    assert (found.run, found.learner_id, found.epoch) == ("run-1", 5, 1)
+    assert not other.poll(0)
     assert queue.take_parcels(1)[0].content.rows == 3
 
 
@@ -309,14 +321,13 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
         a_frame(side.spec, sequence=2, schema="0" * 16),
     )
     with (
-        sockets.feed_subscriber(context, keeping.address, [C]) as feed,
+        sockets.feed_subscriber(context, keeping.address, [A]) as feed,
         sockets.experience_sender(context, keeping.address) as push,
     ):
-        heard(feed, C)
         push.send(frame)
         push.send(odd)
-        line = next(line for beacon in beacons(feed) for line in beacon.lines if line.highest == 2)
-    assert line.refused == ((2, "schema"),)
+        found = next(one for one in acknowledgements(feed) if one.highest == 2)
+    assert found.refused == ((2, "schema"),)
     assert kept(tmp_path, Kind.MESSAGE) == [frame]
     assert len(kept(tmp_path, Kind.REFUSAL)) == 1
     assert [(item.content.rows, item.end.segment) for item in queue.take_parcels(1)] == [(3, 1)]
@@ -325,30 +336,22 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
 def test_until_the_disk_has_it_nothing_is_acknowledged(
     keeping, context, side, journal, monkeypatch
 ):
-    """While a sync lasts, beacons go on and say nothing of the number; what waits counts against the room."""
+    """While a sync lasts, acknowledgements go on without the number; it counts against the room."""
     go = threading.Event()
     sync = Disk.sync
     monkeypatch.setattr(
         Disk, "sync", lambda disk, descriptor: (go.wait(10), sync(disk, descriptor))
     )
     with (
-        sockets.feed_subscriber(context, keeping.address, [C]) as feed,
+        sockets.feed_subscriber(context, keeping.address, [A]) as feed,
         sockets.experience_sender(context, keeping.address) as push,
     ):
-        heard(feed, C)
         push.send(a_frame(side.spec))
         assert eventually(lambda: journal.waiting_rows == 3)
-        lines = [
-            line
-            for _, beacon in zip(range(2), beacons(feed), strict=False)
-            for line in beacon.lines
-        ]
-        assert all(line.highest == 0 for line in lines)
+        found = acknowledgements(feed)
+        assert [next(found).highest, next(found).highest] == [0, 0]
         go.set()
-        assert (
-            next(line for beacon in beacons(feed) for line in beacon.lines if line.highest).highest
-            == 1
-        )
+        assert next(one.highest for one in found if one.highest) == 1
 
 
 def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(

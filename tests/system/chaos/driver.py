@@ -207,8 +207,8 @@ def verify(run: Path, keep: bool) -> None:
     verdict = found.compare(list(receipts.read(run / "receipts")))
     problems = [problem for problem in found.problems if keep or not problem.endswith(GONE)]
     assert not problems, (verdict, problems)
-    (incarnation,) = found.totals.inbox.state()["lives"]
-    assert (incarnation["kept"], incarnation["beyond"]) == (max(told) + 3, [])
+    (incarnation,) = found.totals.inbox.state()["live"]
+    assert (incarnation["contiguous"], incarnation["out_of_order"]) == (max(told) + 3, [])
     assert found.totals.rows == 3 * (max(told) + 3), (found.totals.rows, max(told))
     assert audit.audit(run, [], "", io.StringIO()) == 0
 

@@ -27,7 +27,7 @@ def filled(make_journal):
 
 def contiguous(totals):
     """The numbers that these totals have of the only incarnation."""
-    return totals.inbox.state()["lives"][0]["kept"]
+    return totals.inbox.state()["live"][0]["contiguous"]
 
 
 def test_segments_begin_with_the_totals_of_those_before(filled):

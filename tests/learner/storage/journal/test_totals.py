@@ -28,9 +28,18 @@ def test_totals_are_unpacked_as_they_were_packed(state):
     assert msgpack.unpackb(JournalTotals.unpack(record(state)).pack()) == state
 
 
-@pytest.mark.parametrize("key", ["base", "kept", "beyond", "refused", "incarnation", "actor"])
+@pytest.mark.parametrize(
+    "key", ["base", "contiguous", "out_of_order", "refused", "incarnation", "actor"]
+)
 def test_totals_with_an_odd_incarnation_are_refused(state, key):
     """When they are read, not when its numbers are first compared."""
-    state["inbox"]["lives"][0][key] = {"odd": 1}
+    state["inbox"]["live"][0][key] = {"odd": 1}
     with pytest.raises(Refused, match=key):
+        JournalTotals.unpack(record(state))
+
+
+def test_totals_with_odd_retired_incarnations_are_refused(state):
+    """The arrays are checked strictly before any number is compared with them."""
+    state["inbox"]["retired"]["hashes"] = b"torn"
+    with pytest.raises(Refused, match="retired"):
         JournalTotals.unpack(record(state))

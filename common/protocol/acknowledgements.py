@@ -1,0 +1,124 @@
+"""The order in which incarnations are acknowledged: news first, then everyone in turn."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from farflung.common.protocol.messages import Credit
+
+NEWS_S = 0.01  # between two rounds of news, so that one acknowledgement covers several parcels
+REPEAT_S = 1.0  # without news; spread over half a second where many fall due at once
+REPEATS_PER_S = 100  # at least, where few fall due
+CREDITS_PER_S = 1000  # incarnations that are looked at for another credit
+LATELY_S = 30.0  # an incarnation that was heard within it is acknowledged
+LISTENERS = 4096  # at most; beyond it, those that wait longest since their last one are dropped
+SAVED_S = 0.1  # of a pace that was not used
+
+Key = tuple[str, int]  # actor and incarnation
+
+
+@dataclass(slots=True)
+class _Listener:
+    """An incarnation that is acknowledged."""
+
+    heard_at: float
+    sent_at: float = float("-inf")
+    credit: Credit | None = None  # of its last acknowledgement
+
+
+class Pace:
+    """A number of steps per second, evenly spread."""
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self._saved = 0.0
+
+    def steps(self, now: float, per_second: float) -> int:
+        """Return how many steps are due now."""
+        saved = self._saved + (now - self._at) * per_second
+        saved = min(saved, max(1.0, SAVED_S * per_second))
+        self._at, self._saved = now, saved % 1
+        return int(saved)
+
+
+class AcknowledgementSchedule:
+    """The incarnations that were heard lately, and which of them are due.
+
+    A round costs as much as it sends. Two queues turn: one in the order of the last
+    acknowledgement, so that each is repeated within about a second; one for the look at credit,
+    so that a change reaches all in turn, however often it changes.
+    """
+
+    def __init__(self) -> None:
+        self._repeats: OrderedDict[Key, _Listener] = OrderedDict()  # by time of the last one
+        self._credits: OrderedDict[Key, _Listener] = OrderedDict()  # by time of the last look
+        self._news: dict[Key, None] = {}
+        self._news_at = float("-inf")
+        self._repeat_pace, self._credit_pace = Pace(), Pace()
+
+    def __len__(self) -> int:
+        return len(self._repeats)
+
+    def heard(self, key: Key, now: float) -> None:
+        """Note that a message came from an incarnation; the first one counts as news."""
+        listener = self._repeats.get(key)
+        if listener is not None:
+            listener.heard_at = now
+            return
+        if len(self._repeats) >= LISTENERS:
+            self.forget(next(iter(self._repeats)))
+        self._repeats[key] = self._credits[key] = _Listener(now)
+        self._news[key] = None
+
+    def add_news(self, key: Key) -> None:
+        """Note that there is something new to tell an incarnation, if it was heard lately."""
+        if key in self._repeats:
+            self._news[key] = None
+
+    def forget(self, key: Key) -> None:
+        """Send an incarnation nothing more, until it is heard again."""
+        if self._repeats.pop(key, None) is not None:
+            del self._credits[key]
+            self._news.pop(key, None)
+
+    def hurry(self) -> None:
+        """Let all news be due now."""
+        self._news_at = float("-inf")
+
+    def due(self, now: float, credit: Callable[[Key], Credit]) -> Iterator[tuple[Key, Credit]]:
+        """Yield the incarnations that are due, each with its credit of now."""
+        if self._news and now - self._news_at >= NEWS_S:
+            self._news_at = now
+            news, self._news = self._news, {}
+            for key in news:
+                yield key, self._send(key, credit(key), now)
+        yield from self._repeated(now, credit)
+        yield from self._with_other_credit(now, credit)
+
+    def _repeated(
+        self, now: float, credit: Callable[[Key], Credit]
+    ) -> Iterator[tuple[Key, Credit]]:
+        for _ in range(self._repeat_pace.steps(now, max(REPEATS_PER_S, 2 * len(self)))):
+            key, listener = next(iter(self._repeats.items()), (None, None))
+            if key is None or listener is None or now - listener.sent_at < REPEAT_S:
+                return
+            if now - listener.heard_at > LATELY_S:
+                self.forget(key)
+            else:
+                yield key, self._send(key, credit(key), now)
+
+    def _with_other_credit(
+        self, now: float, credit: Callable[[Key], Credit]
+    ) -> Iterator[tuple[Key, Credit]]:
+        for _ in range(min(len(self), self._credit_pace.steps(now, CREDITS_PER_S))):
+            key, listener = next(iter(self._credits.items()))
+            self._credits.move_to_end(key)
+            if (granted := credit(key)) != listener.credit:
+                yield key, self._send(key, granted, now)
+
+    def _send(self, key: Key, granted: Credit, now: float) -> Credit:
+        listener = self._repeats[key]
+        listener.sent_at, listener.credit = now, granted
+        self._repeats.move_to_end(key)
+        self._news.pop(key, None)
+        return granted
