@@ -35,13 +35,9 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Frame
-from farflung.common.protocol.roster import Roster
-from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner.endpoint.parcel_queue import ParcelQueue
-from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
-from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.publisher import Publication
 from farflung.learner.transport.network_thread import NetworkThread
 
 SHAPE = data_path.SHAPES["1_KiB"]
@@ -184,14 +180,14 @@ def commands() -> "queue.SimpleQueue[str]":
 # ---- the learner
 
 
-class CountingPublisher(Publisher):
-    """A publisher that counts the bytes that it publishes."""
+class CountingEndpoint(Endpoint):
+    """An endpoint that counts the bytes that it publishes."""
 
     published = 0
 
-    def due(self, outlook: Outlook, now: float) -> Iterator[Publication]:
+    def due(self, now: float) -> Iterator[Publication]:
         """Yield the messages that are due now."""
-        for topic, frame in super().due(outlook, now):
+        for topic, frame in super().due(now):
             self.published += len(topic) + len(frame)
             yield topic, frame
 
@@ -199,25 +195,21 @@ class CountingPublisher(Publisher):
 def learn() -> None:
     """Listen, and drop what comes."""
     spec = data_path.spec_of(SHAPE)
-    snapshots, parcels = Snapshots(), ParcelQueue()
-    parcels.room = ROOM
-    receiver = Receiver(spec, Inbox(1), Roster(), snapshots)
-    publisher = CountingPublisher(spec, secrets.randbits(53), 1, receiver, snapshots)
+    endpoint, lines, before = CountingEndpoint(spec), commands(), 0
     weights = Weights(spec.run, spec.policy, Version(1, 1), 0, 0, (), pack((), {}))
-    lines, before = commands(), 0
     with sockets.context() as context:
-        anywhere = Address("127.0.0.1", 0, 0)
-        link = NetworkThread(context, anywhere, receiver, publisher, parcels, message_bytes=1 << 16)
+        link = NetworkThread(context, Address("127.0.0.1", 0, 0), endpoint)
         link.start()
-        link.publish(weights)
+        endpoint.publish(weights)
+        endpoint.progress(0, 0, ROOM)
         print(link.address.port, link.address.feed_port, flush=True)
         while (command := waited(lines)) != "":
-            parcels.take(len(parcels))
-            parcels.room = ROOM
+            endpoint.queue.take_parcels(endpoint.queue.parcels)
+            endpoint.progress(0, 0, ROOM)
             if command == "begin":
-                before = publisher.published
+                before = endpoint.published
             elif command == "end":
-                print(json.dumps({"bytes": publisher.published - before}), flush=True)
+                print(json.dumps({"bytes": endpoint.published - before}), flush=True)
         link.close()
 
 
