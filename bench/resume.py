@@ -30,8 +30,8 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Announcement, Beacon, State
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.wire import Envelope
+from farflung.learner.core.spec import SPEC
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.spec import SPEC
 from farflung.learner.storage import manifest, recover
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.journal import Journal

@@ -24,7 +24,7 @@ import psutil
 from bench import _learner
 from farflung.common.net.address import Address
 from farflung.common.process.plugins import import_packages
-from farflung.learner.children import actor_command
+from farflung.learner.local.children import actor_command
 from farflung.learner.loop import Loop
 from farflung.learner.transport.network_thread import NetworkThread
 

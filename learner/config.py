@@ -1,22 +1,20 @@
 """The configuration of a learner, with a section for the chosen algorithm."""
 
 import json
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from farflung.common.data.names import NAME, RULE
 from farflung.common.net.address import Address, listening
 from farflung.common.process import plugins
-from farflung.common.process.config import Loaded, peek, require, suggestion
+from farflung.common.process.config import Loaded, peek, suggestion
 from farflung.common.process.config import load as load_any
 from farflung.common.process.errors import ConfigurationError, UsageError
+from farflung.learner import config_checks
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.until import Condition, parse
+from farflung.learner.schedule.until import Condition, parse
 
 WORLD = Parameter(group=Group("World", sort_key=1))
 RUN = Parameter(group=Group("Run", sort_key=2))
@@ -138,9 +136,9 @@ class LearnerConfig:
     """Settings of the algorithm."""
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
-        _check_names(self)
-        _check_combinations(self)
+        config_checks.check_numbers(self)
+        config_checks.check_names(self)
+        config_checks.check_combinations(self)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -204,91 +202,6 @@ def _with_section(name: str, settings: type[Any]) -> type[LearnerConfig]:
         frozen=True,
         kw_only=True,
     )
-
-
-def _check_numbers(config: LearnerConfig) -> None:
-    least = {
-        "stack": 1,
-        "envs": 1,
-        "horizon": 1,
-        "capacity": 1,
-        "batch-size": 1,
-        "publish-every": 1,
-        "threads": 1,
-        "evaluate-episodes": 1,
-    }
-    least |= {
-        "steps": 0,
-        "exploration-steps": 0,
-        "exploration-ladder": 0,
-        "warmup": 0,
-        "checkpoint-every": 0,
-        "evaluate-every": 0,
-        "seed": 0,
-    }
-    for key, number in least.items():
-        name = "environments" if key == "envs" else key.replace("-", "_")
-        require(getattr(config, name) >= number, f"--{key} must be at least {number}")
-    require(config.actors == "auto" or config.actors >= 0, "--actors must not be negative")
-    require(
-        0 <= config.exploration_end <= config.exploration_start <= 1,
-        "exploration goes from --exploration-start, at most 1, down to --exploration-end",
-    )
-    require(config.replay_ratio > 0, "--replay-ratio must be above 0")
-    require(
-        config.tolerance is None or 0 < config.tolerance < math.inf, "--tolerance must be above 0"
-    )
-
-
-def _check_names(config: LearnerConfig) -> None:
-    for key, name in (("name", config.name), ("policy", config.policy)):
-        allowed = NAME.fullmatch(name) is not None or (key == "name" and not name)
-        require(allowed, f"--{key} {name!r}: {RULE}")
-    require(
-        re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", config.device) is not None,
-        f"--device {config.device!r}: write auto, cpu, cuda, cuda:N or mps",
-    )
-    require(
-        not config.model or ":" in config.model,
-        f"--model {config.model!r}: write package.module:function",
-    )
-
-
-def _check_combinations(config: LearnerConfig) -> None:
-    """Refuse options that cannot work together."""
-    n_step = getattr(config.settings, "n_step", 1)  # a user's algorithm may not have it
-    require(
-        config.horizon >= n_step,
-        f"--horizon {config.horizon} is shorter than the {n_step} steps of a return: "
-        "raise it, or lower n-step",
-    )
-    require(
-        config.batch_size <= config.capacity,
-        f"--batch-size {config.batch_size} is more than the --capacity of "
-        f"{config.capacity}: lower it",
-    )
-    require(
-        config.warmup <= config.capacity,
-        f"--warmup {config.warmup} is more than the --capacity of {config.capacity}, so training "
-        "would never begin: lower it",
-    )
-    require(
-        config.mode != "sequential" or config.replay_ratio < math.inf,
-        "--mode sequential would train for ever with --replay-ratio inf: set a number",
-    )
-    require(
-        not (config.resume and config.mode == "sequential"),
-        "--resume continues from a journal, and --mode sequential writes none: start it again "
-        "with the same seed to repeat the run to the bit",
-    )
-    require(
-        not (config.resume and config.durability == "none"),
-        "--resume continues from a journal, and --durability none writes none: "
-        "set fsync or process",
-    )
-    evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.metrics
-    require(evaluates, "--until waits for evaluations, but none will run: add --evaluate-every")
-    _ = config.arguments, config.wrappers, config.address
 
 
 def _arguments(flag: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from farflung.common.process.log import Who
 from farflung.common.process.plugins import import_packages
 from farflung.common.process.settings_file import resolved_toml
 from farflung.common.protocol.messages import State
-from farflung.learner.children import Children
 from farflung.learner.config import LearnerConfig
+from farflung.learner.core.spec import saved_spec
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
-from farflung.learner.local_actors import join_command, players, start_local_actors
-from farflung.learner.processors import local_actors
-from farflung.learner.spec import saved_spec
+from farflung.learner.local.actors import join_command, players, start_local_actors
+from farflung.learner.local.children import Children
+from farflung.learner.local.processors import local_actors
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals
@@ -139,7 +139,7 @@ class Learner:
 
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""
-        from farflung.learner import out_of_memory
+        from farflung.learner.core import out_of_memory
         from farflung.learner.training import Training
 
         config, endpoint, recovered = self.config, self._endpoint, self._recovered

@@ -6,13 +6,13 @@ import time
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
-from farflung.learner.children import Children
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
-from farflung.learner.goal import Goal
+from farflung.learner.local.children import Children
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status
 from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.schedule.goal import Goal
 from farflung.learner.storage.saver import Saver
 from farflung.learner.transport.transport import Transport
 

@@ -9,11 +9,11 @@ from farflung.common.data.spec import Spec
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
-from farflung.learner import device, out_of_memory
-from farflung.learner.children import Children
 from farflung.learner.config import LearnerConfig
+from farflung.learner.core import device, out_of_memory
 from farflung.learner.core.build import build_core
 from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop
 from farflung.learner.observe.metrics import metrics
 from farflung.learner.observe.screen import screen
@@ -119,7 +119,7 @@ class Training:
 parameters: {core.fingerprint}
 checkpoint: {self._saver.saved}
 To go on:{resume if self._saver.journaled else ""}
-  learner --config {folder}/config.toml --name NEW --init {folder}   start a new run with its weights
+  learner --config {folder}/config.toml --name NEW --init {folder}   start a run with its weights
   tensorboard --logdir {folder.parent}   show the curves
 """
 

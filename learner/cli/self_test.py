@@ -15,16 +15,16 @@ from farflung.common.data.spec import Space
 from farflung.common.process.errors import FarflungError
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
-from farflung.learner import device
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.children import Children
 from farflung.learner.cli.loopback import Broken, loopback, require
 from farflung.learner.config import LearnerConfig
+from farflung.learner.core import device
 from farflung.learner.core.build import build_core
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.graph import acting_graph
-from farflung.learner.local_actors import players
+from farflung.learner.local.actors import players
+from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.sequential import Sequential

@@ -1,1 +1,1 @@
-"""Training without sockets, threads or clocks: inserts, updates, pacing."""
+"""Training without sockets, threads or clocks: inserts, updates, pacing; and how it is built."""

@@ -16,8 +16,8 @@ from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.spec import describe, save_spec
 from farflung.learner.graph import acting_graph
-from farflung.learner.spec import describe, save_spec
 from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.run_folder import Run
 

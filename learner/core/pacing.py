@@ -62,9 +62,9 @@ class Pacing:
         self.tolerance = self.tolerance or 2 * least
         if self.tolerance < least:
             raise ConfigurationError(
-                f"a tolerance of {self.tolerance:g} samples is below batch + ratio x largest parcel "
-                f"({self.batch} + {self.ratio:g} x {self.parcel} = {least:g}): collection and "
-                f"learning would wait for each other"
+                f"a tolerance of {self.tolerance:g} samples is below "
+                f"batch + ratio x largest parcel ({self.batch} + {self.ratio:g} x {self.parcel} = "
+                f"{least:g}): collection and learning would wait for each other"
             )
 
     def inserted(self, rows: int) -> None:

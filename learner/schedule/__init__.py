@@ -1,1 +1,1 @@
-"""Schedules: the order of inserts, updates and publications in each mode."""
+"""Schedules: the order of inserts, updates and publications, and the goals that end a run."""

@@ -13,8 +13,8 @@ from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
 from farflung.learner import supervisor
-from farflung.learner.children import Children
 from farflung.learner.core.progress import EvaluationResult
+from farflung.learner.local.children import Children
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status_builder import StatusBuilder

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from farflung.common.process.lifecycle import Stop
+from farflung.learner.local.players import LocalActor, local_actor
 from farflung.learner.loop import Loop
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.players import LocalActor, local_actor
 from farflung.learner.schedule.sequential import Sequential
 from farflung.learner.transport.in_process import InProcess
 

@@ -1,4 +1,4 @@
-"""From a configuration to a learner: what is asked for is what is made, or a sentence says why not."""
+"""From settings to a core: the settings are followed, or a sentence says why not."""
 
 import math
 import sys
@@ -15,7 +15,7 @@ from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.core.build import pacing
-from farflung.learner.spec import describe
+from farflung.learner.core.spec import describe
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.checkpoint import Checkpoint, copies
 
@@ -184,7 +184,7 @@ def test_a_network_with_another_number_of_answers_is_refused(tmp_path, own):
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
     with pytest.raises(
         ConfigurationError,
-        match=r"the policy cannot act: q over a discrete space: it needs .* and the graph has q \(3,\)",
+        match=r"cannot act: q over a discrete space: it needs .* and the graph has q \(3,\)",
     ):
         a_learner(a_config(model="own:network"), tmp_path)
 

@@ -1,4 +1,4 @@
-"""Whoever runs out of memory is told what helps."""
+"""Errors for lack of memory: the sentence names the settings that help."""
 
 import numpy as np
 import pytest
@@ -6,17 +6,17 @@ import torch
 from support.learners import a_config
 
 from farflung.common.process.errors import OutOfMemory
-from farflung.learner import out_of_memory
+from farflung.learner.core import out_of_memory
 
 CUDA = (
-    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 1.00 GiB is free. "
-    * 3
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB "
+    "of which 1.00 GiB is free. " * 3
 )
 
 
 @pytest.fixture
 def config():
-    """Its capacity is 500, its batch 8."""
+    """Return settings with a capacity of 500 and a batch of 8."""
     return a_config()
 
 
@@ -24,8 +24,8 @@ def config():
     "error",
     [torch.OutOfMemoryError(CUDA), RuntimeError("MPS backend out of memory (allocated: 9 GB)")],
 )
-def test_a_full_device(config, error):
-    """The batch, the network and the device decide, not the replay, which is in this machine's memory."""
+def test_full_device_is_reported_with_batch_size_and_device(config, error):
+    """The sentence names batch, network and device, not the replay, which is on the machine."""
     with (
         pytest.raises(OutOfMemory, match=r"the device .*--batch-size \(8\).*--device") as caught,
         out_of_memory.named(config),
@@ -45,8 +45,8 @@ def allocate_weights():
 
 
 @pytest.mark.parametrize("allocate", [allocate_rows, allocate_weights])
-def test_a_full_machine(config, allocate):
-    """Numpy and torch say it differently, and mean the same."""
+def test_full_machine_is_reported_with_capacity_and_actors(config, allocate):
+    """The errors of numpy and torch become the same sentence."""
     with (
         pytest.raises(
             OutOfMemory,
@@ -57,13 +57,13 @@ def test_a_full_machine(config, allocate):
         allocate()
 
 
-def test_what_it_came_from_counts(config):
-    """A thread's end, or an algorithm that cannot be made, is told with its cause."""
+def test_lack_of_memory_is_found_among_the_causes(config):
+    """An error of a thread or of an algorithm is translated by its cause."""
     with pytest.raises(OutOfMemory, match="MemoryError"), out_of_memory.named(config):
         raise RuntimeError("the network thread ended") from MemoryError()
 
 
-def test_other_errors_stay_what_they_are(config):
-    """A shape that does not fit has nothing to do with memory."""
+def test_other_errors_pass_unchanged(config):
+    """A shape that does not fit is raised as it is."""
     with pytest.raises(RuntimeError, match="shape"), out_of_memory.named(config):
         raise RuntimeError("shape '[2]' is invalid")

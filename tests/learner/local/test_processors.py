@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from farflung.learner.processors import actors_for, usable_processors
+from farflung.learner.local.processors import actors_for, usable_processors
 
 
 @pytest.fixture
@@ -24,8 +24,11 @@ def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 16),
     ],
 )
-def test_the_tightest_quota_counts(files: dict[str, str], expected: int, tmp_path: Path) -> None:
-    """Of affinity and the quotas of our control group and those above it, in both versions; a part of a processor is one."""
+def test_tightest_quota_decides(files: dict[str, str], expected: int, tmp_path: Path) -> None:
+    """The lowest of affinity, our control group's quota and those above it, in both versions.
+
+    A part of a processor counts as one.
+    """
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -34,12 +37,12 @@ def test_the_tightest_quota_counts(files: dict[str, str], expected: int, tmp_pat
     assert usable_processors(tmp_path, own) == expected
 
 
-def test_this_machine_has_some() -> None:
-    """At least one, on any machine."""
+def test_this_machine_has_a_usable_processor() -> None:
+    """The number is at least one on any machine."""
     assert usable_processors() >= 1
 
 
 @pytest.mark.parametrize(("processors", "actors"), [(1, 1), (2, 1), (3, 1), (4, 2), (48, 46)])
 def test_automatic_actors_leave_two_processors(processors: int, actors: int) -> None:
-    """One for training, one for network and disk; but one actor always."""
+    """One is left for training, and one for network and disk; there is always an actor."""
     assert actors_for(processors) == actors

@@ -8,20 +8,20 @@ from support.learners import a_config, a_run
 
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.core.build import build_core
+from farflung.learner.core.spec import SPEC, saved_spec
 from farflung.learner.graph import acting_graph
-from farflung.learner.spec import SPEC, saved_spec
 
 
 @pytest.fixture
 def made(tmp_path):
-    """A learner whose run has its acting graph in its folder, with its configuration."""
+    """Return settings, run and core of a learner with its acting graph in the folder."""
     config = a_config(mode="async")
     run = a_run(tmp_path)
     return config, run, build_core(config, run, torch.device("cpu"), 1)
 
 
-def test_the_spec_is_kept_with_its_graph(made):
-    """To the bit; what may change from life to life is as it is asked for now."""
+def test_spec_is_saved_with_its_graph(made):
+    """The spec is the same to the bit; settings that may change are those of this epoch."""
     config, run, core = made
     assert saved_spec(config, run) == core.spec
     changed = saved_spec(dataclasses.replace(config, exploration_end=0.5), run)
@@ -29,8 +29,8 @@ def test_the_spec_is_kept_with_its_graph(made):
     assert (changed.exploration.end, changed.graph) == (0.5, core.spec.graph)
 
 
-def test_a_graph_that_sees_something_else_is_not_taken(made, tmp_path):
-    """Another stack of frames; and a run that has none has none."""
+def test_saved_graph_of_other_observations_is_not_taken(made, tmp_path):
+    """Another stack of frames asks for a new graph, and so does a folder without one."""
     config, run, _ = made
     assert saved_spec(dataclasses.replace(config, stack=2), run) is None
     assert saved_spec(config, a_run(tmp_path, "other")) is None
@@ -40,8 +40,8 @@ def test_a_graph_that_sees_something_else_is_not_taken(made, tmp_path):
     "damage",
     [lambda data: data[:-1], lambda data: data[:100] + b"?" + data[101:], lambda data: b""],
 )
-def test_a_kept_graph_that_is_damaged_is_written_again(made, caplog, damage):
-    """A kill in the middle of writing it, and it is said."""
+def test_damaged_graph_is_written_again(made, caplog, damage):
+    """A kill while it was written leaves a damaged file; the log names it."""
     config, run, _ = made
     path = run.file(*SPEC)
     path.write_bytes(damage(path.read_bytes()))
@@ -49,8 +49,8 @@ def test_a_kept_graph_that_is_damaged_is_written_again(made, caplog, damage):
     assert "is written again" in caplog.text
 
 
-def test_a_life_that_goes_on_writes_no_graph(made, monkeypatch):
-    """It proves the one that is there, and acts behind the talk that has begun."""
+def test_resumed_run_writes_no_graph(made, monkeypatch):
+    """It proves the saved graph."""
     config, run, first = made
     proved = []
     monkeypatch.setattr(acting_graph, "export", None)
@@ -61,8 +61,8 @@ def test_a_life_that_goes_on_writes_no_graph(made, monkeypatch):
     assert proved == [first.spec.graph]
 
 
-def test_another_network_than_the_run_began_with_is_refused(made, monkeypatch):
-    """In a sentence that says what to do."""
+def test_other_network_than_the_one_that_began_the_run_is_refused(made, monkeypatch):
+    """The sentence names --resume and --init."""
     config, run, _ = made
 
     def differs(module, acting):

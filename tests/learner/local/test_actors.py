@@ -1,16 +1,16 @@
-"""The actors that a learner brings along."""
+"""Local actors: their command lines, their number, and players of the sequential mode."""
 
 import pytest
 from support.learners import a_config
 
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
-from farflung.learner import local_actors, processors
-from farflung.learner.children import Children
+from farflung.learner.local import actors, processors
+from farflung.learner.local.children import Children
 
 
 def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
-    """So many with their environments, and an evaluator with a seat for each episode up to twenty, all over loopback."""
+    """Actors with their environments, and an evaluator with at most 20 seats, use loopback."""
     added = []
     monkeypatch.setattr(
         Children, "add", lambda self, name, command, now: added.append((name, command))
@@ -24,9 +24,7 @@ def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
         bind="0.0.0.0",
         insecure=True,
     )
-    local_actors.start_local_actors(
-        config, Address("0.0.0.0", 7000, 7001), Children(tmp_path / "logs")
-    )
+    actors.start_local_actors(config, Address("0.0.0.0", 7000, 7001), Children(tmp_path / "logs"))
     assert [name for name, _ in added] == ["local-0", "local-1", "evaluator"]
     first, evaluator = added[0][1], added[-1][1]
     assert "127.0.0.1:7000" in first
@@ -35,17 +33,17 @@ def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
     assert "--evaluate" in evaluator
 
 
-def test_auto_is_as_many_as_there_are_processors_less_two(monkeypatch):
-    """Of eight, six; where a number is given, that."""
+def test_actors_auto_is_the_number_of_processors_less_two(monkeypatch):
+    """Eight processors make six actors; a number in the settings is taken as it is."""
     monkeypatch.setattr(processors, "usable_processors", lambda: 8)
     assert processors.local_actors(a_config(mode="async", actors="auto")) == 6
     assert processors.local_actors(a_config(actors=3)) == 3
 
 
 def test_sequential_mode_always_has_an_actor():
-    """Without --actors one plays; the evaluator has a client of its own."""
+    """Without --actors there is one player, and the evaluator has a client of its own."""
     stop = Stop()
-    made = local_actors.players(a_config(evaluate_every=10, actors=0), stop)
+    made = actors.players(a_config(evaluate_every=10, actors=0), stop)
     stop.close()
     assert [player.client.actor for player in made] == ["local-0", "evaluator"]
 
@@ -67,5 +65,5 @@ def test_sequential_mode_always_has_an_actor():
     ],
 )
 def test_join_command_names_all_that_an_actor_cannot_guess(changes, address, expected):
-    """Ports that do not follow each other, a policy of another name, packages that register the environment."""
-    assert local_actors.join_command(a_config(**changes), address) == expected
+    """The command has a feed port that is not the next one, the policy, and imports."""
+    assert actors.join_command(a_config(**changes), address) == expected

@@ -1,4 +1,4 @@
-"""Players take turns with training."""
+"""Players: actors of the sequential mode that take turns with training."""
 
 import pytest
 from support.learner_double import LearnerDouble
@@ -15,7 +15,7 @@ def double():
 
 
 def test_local_actor_plays_one_window_a_turn(double):
-    """Nothing before the snapshot is here; then one window each time."""
+    """It plays nothing before the snapshot is here, then one window a turn."""
     (actor,) = collectors(1, 3)
     actor.client.ask(0.0)
     actor.turn()

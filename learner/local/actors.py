@@ -1,4 +1,4 @@
-"""Local actors: child processes, or players that take turns with training."""
+"""Local actors: started as child processes, or made as players of the sequential mode."""
 
 import shlex
 import time
@@ -9,10 +9,10 @@ from farflung.actor.config import ActorConfig
 from farflung.common.net.address import Address
 from farflung.common.net.keys import CLIENT_FILE, client_keys
 from farflung.common.process.lifecycle import Stop
-from farflung.learner.children import Children, actor_command
 from farflung.learner.config import LearnerConfig
-from farflung.learner.players import local_actor
-from farflung.learner.processors import local_actors
+from farflung.learner.local.children import Children, actor_command
+from farflung.learner.local.players import local_actor
+from farflung.learner.local.processors import local_actors
 from farflung.learner.transport.in_process import Player
 
 DEFAULT_POLICY = ActorConfig().policy

@@ -1,7 +1,7 @@
 import pytest
 
 from farflung.common.process.errors import UsageError
-from farflung.learner.until import parse
+from farflung.learner.schedule.until import parse
 
 
 @pytest.mark.parametrize(
@@ -32,15 +32,18 @@ from farflung.learner.until import parse
         ("  ", {"steps": 1e9}, False),
     ],
 )
-def test_a_condition_against_figures(
+def test_condition_is_met_by_metrics(
     text: str, figures: dict[str, float | None], met: bool
 ) -> None:
-    """`and` binds tighter than `or`; a figure that is not known yet meets nothing; no condition is never met."""
+    """`and` binds tighter than `or`.
+
+    A metric that is not known yet meets nothing, and an empty condition is never met.
+    """
     assert parse(text).met(figures) is met
 
 
-def test_a_condition_names_its_figures() -> None:
-    """So that an evaluation can be asked for where it is needed."""
+def test_condition_names_its_metrics() -> None:
+    """The settings require evaluations if a condition depends on them."""
     assert parse("evaluation >= 475 and steps > 10 or steps > 100").metrics == {
         "evaluation",
         "steps",
@@ -61,7 +64,7 @@ def test_a_condition_names_its_figures() -> None:
         ("__import__('os') > 1", "is not a comparison"),
     ],
 )
-def test_what_is_not_a_condition_is_refused(text: str, says: str) -> None:
-    """One sentence names the part that cannot be read; nothing is ever run."""
+def test_malformed_condition_is_refused(text: str, says: str) -> None:
+    """The sentence names the part that cannot be read; nothing is executed."""
     with pytest.raises(UsageError, match=says):
         parse(text)

@@ -2,16 +2,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from support.waiting import eventually
 
 from farflung.common.net.address import parse_address
 from farflung.common.process.config import load
-from farflung.learner.children import Child, Children, actor_command, last_line
+from farflung.learner.local.children import Child, Children, actor_command, last_line
 
 UNTIL_CLOSED = "import sys; print('ready', flush=True); sys.stdin.read()"
 STUBBORN = """
@@ -33,25 +33,15 @@ def python(program: str) -> list[str]:
     return [sys.executable, "-S", "-c", program]
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Poll for something that another process brings about."""
-    pause = threading.Event()
-    for _ in range(500):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it did not happen within five seconds")
-
-
 def says(folder: Path, child: Child) -> str:
-    until(lambda: last_line(folder / "logs" / f"{child.name}.log") != "nothing")
+    eventually(lambda: last_line(folder / "logs" / f"{child.name}.log") != "nothing")
     return last_line(folder / "logs" / f"{child.name}.log")
 
 
-def test_a_child_writes_to_its_log_and_ends_when_its_input_closes(
+def test_child_writes_to_its_log_and_ends_when_its_input_closes(
     children: Children, tmp_path: Path
 ) -> None:
-    """What it writes is in its own log; stopping is polite first, and nobody has to be killed."""
+    """Its output is in its own log; a stop closes its input first, and no child is killed."""
     child = children.add("local-0", python(UNTIL_CLOSED), now=0.0)
     assert says(tmp_path, child) == "ready"
     process = child.process
@@ -61,16 +51,19 @@ def test_a_child_writes_to_its_log_and_ends_when_its_input_closes(
     assert process.returncode == 0
 
 
-def test_a_child_that_dies_is_replaced_later_each_time(children: Children) -> None:
-    """Its exit code and last line are told; the delay doubles, and is short again for one that lived long."""
+def test_child_that_dies_is_replaced_later_each_time(children: Children) -> None:
+    """The sentence has its exit code and last line, and the delay doubles.
+
+    The delay is short again for a child that lived long.
+    """
     child = children.add(
         "local-0", python("print('no such environment'); raise SystemExit(3)"), now=0.0
     )
     child.process.wait(5)
     [sentence] = children.tick(1.0)
     assert (
-        sentence
-        == "local-0 ended with exit code 3; restarting in 0.5 s (its last line: no such environment)"
+        sentence == "local-0 ended with exit code 3; restarting in 0.5 s "
+        "(its last line: no such environment)"
     )
     assert children.tick(1.4) == []
     assert (child.pid, child.starts) == (None, 1)
@@ -83,8 +76,8 @@ def test_a_child_that_dies_is_replaced_later_each_time(children: Children) -> No
     assert "restarting in 0.5 s" in children.tick(40.0)[0]
 
 
-def test_a_replacement_that_cannot_start_is_tried_again(children: Children, tmp_path: Path) -> None:
-    """A learner goes on when the machine has no room for another process; a first start that fails is an error."""
+def test_replacement_that_cannot_start_is_tried_again(children: Children, tmp_path: Path) -> None:
+    """The learner goes on without the process; a first start that fails is an error."""
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o700)
@@ -99,8 +92,8 @@ def test_a_replacement_that_cannot_start_is_tried_again(children: Children, tmp_
         children.add("local-1", [str(program)], now=0.0)
 
 
-def test_a_killed_child_is_told_by_its_signal(children: Children, tmp_path: Path) -> None:
-    """kill -9 of an actor is noticed at the next look."""
+def test_killed_child_is_reported_with_its_signal(children: Children, tmp_path: Path) -> None:
+    """The next tick reports an actor that was ended by kill -9."""
     child = children.add("local-0", python(UNTIL_CLOSED), now=0.0)
     says(tmp_path, child)
     os.kill(child.process.pid, signal.SIGKILL)
@@ -109,25 +102,25 @@ def test_a_killed_child_is_told_by_its_signal(children: Children, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_stubborn_child_is_killed_with_what_it_started(
+def test_stubborn_child_is_killed_with_the_processes_that_it_started(
     children: Children, tmp_path: Path
 ) -> None:
-    """One that ignores its closed input and SIGTERM is named and killed at the end of the time, and leaves no orphan."""
+    """A child that ignores closed input and SIGTERM is named and killed, and leaves no orphan."""
     child = children.add("local-0", [sys.executable, "-c", STUBBORN], now=0.0)
     inner = psutil.Process(int(says(tmp_path, child)))
     process = child.process
     assert children.stop(0.4) == ["local-0"]
     assert process.returncode == -signal.SIGKILL
-    until(lambda: not inner.is_running() or inner.status() == psutil.STATUS_ZOMBIE)
+    eventually(lambda: not inner.is_running() or inner.status() == psutil.STATUS_ZOMBIE)
 
 
 @pytest.mark.slow
-def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     """kill -9 of a learner closes its end of the pipe, and no other child holds it open."""
     parent = f"""
 import sys, threading
 from pathlib import Path
-from farflung.learner.children import Children
+from farflung.learner.local.children import Children
 children = Children(Path({str(tmp_path)!r}))
 for name in "ab":
     children.add(name, [sys.executable, "-c", {UNTIL_CLOSED!r}], 0.0)
@@ -138,27 +131,30 @@ threading.Event().wait(60)
         assert process.stdout is not None
         pids = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
         process.kill()
-    until(
+    eventually(
         lambda: (
             not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in pids)
         )
     )
 
 
-def test_a_child_inherits_what_is_meant_for_actors(
+def test_child_inherits_variables_that_are_meant_for_actors(
     children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors; file, keys and modes of other actors do not."""
+    """FARFLUNG_ACTOR_STEP_TIMEOUT reaches local actors; file, keys and modes of others do not."""
     kept = ("FARFLUNG_ACTOR_STEP_TIMEOUT", "SOMETHING_ELSE", "OMP_NUM_THREADS")
     for name in (*kept[:2], "FARFLUNG_ACTOR_CONFIG", "FARFLUNG_ACTOR_KEYS", "FARFLUNG_ACTOR_ONCE"):
         monkeypatch.setenv(name, "3")
-    program = "import os; print(*(name for name in sorted(os.environ) if name.startswith(('FARFLUNG_', 'SOMETHING_', 'OMP_NUM_'))))"
+    program = (
+        "import os; prefixes = ('FARFLUNG_', 'SOMETHING_', 'OMP_NUM_'); "
+        "print(*(name for name in sorted(os.environ) if name.startswith(prefixes)))"
+    )
     child = children.add("local-0", python(program), now=0.0)
     assert says(tmp_path, child).split() == sorted(kept)
 
 
-def test_the_command_of_an_actor_is_understood_by_an_actor() -> None:
-    """Every flag that a learner passes on is one that an actor has."""
+def test_actor_command_is_accepted_by_an_actor() -> None:
+    """Every flag that a learner passes on is a flag of an actor."""
     from farflung.actor.config import ActorConfig
 
     command = actor_command(

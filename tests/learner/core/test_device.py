@@ -1,15 +1,15 @@
-"""Where training runs, and why there."""
+"""The device of training, and the reason for it."""
 
 import pytest
 import torch
 
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner import device
+from farflung.learner.core import device
 
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """Makes torch see so many CUDA devices."""
+    """Return a function that makes torch see a number of CUDA devices."""
 
     def see(count):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
@@ -19,20 +19,20 @@ def cuda(monkeypatch):
     return see
 
 
-def test_auto_is_the_card_where_there_is_one(cuda):
-    """And the reason is its name."""
+def test_auto_device_is_cuda_if_there_is_a_card(cuda):
+    """The reason is the name of the card."""
     cuda(1)
     assert device.choose("auto") == (torch.device("cuda"), "auto: a card")
 
 
-def test_auto_is_the_cpu_elsewhere(cuda):
-    """And the reason says why."""
+def test_auto_device_is_the_cpu_without_a_card(cuda):
+    """The reason is that no CUDA device is usable."""
     cuda(0)
     assert device.choose("auto") == (torch.device("cpu"), "auto: no CUDA device is usable")
 
 
-def test_what_is_asked_for_is_taken(cuda):
-    """The second of two cards."""
+def test_named_device_is_taken(cuda):
+    """The second of two cards and the CPU are taken by name."""
     cuda(2)
     assert device.choose("cuda:1") == (torch.device("cuda:1"), "as asked")
     assert device.choose("cpu") == (torch.device("cpu"), "as asked")
@@ -42,14 +42,14 @@ def test_what_is_asked_for_is_taken(cuda):
     ("wanted", "count", "words"),
     [("cuda", 0, "sees no CUDA device"), ("cuda:2", 2, "there are 2 CUDA devices")],
 )
-def test_a_card_that_is_not_there_is_refused(cuda, wanted, count, words):
-    """In a sentence, before anything is built."""
+def test_missing_card_is_refused(cuda, wanted, count, words):
+    """The refusal is a sentence with the number of cards."""
     cuda(count)
     with pytest.raises(ConfigurationError, match=words):
         device.choose(wanted)
 
 
-def test_mps_elsewhere_is_refused(monkeypatch):
+def test_mps_is_refused_on_machines_without_it(monkeypatch):
     """The sentence names what works everywhere."""
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="--device cpu works everywhere"):

@@ -1,0 +1,1 @@
+"""Actors on this machine: child processes, or players that take turns with training."""
