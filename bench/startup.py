@@ -8,6 +8,7 @@ its first update. The idle processes are an actor without a learner and a learne
 `--imports` adds the slowest packages of an actor.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def actor_start(
         )
     ) as actor:
         hello_s = until(lambda: name in learner.endpoint.receiver.seen) - start
-        parcel_s = until(lambda: bool(loop.queue)) - start
+        parcel_s = until(lambda: bool(learner.endpoint.queue.parcels)) - start
         drained = time.monotonic() + 0.5  # its memory peaks only after acting for a while
         while time.monotonic() < drained:
             _learner.drain(loop)
@@ -98,7 +99,7 @@ def learner_start() -> dict[str, float]:
     with process(learner_command("--actors", "1", "--until", "updates >= 1")) as learner:
         assert learner.stdout is not None
         for line in learner.stdout:
-            if '"updates": 0' not in line and '"updates"' in line:
+            if line.startswith("{") and json.loads(line)["updates"]:
                 break
         return {"update_s": time.monotonic() - start, "megabytes": resident_most(learner.pid)}
 

@@ -1,5 +1,6 @@
 """A pseudo-terminal for tests: a person's side and a program's."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -20,6 +21,7 @@ class Terminal:
         self.resize(width, height)
         self.stream: TextIO = os.fdopen(outside, "w", encoding="utf-8")
         self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a letter
 
     def resize(self, width: int, height: int) -> None:
         """Change its size, as when a window is dragged."""
@@ -43,7 +45,7 @@ class Terminal:
         parts = []
         while self.front >= 0 and select.select([self.front], [], [], 0.02)[0]:
             parts.append(os.read(self.front, 1 << 16))
-        new = b"".join(parts).decode()
+        new = self._decoder.decode(b"".join(parts))
         self.seen += new
         return new
 
