@@ -172,6 +172,11 @@ class Diagnosis:
         self._thread: threading.Thread | None = None
         self._findings: deque[Finding] = deque(maxlen=1)
 
+    @property
+    def busy(self) -> bool:
+        """True while a diagnosis is under way."""
+        return self._thread is not None and self._thread.is_alive()
+
     def look(self, silence_s: float, known: bool, now: float) -> bool:
         """Report the last finding and start the next diagnosis; call this regularly.
 
@@ -184,7 +189,7 @@ class Diagnosis:
             return False
         if self._findings:
             return self._report(self._findings.popleft(), known, now)
-        if now >= self._diagnose_at and (self._thread is None or not self._thread.is_alive()):
+        if now >= self._diagnose_at and not self.busy:
             self._diagnose_at = now + DIAGNOSE_S
             self._thread = threading.Thread(target=self._run, name="diagnosis", daemon=True)
             self._thread.start()

@@ -70,10 +70,10 @@ def load(run_folder: Path) -> Checkpoint:
         raise ConfigurationError(f"{run_folder} has no checkpoint: name a run that has one")
     for name in reversed(kept[1:]):
         try:
-            return _read(run_folder, name)
+            return read(run_folder, name)
         except ConfigurationError as error:
             log.error("%s; taking the one before it", error)  # noqa: TRY400  # says everything
-    return _read(run_folder, kept[0])
+    return read(run_folder, kept[0])
 
 
 def last_good(run_folder: Path) -> Mapping[str, torch.Tensor]:
@@ -86,7 +86,8 @@ def last_good(run_folder: Path) -> Mapping[str, torch.Tensor]:
     return load(run_folder).tensors
 
 
-def _read(run_folder: Path, name: str) -> Checkpoint:
+def read(run_folder: Path, name: str) -> Checkpoint:
+    """Read the checkpoint of this name; raise if it is damaged."""
     folder = run_folder / FOLDER / name
     try:
         return Checkpoint(load_file(folder / TENSORS), manifest.facts(run_folder, name))

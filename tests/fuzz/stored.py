@@ -176,7 +176,7 @@ def test_tensors(data: bytes) -> None:
     written(f"{manifest.FOLDER}/000001/{manifest.FACTS}", b"\x80")
     with suppress(ConfigurationError):
         audit.check_tensors(path)
-    checkpoint._read(place(), "000001")
+    checkpoint.read(place(), "000001")
 
 
 def tensor_seeds() -> list[bytes]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support.learners import a_config, a_learner
+from support.waiting import eventually
 
 from farflung.common.data.parcel import Results
 from farflung.common.data.version import Version
@@ -36,7 +37,7 @@ def clock(monkeypatch):
 def settle(supervisor):
     """Wait until no checkpoint is being written."""
     if supervisor.saver.busy:
-        supervisor.saver._thread.join(10)
+        eventually(lambda: not supervisor.saver.busy)
         assert not supervisor.saver.busy
 
 

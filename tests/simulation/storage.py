@@ -143,7 +143,7 @@ class Storage:
     def _check_checkpoints(self, there: list[tuple[Position, Number]]) -> None:
         for name in manifest.kept(self.run.folder):
             try:
-                facts = checkpoint._read(self.run.folder, name).facts
+                facts = checkpoint.read(self.run.folder, name).facts
             except ConfigurationError as error:
                 raise Violation("a checkpoint that is named is whole") from error
             first, end = Position(facts[REPLAY_FROM], 0), Position(*facts[POSITION])

@@ -72,5 +72,5 @@ def test_nonfinite_gradients_never_reach_the_weights(shell, habitats, order, tmp
     for name in manifest.kept(folder):
         assert all(
             torch.isfinite(tensor).all()
-            for tensor in checkpoint._read(folder, name).tensors.values()
+            for tensor in checkpoint.read(folder, name).tensors.values()
         )

@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from support.waiting import eventually
 
 from farflung.common.net import diagnose as diagnosing
 from farflung.common.net import keys, sockets
@@ -132,17 +133,19 @@ class TestSilence:
         for tenth in range(int(since * 10), int(until * 10)):
             if silent.look(tenth / 10, known, tenth / 10):
                 rebuilt.append(tenth / 10)
-            if silent._thread is not None:
-                silent._thread.join(PATIENCE_S)
+            eventually(lambda: not silent.busy)
         return rebuilt
 
-    def test_diagnosis_does_not_look_while_beacons_come(self, found, caplog):
+    def test_diagnosis_does_not_look_while_beacons_come(self, monkeypatch, caplog):
         """Beacons come every second."""
+        asked = []
+        monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: asked.append(address))
         silent = Diagnosis(Address("desk", 1, 2))
         with caplog.at_level(logging.INFO):
             for second in range(100):
                 assert not silent.look(1.4, True, float(second))
-        assert silent._thread is None
+            assert not silent.busy
+        assert asked == []
         assert not caplog.records
 
     def test_diagnosis_logs_a_reason_now_and_then(self, found, caplog):
@@ -190,4 +193,4 @@ class TestSilence:
         assert time.monotonic() - began < PATIENCE_S / 2
         assert asked == [1]
         go.set()
-        silent._thread.join(PATIENCE_S)
+        eventually(lambda: not silent.busy)

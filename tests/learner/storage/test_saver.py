@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 from support.learners import a_config, a_learner, an_empty_run
+from support.waiting import eventually
 
 from farflung.learner.storage import checkpoint, manifest, saver
 from farflung.learner.storage.journal.disk import DiskFailure
@@ -31,8 +32,7 @@ def one(core, tmp_path):
 
 def settled(one):
     """Wait for the checkpoint being written."""
-    one._thread.join(10)
-    assert not one.busy
+    eventually(lambda: not one.busy)
     return one
 
 

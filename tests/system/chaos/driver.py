@@ -236,5 +236,5 @@ def newest_is_whole(run: Path) -> None:
         [int((promised or ["0"])[-1]) + 1],
     ), (kept, promised[-1:])
     for name in manifest.kept(run):
-        saved = checkpoint._read(run, name)
+        saved = checkpoint.read(run, name)
         assert all((tensor == int(name)).all() for tensor in saved.tensors.values())

@@ -21,6 +21,15 @@ def quick_retries(monkeypatch):
     monkeypatch.setattr(journal_module, "FULL_S", 0.01)
 
 
+def failed(journal):
+    """Return True once the journal's thread has ended by an error."""
+    try:
+        journal.check()
+    except DiskFailure:
+        return True
+    return False
+
+
 def test_parcel_is_on_disk_before_it_is_delivered_and_settled(make_journal):
     """The record holds the message as received; the parcel comes with its position."""
     one = make_journal()
@@ -180,7 +189,7 @@ def test_disk_error_ends_the_journal_and_settles_nothing(make_journal, call):
     one = make_journal()
     one.disk.broken = call
     one.append(1)
-    assert eventually(lambda: one.journal._failure is not None)
+    assert eventually(lambda: failed(one.journal))
     one.disk.broken = ""
     one.append(2)
     with pytest.raises(DiskFailure, match=r"journal.*cannot be written.*Input/output error"):
