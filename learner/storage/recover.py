@@ -95,20 +95,24 @@ def _count(
         for number, packed in (facts[TOTALS] for facts in saved if TOTALS in facts)
     }
     parcels = defaultdict[int, "array[int]"](partial(array, "Q"))
-    # The first record of a run's first segment may never have been finished.
+    # Before a run's first segment there is nothing. Its own totals may never have been finished.
     totals = JournalTotals(run.identity) if numbers == [1] else None
+    blank = numbers[:1] == [1]  # a learner that dies before its first record leaves such a segment
     progress = SlowProgress("read segment %d of %d")
     for number, found in segments.mend(journal, _first_needed(run.folder)):
         progress.report(number, numbers[-1])
         if isinstance(found, str):
             log.warning(found)
             continue
+        blank = False
         if found.kind is Kind.MESSAGE:
             parcels[number].extend((found.start, found.end))
         if totals is None and found.kind is not Kind.TOTALS:
             totals = _spare_totals(spare.get(number), journal, number, numbers[-1])
         if totals is not None or found.kind is Kind.TOTALS:
             totals = counted(totals, found, f"segment {number}, byte {found.start}")
+    if totals is None and blank:
+        totals = JournalTotals(run.identity)
     if totals is None:
         raise ConfigurationError(
             f"nothing in {journal} can be read: "

@@ -183,7 +183,7 @@ class Storage:
         """
         try:
             if self._epoch is None:
-                if self._faulty and self.epoch and self.chance.random() < 0.3:  # while it recovers
+                if self._faulty and self.chance.random() < 0.3:  # while it starts or recovers
                     self.disk.dies_in = self.chance.randint(0, 8)
                 self._epoch = LearnerEpoch(self)
             action()

@@ -34,11 +34,13 @@ def test_recovered_inbox_knows_every_number(first_epoch):
     ] == [Admission.DUPLICATE, Admission.DUPLICATE, Admission.NEW]
 
 
-def test_journal_that_was_never_started_has_no_rows(first_epoch, tmp_path):
-    """The learner was killed while it wrote its first segment: the epoch rises all the same."""
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+def test_journal_that_was_never_started_has_no_rows(tmp_path, deaths):
+    """Each learner was killed while it wrote its first segment: the epoch rises all the same."""
     empty = tmp_path / "other"
     (empty / segments.FOLDER).mkdir(parents=True)
-    segments.path_of(empty / segments.FOLDER, 1).write_bytes(bytes(4096))
+    for number in range(1, deaths + 1):
+        segments.path_of(empty / segments.FOLDER, number).write_bytes(bytes(4096))
     recovered = recover.recover(Run("other", "other-1", empty), durable=True)
     assert (recovered.rows, recovered.inbox.epoch, recovered.totals.run) == (0, 2, "other-1")
 
