@@ -1,4 +1,4 @@
-"""The actor's loop: join, play windows or evaluations, hand over what came of them, join again."""
+"""The actor's loop: join a run, play windows or evaluations, hand over parcels, join again."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ from farflung.common.protocol.messages import State
 log = logging.getLogger(__name__)
 
 OpenWorld = Callable[[Joined, str], World]
-"""Make the world of a run, at the place of a role in the seed tree."""
+"""Make the world of a run; the second argument names the role in the seed tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class ActorLoop:
             self.close()
 
     def turn(self) -> bool:
-        """Play one window or evaluation, if there is what it takes; return whether it was played.
+        """Play one window or evaluation if weights and room are there; return whether it played.
 
-        Where the learner has no room, nothing is played: that is how pacing holds collection back.
-        Also while the learner is away: environments lose nothing by waiting, and then play under a
-        newer policy.
+        While the learner has no room, nothing is played: so pacing holds collection back. The same
+        holds while the learner is away: environments lose nothing by waiting, and later play under
+        a newer policy.
         """
         newest = self._connection.newest
         if newest.joined is not self._joined:
@@ -89,7 +89,7 @@ class ActorLoop:
         self._play = None
 
     def _change_run(self, joined: Joined | None) -> None:
-        """Make the world and the players of the run at our address; drop what was for another."""
+        """Make the world and the players of the run at our address; drop parcels of another run."""
         self.close()
         self._joined = joined
         self._parcels.clear()
@@ -132,7 +132,7 @@ class ActorLoop:
     def _finish(self, play: Play) -> bool:
         """Step until a player has finished, exchanging messages now and then.
 
-        Return False if the process is to end before that.
+        Return False if the process must end before that.
         """
         finished = False
         while not finished:
@@ -164,7 +164,7 @@ class ActorLoop:
                 before = now
 
     def _handed_over(self) -> bool:
-        """Offer what was played; return whether all of it has left, and more may be played."""
+        """Offer the played parcels; return whether all have left, and more may be played."""
         offered = False
         while self._parcels and self._offer(self._parcels[0]):
             self._parcels.popleft()
@@ -194,7 +194,7 @@ class ActorLoop:
 
     @property
     def _over(self) -> bool:
-        """The process is to end."""
+        """True when the process must end."""
         if self._rules.once and self._connection.status.state is State.STOP:
             self._stop.set("the run is over")
         return bool(self._stop)

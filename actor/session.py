@@ -4,8 +4,9 @@
         action = session.act(observation)
         session.record(reward, terminated, truncated, next_observation)
 
-The caller shows what it sees, is told what to do, and says what came of it. Use a session from one
-thread only. It exchanges messages while `act` runs; with `threaded=True` a thread of its own does.
+The caller passes an observation, receives an action, and records the outcome. Use a session from
+one thread only. It exchanges messages while `act` runs; with `threaded=True` a thread of its own
+does.
 """
 
 import logging
@@ -48,19 +49,19 @@ log = logging.getLogger(__name__)
 class ActorSession:
     """One seat of a learner's run, in a world that the caller steps.
 
-    It dials the learner and returns when that has sent spec and weights; within `join_within_s`, or
-    it raises. Later a learner may leave, come back or begin another run: the session acts on by the
-    last weights that it has, and takes part again by itself.
+    It dials the learner and waits until spec and weights are here; after `join_within_s` it
+    raises. Later the learner may leave, come back or begin another run: the session goes on acting
+    with the newest weights that it has, and joins again by itself.
 
     Recorded steps leave in windows of the spec's horizon, each played under one version of the
     weights. Between two windows `act` waits
 
-    - for a learner that is there but has no room, so that a fast simulator keeps the learner's
-      pace: at most `patience_s` each time; 0 for a robot, which cannot stand still. While the
-      learner is away it does not wait: windows are kept, up to `waiting_bytes`.
-    - when these are full, until the learner is back (the default); with
-      `when_full=WhenFull.DROP_OLDEST` it never waits for that: the oldest window is dropped, and
-      counted in the ledger.
+    - for a learner that is up but has no room, so that a fast simulator keeps the learner's pace:
+      at most `patience_s` each time; 0 suits a robot, which cannot stand still. While the learner
+      is away it does not wait: windows are kept, up to `waiting_bytes`.
+    - for a learner that is away, once `waiting_bytes` are full (the default). With
+      `when_full=WhenFull.DROP_OLDEST` the oldest window is dropped instead, and counted in the
+      ledger.
 
     With `threaded=True` a thread of its own owns the sockets: `act` and `record` never send, read
     or decode a message. What ends that thread is raised by the next `act`.
@@ -91,7 +92,7 @@ class ActorSession:
         self._scores = Scores(1)  # an episode may span two runs
         self._weights: Weights | None = None  # of the window
         self._open = False  # a window has begun
-        self._acknowledged = False  # as of the end
+        self._acknowledged = False  # all of it, once closed
         client = PolicyClient(
             policy, name, seats=1, when_full=when_full, waiting_bytes=waiting_bytes
         )
@@ -115,33 +116,33 @@ class ActorSession:
 
     @property
     def spec(self) -> Spec:
-        """The learner's wishes: world, spaces, horizon."""
+        """The spec of the learner's run: world, spaces, horizon."""
         return self._joined.spec
 
     @property
     def version(self) -> Version:
-        """The weights that it acts on; 0.0 before the first action."""
+        """The version of the weights that it acts with; 0.0 before the first action."""
         return self._weights.version if self._weights else Version(0, 0)
 
     @property
     def ledger(self) -> Ledger:
-        """The books of everything that was recorded and has left its window."""
+        """The counts of all that was recorded and has left its window."""
         return self._connection.status.ledger
 
     @property
     def over(self) -> bool:
-        """The learner has ended its run. A caller that acts on takes part in the next one."""
+        """True once the learner has ended its run. A caller that goes on joins the next run."""
         return self._connection.status.state is State.STOP
 
     def act(
         self, observation: Any, *, explore: bool = True, info: Mapping[str, Any] = NO_INFO
     ) -> Any:
-        """Return what to do about an observation: an int for a discrete space, else an array.
+        """Return the action for an observation: an int for a discrete space, else an array.
 
-        Without `explore` it is what the policy likes best. Observations are arrays as the spec has
+        Without `explore` it is the greedy action. Observations are arrays as the spec describes
         them, or a dictionary of them; discrete ones and discrete actions count from 0. They are
         copied. `info` holds the extra columns that the learner asks the world for, such as a mask.
-        An action without a recorded outcome is left out, and what follows counts as another
+        An action without a recorded outcome is left out, and the steps after it count as another
         episode.
         """
         if self._context is None:
@@ -172,11 +173,10 @@ class ActorSession:
         next_observation: Any,
         info: Mapping[str, Any] = NO_INFO,
     ) -> None:
-        """Record what came of the last action.
+        """Record the outcome of the last action.
 
-        After an ending, what is seen next is the beginning of another episode. Within an episode
-        what counts as the outcome is what the next `act` is shown, should it differ from
-        `next_observation`.
+        After an ending, the next observation begins another episode. Within an episode, the
+        observation of the next `act` counts, should it differ from `next_observation`.
         """
         self._work.longest_step_s = max(self._work.longest_step_s, self._clock() - self._acted_at)
         self._world.record(reward, terminated, truncated, next_observation, info)
@@ -184,7 +184,7 @@ class ActorSession:
         self._work.episodes += bool(terminated or truncated)  # no report can hold numpy's own
 
     def close(self, patience_s: float = GRACE_S, reason: str = "the session was closed") -> bool:
-        """Send the rest, wait at most so long for its acknowledgement, and say goodbye.
+        """Send the rest, wait at most so long for its acknowledgement, and leave the run.
 
         Return whether everything was acknowledged.
         """
@@ -213,7 +213,7 @@ class ActorSession:
         self.close(reason=repr(error))
 
     def _join(self, within_s: float) -> Joined:
-        """Return the place in the run at our address that its snapshot hands out."""
+        """Wait for the learner's snapshot; return our place in its run."""
         log.info("joining the learner at %s", self._connection.address)
         deadline = self._clock() + within_s
         while (joined := self._connection.newest.joined) is None:
@@ -226,7 +226,7 @@ class ActorSession:
         return joined
 
     def _change_run(self, joined: Joined) -> None:
-        """Take part in the run that is at our address now; what was played before ends here."""
+        """Take part in the run at our address; the window of an earlier run is dropped."""
         spec = joined.spec
         self._joined, self._world = joined, ExternalWorld(spec)
         self._player = player.exploring(spec, 1, joined.index, joined.start, self._scores)
@@ -253,7 +253,7 @@ class ActorSession:
         return self._player.parcels()
 
     def _hand_over(self, parcels: list[Parcel]) -> None:
-        """Offer a window until there is room, then wait for a learner that listens to take it."""
+        """Offer a window until there is room, then wait until a learner that listens has room."""
         connection = self._connection
         for parcel in parcels:
             while not connection.offer(self._joined, parcel):
