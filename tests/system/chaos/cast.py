@@ -1,4 +1,4 @@
-"""Who takes part in a chaos run: real processes that are ended by pid and started again at once, as a supervisor would."""
+"""The processes of a chaos run: they are ended by pid and started again at once."""
 
 import os
 import random
@@ -6,52 +6,46 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.waiting import Deadline, eventually
+
 ROOT = Path(__file__).parents[3]
-TOLERATED = (
-    0,
-    -signal.SIGKILL,
-    -signal.SIGTERM,
-)  # the last: asked to end before it could listen to that
+TOLERATED = (0, -signal.SIGKILL, -signal.SIGTERM)  # SIGTERM may come before its handler
 ENDS_WITHIN_S = 30.0
 LAST_WORDS = 2_000  # characters of a log
 
 
 @dataclass
 class Member:
-    """One of the cast, through all of its lives."""
+    """One process and its restarts."""
 
     name: str
     role: str
     folder: Path
-    words: Callable[[int], Sequence[object]]  # of the n-th life's command
+    words: Callable[[int], Sequence[object]]  # of the command of the n-th start
     process: subprocess.Popen[bytes] | None = None
-    lives: int = 0
-    started_at: float = 0.0
-    ending_since: float | None = None  # SIGTERM or SIGKILL was sent
+    starts: int = 0
+    ending: Deadline | None = None  # begins when SIGTERM or SIGKILL is sent
     stopped: bool = False
-    surprises: list[str] = field(
-        default_factory=list
-    )  # it ended, or would not end, in a way that nobody asked for
+    surprises: list[str] = field(default_factory=list)  # ends that no fault explains
 
     @property
     def log(self) -> Path:
-        """What it says, all lives one after the other."""
+        """The output of all its starts."""
         return self.folder / f"{self.name}.log"
 
     def start(self) -> None:
-        """Begin a life."""
-        self.lives += 1
+        """Start the process."""
+        self.starts += 1
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
         }
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *map(str, self.words(self.lives))],
+                [sys.executable, "-m", *map(str, self.words(self.starts))],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -59,20 +53,20 @@ class Member:
                 env=inherited | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
-        self.started_at, self.ending_since, self.stopped = time.monotonic(), None, False
+        self.ending, self.stopped = None, False
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, if it is there to receive one."""
+        """Send it a signal if it runs."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.send_signal(number)
-        if number in (signal.SIGKILL, signal.SIGTERM) and self.ending_since is None:
-            self.ending_since = time.monotonic()
+        if number in (signal.SIGKILL, signal.SIGTERM) and self.ending is None:
+            self.ending = Deadline(ENDS_WITHIN_S)
         if number in (signal.SIGSTOP, signal.SIGCONT):
             self.stopped = number == signal.SIGSTOP
 
     def tend(self) -> bool:
-        """Note how it ended, if it did, and start it again; gives whether it was started."""
+        """Start it again if it has ended, and note how it ended; return whether it was started."""
         if self.process is None:
             return False
         code = self.process.poll()
@@ -84,53 +78,54 @@ class Member:
         return True
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it for good."""
+        """End it and do not start it again."""
         if self.process is None:
             return
         self.send(signal.SIGCONT)
         self.send(number)
         try:
-            self._judge(self.process.wait(ENDS_WITHIN_S))
-        except subprocess.TimeoutExpired:
+            self._judge(_wait(self.process))
+        except AssertionError:
             self._note(f"did not end within {ENDS_WITHIN_S:g} s of {number.name}")
             self.process.kill()
             self.process.wait()
         self.process = None
 
     def _hurry(self) -> None:
-        if (
-            self.ending_since is not None
-            and not self.stopped
-            and time.monotonic() - self.ending_since > ENDS_WITHIN_S
-        ):
-            self._note(f"did not end within {ENDS_WITHIN_S:g} s of being asked")
+        if self.ending is not None and not self.stopped and self.ending.over:
+            self._note(f"did not end within {ENDS_WITHIN_S:g} s of its signal")
             self.send(signal.SIGKILL)
-            self.ending_since = time.monotonic()
+            self.ending = Deadline(ENDS_WITHIN_S)
 
     def _judge(self, code: int) -> None:
-        if self.ending_since is None or code not in TOLERATED:
-            self._note(f"life {self.lives} ended with exit code {code}")
+        if self.ending is None or code not in TOLERATED:
+            self._note(f"start {self.starts} ended with exit code {code}")
 
     def _note(self, what: str) -> None:
-        self.surprises.append(
-            f"{self.name}: {what}; it said: ...{self.log.read_text(errors='replace')[-LAST_WORDS:]}"
-        )
+        output = self.log.read_text(errors="replace")[-LAST_WORDS:]
+        self.surprises.append(f"{self.name}: {what}; its output: ...{output}")
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a process that was told to end; fail if it does not."""
+    eventually(lambda: process.poll() is not None, "the end of a process", ENDS_WITHIN_S)
+    return int(process.returncode)
 
 
 class Cast:
-    """A learner, a broker in front of it, and actors on both paths. What is kept of them is in a folder."""
+    """A learner, a broker in front of it, and actors on both paths; their files are in a folder."""
 
     def __init__(
         self, folder: Path, *, direct: int = 2, relayed: int = 2, flags: Sequence[object] = ()
     ) -> None:
         self.folder, self.run = folder, folder / "runs" / "chaos"
         self.port, self.front = free_ports(2)
-        self.learner = Member("learner", "learner", folder, lambda life: self._learner(flags))
+        self.learner = Member("learner", "learner", folder, lambda start: self._learner(flags))
         self.broker = Member(
             "broker",
             "broker",
             folder,
-            lambda life: ("farflung.broker.main", f"127.0.0.1:{self.port}", "--port", self.front),
+            lambda start: ("farflung.broker.main", f"127.0.0.1:{self.port}", "--port", self.front),
         )
         self.direct = [
             self._actor(f"direct-{index}", "actor", self.port) for index in range(direct)
@@ -151,40 +146,30 @@ class Cast:
 
     @property
     def receipts(self) -> list[Path]:
-        """What the actors were told is safe, a file for each life."""
+        """The actors' files of acknowledgements, one for each start."""
         return sorted(self.folder.glob("*.receipts"))
 
     @property
     def surprises(self) -> list[str]:
-        """What nobody asked for."""
+        """Ends that no fault explains."""
         return [surprise for member in self.all for surprise in member.surprises]
 
     def of(self, role: str) -> list[Member]:
-        """Everybody of a role."""
+        """Return the members of a role."""
         return [member for member in self.all if member.role == role]
 
     def retire(self) -> None:
-        """End everybody in good order: actors first, so that the learner hears their last words."""
+        """End all in order: actors first, so that the learner receives their last messages."""
         for member in [*self.direct, *self.relayed, self.learner, self.broker]:
             member.end()
 
     def _learner(self, flags: Sequence[object]) -> Sequence[object]:
-        asked = (
-            "--name",
-            "chaos",
-            "--resume",
-            "auto",
-            "--keep-journal",
-            "--port",
-            self.port,
-            "--ui",
-            "lines",
-        )
-        return ("farflung.learner.main", *asked, *flags)
+        names = ("--name", "chaos", "--resume", "auto", "--keep-journal", "--ui", "lines")
+        return ("farflung.learner.main", *names, "--port", self.port, *flags)
 
     def _actor(self, name: str, role: str, port: int) -> Member:
-        def words(life: int) -> Sequence[object]:
-            receipts = self.folder / f"{name}-{life:04}.receipts"
+        def words(start: int) -> Sequence[object]:
+            receipts = self.folder / f"{name}-{start:04}.receipts"
             return (
                 "farflung.actor.main",
                 f"127.0.0.1:{port}",
@@ -200,7 +185,7 @@ class Cast:
 
 
 def free_ports(count: int) -> list[int]:
-    """Pairs of neighbouring ports that are free, below those that the kernel gives to who dials out."""
+    """Return free ports, each with a free next one, below the kernel's range for connections."""
     found: list[int] = []
     for port in random.Random().sample(range(10_000, 32_000, 2), 200):
         with socket.socket() as one, socket.socket() as two:

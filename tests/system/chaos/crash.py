@@ -1,4 +1,4 @@
-"""Ends a process at exactly the n-th call of one of its threads to the kernel, or lets that call fail: strace, on forks of this process."""
+"""A kill or an error at the n-th system call of one thread: strace, on forks of this process."""
 
 import os
 import re
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.waiting import eventually
 
 CALLS = (
     "write",
@@ -34,23 +36,23 @@ DONE, FAILED = 0, 9
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The n-th of these calls by one thread, and what happens there."""
+    """The n-th call of one kind by one thread, and its fault."""
 
-    thread: int  # 0: the one that began, 1: the next
+    thread: int  # 0: the main thread, 1: the next
     call: str
     number: int
-    fault: str  # as strace says it: signal=SIGKILL, error=EIO
+    fault: str  # in the words of strace: signal=SIGKILL, error=EIO
 
     def __str__(self) -> str:
         return f"{self.fault} at {self.call} {self.number} of thread {self.thread}"
 
 
 class Crashed(AssertionError):
-    """Something did not end as it should have."""
+    """A process that ended as it should not."""
 
 
 def forked(work: Callable[[], None]) -> None:
-    """Do it in a process of its own; what it raises is raised here, as text."""
+    """Do the work in a process of its own; raise its error here, as text."""
     readable, writable = os.pipe()
     child = os.fork()
     if not child:
@@ -64,7 +66,7 @@ def forked(work: Callable[[], None]) -> None:
 
 
 def killed_in_the_middle(work: Callable[[], None], after_s: float) -> None:
-    """Do it in a process of its own, which is killed after so long."""
+    """Do the work in a process of its own, which is killed after a time."""
     child = os.fork()
     if not child:
         _work(work, sys.stderr.fileno())
@@ -76,7 +78,10 @@ def killed_in_the_middle(work: Callable[[], None], after_s: float) -> None:
 def disturbed(
     prepare: Callable[[], Callable[[], None]], log: Path, point: Point | None
 ) -> tuple[str, list[int]]:
-    """Prepare undisturbed, then go on under strace; gives how it ended (killed, ended, or what it raised), and its threads before."""
+    """Prepare without strace, then go on under it.
+
+    Return how it ended (killed, ended, or its error), and its threads before.
+    """
     words, said = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
@@ -95,7 +100,7 @@ def disturbed(
             go.flush()
         text = report.read()
     _, status = os.waitpid(child, 0)
-    tracer.wait(WITHIN_S)
+    eventually(lambda: tracer.poll() is not None, "the end of strace", WITHIN_S)
     assert tracer.stderr is not None
     tracer.stderr.close()
     if os.WIFSIGNALED(status):
@@ -104,7 +109,7 @@ def disturbed(
 
 
 def counted(log: Path, threads: list[int]) -> Iterator[tuple[int, str, int]]:
-    """What a log has of the calls of each of these threads: which thread, call, how often."""
+    """Yield thread, call and count from a log of strace."""
     found = re.findall(r"^(\d+) +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE)
     for (thread, call), often in Counter(found).items():
         if int(thread) in threads:  # one that begins later cannot be waited for
@@ -114,7 +119,7 @@ def counted(log: Path, threads: list[int]) -> Iterator[tuple[int, str, int]]:
 def _attach(
     child: int, threads: list[int], log: Path, point: Point | None
 ) -> subprocess.Popen[bytes]:
-    """strace, once it is there: of one thread with a fault planted, else of all."""
+    """Start strace and wait until it is attached: to one thread with a fault, else to all."""
     command = ["strace", "-y", "-o", str(log), "-e", f"trace={','.join(CALLS)}"]
     if point is None:
         command += ["-f", "-p", str(child)]
@@ -149,10 +154,8 @@ def _go_on(prepare: Callable[[], Callable[[], None]], said: int, words: int) -> 
             for thread in threading.enumerate()
             if thread is not threading.main_thread()
         ]
-        threads = [
-            os.getpid(),
-            *sorted(others),
-        ]  # after a fork, the main thread still has its former number
+        # After a fork, the main thread still has its former number.
+        threads = [os.getpid(), *sorted(others)]
         os.write(said, (" ".join(map(str, threads)) + "\n").encode())
         os.read(words, 8)
         go_on()

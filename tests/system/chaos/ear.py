@@ -1,8 +1,9 @@
-"""What a learner's beacons say, and how long it takes after a kill until they say that everything counts again."""
+"""A listener to beacons and receipts: it measures the time from a kill to the recovery."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -10,66 +11,67 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Beacon, State
 
-SETTLED_S = 0.2  # what was on its way when something was killed has arrived by then, and nothing new can be back
+SETTLED_S = 0.2  # after a kill: older messages have arrived, and no process is back yet
 
 
 @dataclass
 class Ear:
-    """The newest of what was said."""
+    """The newest facts of the beacons, and of the files in which actors note acknowledgements."""
 
     feed: sockets.Socket
+    folder: Path  # of the actors' receipts
     epoch: int = 0
     steps: int = 0
     updates: int = 0
     state: State = State.STOP
-    counted: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # by actor: its newest life, and how far that counts
+    # By actor: the newest start with acknowledged parcels, and the bytes of their receipts.
+    counted: dict[str, tuple[int, int]] = field(default_factory=dict)
     awaited: list["Recovery"] = field(default_factory=list)
+    _buried: dict[str, int] = field(default_factory=dict)  # by actor: its newest killed start
 
     def listen(self, timeout_s: float) -> None:
-        """Hear what is said within this time."""
+        """Take the beacons that come within this time, then look at the receipts."""
         end = time.monotonic() + timeout_s
         while (left := end - time.monotonic()) > 0:
             if self.feed.poll(max(1, int(left * 1000))):
-                self._take(self.feed.recv_multipart()[-1], time.monotonic())
+                self._take(self.feed.recv_multipart()[-1])
+        self.counted = self._receipts()
+        for recovery in self.awaited:
+            recovery.look(self, time.monotonic())
 
-    def _take(self, frame: bytes, now: float) -> None:
+    def bury(self, actor: str) -> None:
+        """Forget the receipts of a killed actor: only those of its next start count."""
+        starts = [_start(path) for path in self.folder.glob(f"{actor}-*.receipts")]
+        self._buried[actor] = max(starts, default=0)
+        self.counted.pop(actor, None)
+
+    def _take(self, frame: bytes) -> None:
         try:
             beacon = wire.read(wire.open_frame(frame))
         except Refused as refusal:
             raise AssertionError(f"a beacon that cannot be read: {refusal}") from refusal
         assert isinstance(beacon, Beacon)
-        self.epoch, self.steps, self.updates, self.state = (
-            beacon.version.epoch,
-            beacon.steps,
-            beacon.updates,
-            beacon.state,
-        )
-        for line in beacon.lines:
-            life, highest = self.counted.get(line.actor, (0, 0))
-            if line.incarnation == life:
-                self.counted[line.actor] = life, max(highest, line.highest)
-            elif line.highest and line.actor not in self._older(line.incarnation):
-                self.counted[line.actor] = line.incarnation, line.highest
-        for recovery in self.awaited:
-            recovery.look(self, now)
+        self.epoch, self.state = beacon.version.epoch, beacon.state
+        self.steps, self.updates = beacon.steps, beacon.updates
 
-    def _older(self, incarnation: int) -> set[str]:
-        """Beacons go on naming a life for a while after it has ended: whoever is known to have had it before."""
-        return self._former.setdefault(incarnation, set())
+    def _receipts(self) -> dict[str, tuple[int, int]]:
+        """Return start and size of the newest file of each actor that is not empty."""
+        found: dict[str, tuple[int, int]] = {}
+        for path in sorted(self.folder.glob("*.receipts")):
+            actor, size = path.stem.rpartition("-")[0], path.stat().st_size
+            if size and _start(path) > self._buried.get(actor, 0):
+                found[actor] = _start(path), size
+        return found
 
-    _former: dict[int, set[str]] = field(default_factory=dict)
 
-    def bury(self, actor: str) -> None:
-        """This actor's life is over: what is said of it from now on does not count."""
-        life, _ = self.counted.pop(actor, (0, 0))
-        self._former.setdefault(life, set()).add(actor)
+def _start(path: Path) -> int:
+    """Return the start of an actor that a file of receipts belongs to."""
+    return int(path.stem.rpartition("-")[2])
 
 
 @dataclass
 class Recovery:
-    """From a kill until everything that depends on whom it hit counts again."""
+    """The time from a kill until all that depends on the killed process counts again."""
 
     role: str
     since: float
@@ -78,13 +80,13 @@ class Recovery:
     seconds: float | None = None  # once it is over
 
     def look(self, ear: Ear, now: float) -> None:
-        """Compare with what a beacon said."""
+        """Note the time if the newest facts show the recovery."""
         if self.seconds is None and now - self.since > SETTLED_S and self.again(ear, self):
             self.seconds = now - self.since
 
 
 def of_learner(ear: Ear) -> Recovery:
-    """Until the next life has counted a step and an update of its own."""
+    """Wait until the next epoch has counted a step and an update of its own."""
     former = ear.epoch
 
     def again(ear: Ear, recovery: Recovery) -> bool:
@@ -97,13 +99,13 @@ def of_learner(ear: Ear) -> Recovery:
 
 
 def of_actor(ear: Ear, role: str, actor: str) -> Recovery:
-    """Until a parcel of its next life counts."""
+    """Wait until a parcel of the actor's next start counts."""
     ear.bury(actor)
     return Recovery(role, time.monotonic(), lambda ear, _: ear.counted.get(actor, (0, 0))[1] > 0)
 
 
 def of_broker(ear: Ear, actors: list[str]) -> Recovery:
-    """Until more parcels of everybody behind it count."""
+    """Wait until more parcels of all actors behind the broker count."""
 
     def again(ear: Ear, recovery: Recovery) -> bool:
         now = tuple(ear.counted.get(actor, (0, 0))[1] for actor in actors)
@@ -113,10 +115,8 @@ def of_broker(ear: Ear, actors: list[str]) -> Recovery:
     return Recovery("broker", time.monotonic(), again)
 
 
-def listening(context: sockets.Context, port: int) -> Ear:
-    """Hears the learner at this port, through all of its lives."""
-    return Ear(
-        sockets.feed_subscriber(
-            context, Address("127.0.0.1", port, port + 1), [topics.beacon("default")], backlog=1000
-        )
-    )
+def listening(context: sockets.Context, port: int, folder: Path) -> Ear:
+    """Return a listener to the learner at this port, and to its actors' receipts in a folder."""
+    address = Address("127.0.0.1", port, port + 1)
+    feed = sockets.feed_subscriber(context, address, [topics.beacon("default")], backlog=1000)
+    return Ear(feed, folder)

@@ -1,4 +1,4 @@
-"""What happens to whom, and when: a Poisson process from a seed, so that a schedule can be had again."""
+"""The schedule of faults: a Poisson process from a seed, so that it can be repeated."""
 
 import signal
 from collections import Counter
@@ -10,17 +10,17 @@ import numpy as np
 
 ROLES = ("learner", "broker", "actor", "relayed actor")
 KILLS = {"learner": 0.3, "broker": 0.25, "actor": 0.25, "relayed actor": 0.2}  # shares
-OTHERS = {signal.SIGSTOP: 0.12, signal.SIGTERM: 0.1}  # how many of them there are to a kill
-LONGEST_STOP_S = 12.0  # longer than the 8 s after which a connection is made anew
+OTHERS = {signal.SIGSTOP: 0.12, signal.SIGTERM: 0.1}  # for each kill
+LONGEST_STOP_S = 12.0  # over the 8 s after which an actor makes a new connection
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A signal to one of a role."""
+    """A signal to one process of a role."""
 
-    at_s: float  # since the first of them could come
+    at_s: float  # since the beginning
     role: str
-    which: float  # of those in this role, as a part of one
+    which: float  # of the processes in this role: 0 the first, below 1 the last
     signal: signal.Signals
     hold_s: float = 0.0  # until SIGCONT, after SIGSTOP
 
@@ -28,7 +28,7 @@ class Fault:
 def schedule(
     seed: int, kills: int, mean_s: float, roles: Mapping[str, float] = KILLS
 ) -> list[Fault]:
-    """So many kills and what goes with them; `mean_s` lie between two on average."""
+    """Return so many kills with the other faults; two are `mean_s` apart on average."""
     random = np.random.default_rng(seed)
     kinds = [signal.SIGKILL, *OTHERS]
     weights = np.array([1.0, *OTHERS.values()])
@@ -43,5 +43,5 @@ def schedule(
 
 
 def orders(roles: Sequence[str]) -> Counter[str]:
-    """How often one role was killed right after another."""
+    """Count how often one role was killed right after another."""
     return Counter(f"{one}, then {other}" for one, other in pairwise(roles))

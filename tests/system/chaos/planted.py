@@ -1,4 +1,4 @@
-"""Faults planted in journal, checkpoints and recovery, as changes of their source: the sweep must notice each."""
+"""Faults planted in the source of journal, checkpoints and recovery: the sweep must notice each."""
 
 import importlib
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Fault:
-    """In which module, what stands there, and what stands there instead."""
+    """A wrong version of a module: each pair is right source and wrong source."""
 
     name: str
     module: str
@@ -67,7 +67,7 @@ PLANTED = (
 
 
 def plant(fault: Fault) -> None:
-    """Import a module with its fault. It must not have been imported yet by whoever is to use it."""
+    """Import a module with its fault, before any other module imports it."""
     spec = importlib.util.find_spec(fault.module)
     assert spec is not None
     assert spec.origin is not None

@@ -1,4 +1,4 @@
-"""Where what was measured is kept: one JSON file for each question, from which `docs/reliability.md` is made."""
+"""Published figures: one JSON file for each question; `docs/reliability.md` quotes them."""
 
 import json
 import os
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parents[3] / "docs" / "results"
 
 
 def publish(name: str, figures: Mapping[str, object]) -> None:
-    """Keep these figures, with the command and the machine that they come from."""
+    """Write these figures with their command and machine."""
     where = {
         "command": " ".join(["python", *(word for word in sys.argv if word != "--publish")]),
         "date": time.strftime("%Y-%m-%d"),

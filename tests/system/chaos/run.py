@@ -1,6 +1,7 @@
-"""Kill, stop and end real processes in any order, then hold the learner to its word: `python tests/system/chaos/run.py --kills 200`.
+"""Kills, stops and ends of real processes in any order, then an audit.
 
-Exit code 1 if anything acknowledged is lost, doubled or changed, or if anybody ended in a way that nobody asked for.
+`python tests/system/chaos/run.py --kills 200`. Exit code 1 if an acknowledged parcel is lost,
+doubled or changed, or if a process ended in a way that no fault explains.
 """
 
 import argparse
@@ -24,29 +25,20 @@ from chaos.cast import Cast, Member  # noqa: E402
 from chaos.ear import Ear, Recovery  # noqa: E402
 from chaos.plan import KILLS, Fault, orders, schedule  # noqa: E402
 from chaos.results import publish  # noqa: E402
+from support.waiting import Deadline  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
 from farflung.learner.storage.audit import audit  # noqa: E402
 
-FLAGS = (
-    "--warmup",
-    500,
-    "--replay-ratio",
-    16,
-    "--checkpoint-every",
-    2,
-    "--dqn.hidden",
-    32,
-    "--seed",
-    1,
-)
+FLAGS = ("--warmup", 500, "--replay-ratio", 16, "--checkpoint-every", 2)
+FLAGS += ("--dqn.hidden", 32, "--seed", 1)
 TICK_S = 0.02
-BACK_S = 60.0  # for everybody to be counted, at the beginning and in the end
+BACK_S = 60.0  # for all actors to be counted, at the beginning and at the end
 
 
 @dataclass
 class Story:
-    """What happened."""
+    """The faults of a run, and the recoveries from them."""
 
     kills: list[str] = field(default_factory=list)  # roles in order
     others: Counter[str] = field(default_factory=Counter)
@@ -54,14 +46,14 @@ class Story:
 
 
 class Stage:
-    """A cast, and an ear for what its learner says."""
+    """A cast, and an ear for its learner's beacons."""
 
     def __init__(self, cast: Cast, ear: Ear) -> None:
         self.cast, self.ear, self.story = cast, ear, Story()
         self._held: list[tuple[float, Member]] = []
 
     def pass_time(self) -> None:
-        """A moment in which who was stopped goes on and who ended is started again."""
+        """Listen for a moment; continue processes that were stopped, restart those that ended."""
         self.ear.listen(TICK_S)
         now = time.monotonic()
         for until, member in [held for held in self._held if held[0] <= now]:
@@ -71,41 +63,40 @@ class Stage:
             member.tend()
 
     def wait_for_all(self, what: str) -> None:
-        """Until parcels of everybody have counted from now on."""
+        """Wait until new parcels of every actor have counted."""
         actors = [member.name for member in (*self.cast.direct, *self.cast.relayed)]
-        before, end = dict(self.ear.counted), time.monotonic() + BACK_S
-        while any(
-            self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor)) for actor in actors
-        ):
-            if time.monotonic() > end:
-                late = [
-                    actor
-                    for actor in actors
-                    if self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor))
-                ]
+        before, deadline = dict(self.ear.counted), Deadline(BACK_S)
+        while late := [
+            actor
+            for actor in actors
+            if self.ear.counted.get(actor, (0, 0)) in ((0, 0), before.get(actor))
+        ]:
+            if deadline.over:
                 raise AssertionError(
-                    f"{what}: {', '.join(late)} not counted within {BACK_S:g} s; {self.cast.surprises}"
+                    f"{what}: {', '.join(late)} not counted within {BACK_S:g} s of a quiet "
+                    f"machine; {self.cast.surprises}"
                 )
             self.pass_time()
 
     def one_at_a_time(self, trials: int) -> None:
-        """Kill each role so often while all is well, and measure until all is well again."""
+        """Kill each role so often while all is well, and measure the time to recovery."""
         for _ in range(trials):
             for role in KILLS:
                 member = self.cast.of(role)[0]
                 recovery = self._awaited(member)
                 self.kill(member)
-                end = recovery.since + BACK_S
+                deadline = Deadline(BACK_S)
                 while recovery.seconds is None:
-                    if time.monotonic() > end:
+                    if deadline.over:
                         raise AssertionError(
-                            f"after a kill of {member.name}: not back within {BACK_S:g} s; {self.cast.surprises}"
+                            f"after a kill of {member.name}: not back within {BACK_S:g} s of a "
+                            f"quiet machine; {self.cast.surprises}"
                         )
                     self.pass_time()
                 self.wait_for_all(f"after a kill of {member.name}")
 
     def play(self, faults: Iterable[Fault]) -> None:
-        """Everything in the schedule, whatever state anybody is in."""
+        """Cause the faults of a schedule, each at its time."""
         began = time.monotonic()
         for fault in faults:
             while time.monotonic() - began < fault.at_s:
@@ -115,13 +106,13 @@ class Stage:
         self.calm()
 
     def calm(self) -> None:
-        """Whoever is stopped goes on."""
+        """Continue the processes that are stopped."""
         for _, member in self._held:
             member.send(signal.SIGCONT)
         self._held.clear()
 
     def strike(self, member: Member, fault: Fault) -> None:
-        """One fault."""
+        """Cause one fault."""
         if fault.signal == signal.SIGKILL:
             self.kill(member)
             return
@@ -131,7 +122,7 @@ class Stage:
             self._held.append((time.monotonic() + fault.hold_s, member))
 
     def kill(self, member: Member) -> None:
-        """kill -9."""
+        """Kill a process with SIGKILL."""
         member.send(signal.SIGKILL)
         self.story.kills.append(member.role)
         if member.role.endswith("actor"):
@@ -152,19 +143,19 @@ class Stage:
 def chaos(
     folder: Path, *, kills: int, trials: int, mean_s: float, seed: int, actors: int = 2
 ) -> dict[str, object]:
-    """A whole run in a folder; gives what to publish of it."""
+    """Do a whole run in a folder; return the figures to publish."""
     began = time.monotonic()
     with (
         sockets.context() as context,
         Cast(folder, direct=actors, relayed=actors, flags=FLAGS) as cast,
     ):
-        ear = ears.listening(context, cast.port)
+        ear = ears.listening(context, cast.port, folder)
         stage = Stage(cast, ear)
         try:
             stage.wait_for_all("at the beginning")
             stage.one_at_a_time(trials)
             stage.play(schedule(seed, kills - len(stage.story.kills), mean_s))
-            stage.wait_for_all("in the end")
+            stage.wait_for_all("at the end")
             cast.retire()
         finally:
             ear.feed.close()
@@ -175,7 +166,7 @@ def chaos(
         "kills_by_role": dict(Counter(story.kills)),
         "orders": dict(orders(story.kills)),
         "others": dict(story.others),
-        "lives": {member.name: member.lives for member in cast.all},
+        "starts": {member.name: member.starts for member in cast.all},
         "recovery_s": {
             role: spread(recovery.seconds for recovery in story.recoveries if recovery.role == role)
             for role in KILLS
@@ -187,12 +178,13 @@ def chaos(
 
 
 def compare(cast: Cast) -> dict[str, object]:
-    """What the audit says of the run against every receipt."""
+    """Audit the run against every receipt; return the figures."""
     said = io.StringIO()
     code = audit(cast.run, cast.receipts, "", said)
     text = said.getvalue()
     found = re.search(
-        r"acknowledged: (\d+)(?: \((\d+) of other runs\))?; lost: (\d+); duplicated: (\d+); changed: (\d+)",
+        r"acknowledged: (\d+)(?: \((\d+) of other runs\))?; "
+        r"lost: (\d+); duplicated: (\d+); changed: (\d+)",
         text,
     )
     assert found, text
@@ -204,7 +196,7 @@ def compare(cast: Cast) -> dict[str, object]:
 
 
 def spread(seconds: Iterable[float | None]) -> dict[str, float]:
-    """Median and worst of what was measured."""
+    """Return number, median and worst of the known times."""
     known = [value for value in seconds if value is not None]
     return (
         {
@@ -218,7 +210,7 @@ def spread(seconds: Iterable[float | None]) -> dict[str, float]:
 
 
 def holds(found: dict[str, object]) -> bool:
-    """Whether the promise was kept."""
+    """Return whether all that was acknowledged is there once, and no end was a surprise."""
     nothing = all(
         found[name] == 0 for name in ("audit", "lost", "duplicated", "changed", "of_other_runs")
     )
@@ -226,7 +218,7 @@ def holds(found: dict[str, object]) -> bool:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=220)
     parser.add_argument(
@@ -240,9 +232,7 @@ def main() -> int:
     )
     parser.add_argument("--actors", type=int, default=2, help="on each of the two paths")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--folder", type=Path, help="where to keep everything; by default a temporary folder"
-    )
+    parser.add_argument("--folder", type=Path, help="folder of the run; a temporary one by default")
     parser.add_argument("--publish", action="store_true", help="write docs/results/chaos.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

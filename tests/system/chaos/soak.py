@@ -1,7 +1,8 @@
-"""Does anybody grow? `python tests/system/chaos/soak.py --minutes 20`: memory, descriptors and threads of each role, with faults around.
+"""Growth of memory, descriptors and threads: `python tests/system/chaos/soak.py --minutes 20`.
 
-A learner, a broker and an actor on each path live through all of it and are stopped now and then; the other actors are killed and stopped.
-Exit code 1 if one of them grows by more than it may after its warm-up, or if anything acknowledged is lost.
+A learner, a broker and an actor on each path run through all of it and are stopped now and then;
+the other actors are killed and stopped. Exit code 1 if one of the first grows by more than its
+limit after the warm-up, or if an acknowledged parcel is lost.
 """
 
 import argparse
@@ -25,19 +26,16 @@ from chaos.run import FLAGS, Stage, compare  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
 
-FLAT = {
-    "resident_mb": (3.0, 0.03),
-    "descriptors": (2.0, 0.0),
-    "threads": (0.5, 0.0),
-}  # growth: absolute, and as a part of the mean
+# The growth that is allowed: absolute, and as a part of the mean.
+FLAT = {"resident_mb": (3.0, 0.03), "descriptors": (2.0, 0.0), "threads": (0.5, 0.0)}
 SAMPLE_S = 1.0
 LONGEST_STOP_S = 2.0
 
-Series = dict[str, dict[str, list[tuple[float, float]]]]  # by member and figure: when, and how much
+Series = dict[str, dict[str, list[tuple[float, float]]]]  # by member and figure: time and value
 
 
 def faults(cast: Cast, seconds: float, mean_s: float, seed: int) -> list[tuple[Fault, Member]]:
-    """Kills and stops of the later actors, stops of everybody."""
+    """Return kills of the later actors, and stops of all processes."""
     random = np.random.default_rng(seed)
     mortals = [*cast.direct[1:], *cast.relayed[1:]]
     found, at_s = [], 0.0
@@ -56,7 +54,7 @@ def faults(cast: Cast, seconds: float, mean_s: float, seed: int) -> list[tuple[F
 
 
 def sample(member: Member) -> dict[str, float]:
-    """What a process takes now."""
+    """Return the resources that a process takes now."""
     assert member.process is not None
     process = psutil.Process(member.process.pid)
     with process.oneshot():
@@ -68,9 +66,9 @@ def sample(member: Member) -> dict[str, float]:
 
 
 def soak(folder: Path, minutes: float, mean_s: float, seed: int) -> dict[str, object]:
-    """The whole of it; gives what to publish."""
+    """Do a whole run in a folder; return the figures to publish."""
     with sockets.context() as context, Cast(folder, flags=(*FLAGS, "--capacity", 5_000)) as cast:
-        ear = ears.listening(context, cast.port)
+        ear = ears.listening(context, cast.port, folder)
         stage = Stage(cast, ear)
         watched = [cast.learner, cast.broker, cast.direct[0], cast.relayed[0]]
         series: Series = {member.name: defaultdict(list) for member in watched}
@@ -89,7 +87,7 @@ def soak(folder: Path, minutes: float, mean_s: float, seed: int) -> dict[str, ob
                             series[member.name][figure].append((now, value))
                 stage.pass_time()
             stage.calm()
-            stage.wait_for_all("in the end")
+            stage.wait_for_all("at the end")
             cast.retire()
         finally:
             ear.feed.close()
@@ -98,21 +96,21 @@ def soak(folder: Path, minutes: float, mean_s: float, seed: int) -> dict[str, ob
         name: {figure: trend(points, figure) for figure, points in figures.items()}
         for name, figures in series.items()
     }
-    lives = {member.name: member.lives for member in cast.all}
+    starts = {member.name: member.starts for member in cast.all}
     return {
         "minutes": minutes,
         "kills": len(stage.story.kills),
         "others": dict(stage.story.others),
         "slopes": slopes,
         "flat": all(trend["flat"] for figures in slopes.values() for trend in figures.values()),
-        "lives": lives,
+        "starts": starts,
         **verdict,
         "surprises": cast.surprises,
     }
 
 
 def trend(points: list[tuple[float, float]], figure: str) -> dict[str, object]:
-    """What a straight line through the figures after the warm-up, a quarter of the time, says."""
+    """Fit a line to the figures after the warm-up, which is a quarter of the time."""
     times, values = np.array(points[len(points) // 4 :]).T
     slope = float(np.polyfit(times, values, 1)[0])
     growth, (absolute, part) = slope * (times[-1] - times[0]), FLAT[figure]
@@ -126,7 +124,7 @@ def trend(points: list[tuple[float, float]], figure: str) -> dict[str, object]:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument(

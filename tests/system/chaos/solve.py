@@ -1,7 +1,8 @@
-"""Is CartPole solved in as many steps when everybody is killed now and then? `python tests/system/chaos/solve.py`.
+"""Steps to solve CartPole with and without kills: `python tests/system/chaos/solve.py`.
 
-For each seed one run without and one with faults: every so many environment steps the learner or one of its actors is killed with -9, the
-learner being started again with `--resume auto`. Exit code 1 if the median with faults is more than 1.5 times that without.
+For each seed there is one run without and one with faults: every 2,500 environment steps the
+learner or one of its actors is killed with SIGKILL, and the learner starts again with `--resume
+auto`. Exit code 1 if the median with faults is more than 1.5 times that without.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import psutil  # noqa: E402
 from chaos import ear as ears  # noqa: E402
 from chaos.cast import Member, free_ports  # noqa: E402
 from chaos.results import publish  # noqa: E402
+from support.waiting import Deadline  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
 
@@ -32,54 +34,32 @@ ALLOWED = 1.5
 
 
 def solve(seed: int, folder: Path, *, faults: bool) -> dict[str, object]:
-    """One run to its end; gives how many steps it took, and who was killed on the way."""
+    """Do one run to its end; return its steps, and the roles that were killed on the way."""
     [port] = free_ports(1)
-    flags = (
-        "--env",
-        "CartPole-v1",
-        "--actors",
-        2,
-        "--until",
-        "evaluation >= 475",
-        "--evaluate-every",
-        2_000,
-        "--steps",
-        LIMIT,
-    )
-    flags += (
-        "--seed",
-        seed,
-        "--port",
-        port,
-        "--name",
-        "solve",
-        "--resume",
-        "auto",
-        "--checkpoint-every",
-        1,
-        "--ui",
-        "lines",
-    )
-    learner = Member("learner", "learner", folder, lambda life: ("farflung.learner.main", *flags))
+    flags = ("--env", "CartPole-v1", "--actors", 2, "--until", "evaluation >= 475")
+    flags += ("--evaluate-every", 2_000, "--steps", LIMIT, "--seed", seed, "--port", port)
+    flags += ("--name", "solve", "--resume", "auto", "--checkpoint-every", 1, "--ui", "lines")
+    learner = Member("learner", "learner", folder, lambda start: ("farflung.learner.main", *flags))
     kills: list[str] = []
-    began, due = time.monotonic(), BETWEEN_STEPS
+    began, deadline, due = time.monotonic(), Deadline(WITHIN_S), BETWEEN_STEPS
     with sockets.context() as context:
-        ear = ears.listening(context, port)
+        ear = ears.listening(context, port, folder)
         learner.start()
         try:
             while (
                 learner.process is None
                 or learner.process.poll() is None
-                or learner.ending_since is not None
+                or learner.ending is not None
             ):
-                if time.monotonic() - began > WITHIN_S:
+                if deadline.over:
                     raise AssertionError(
-                        f"not over within {WITHIN_S:g} s; {learner.log.read_text()[-2000:]}"
+                        f"not over within {WITHIN_S:g} s of a quiet machine; "
+                        f"{learner.log.read_text()[-2000:]}"
                     )
                 ear.listen(0.02)
-                if learner.ending_since is not None:
+                if learner.ending is not None:
                     learner.tend()
-                if faults and ear.steps >= due and learner.ending_since is None:
+                if faults and ear.steps >= due and learner.ending is None:
                     kills.append(ORDER[len(kills) % len(ORDER)])
                     strike(learner, kills[-1], random.Random(seed * 1000 + len(kills)))
                     due = ear.steps + BETWEEN_STEPS
@@ -102,7 +82,7 @@ def solve(seed: int, folder: Path, *, faults: bool) -> dict[str, object]:
 
 
 def strike(learner: Member, role: str, chance: random.Random) -> None:
-    """kill -9 of the learner, or of one of the processes that it started."""
+    """Kill the learner, or one of the processes that it started."""
     if role == "learner":
         learner.send(signal.SIGKILL)
         return
@@ -117,7 +97,7 @@ def strike(learner: Member, role: str, chance: random.Random) -> None:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--publish", action="store_true", help="write docs/results/solve.json")

@@ -1,7 +1,8 @@
-"""Crash or fail at every call to the disk of a segment roll, a checkpoint and a recovery: `python tests/system/chaos/sweep.py`.
+"""Crashes and errors at every disk call of a segment roll, a checkpoint and a recovery.
 
-After each: the next life recovers, everything acknowledged is there once, and the newest complete checkpoint loads. Then the same with
-faults planted in the code, each of which must be noticed. Exit code 1 if anything did not hold, or a planted fault was not noticed.
+`python tests/system/chaos/sweep.py`. After each, the next epoch recovers, all that was acknowledged
+is there once, and the newest complete checkpoint loads. Then the same with faults planted in the
+code. Exit code 1 if a promise was broken, or a planted fault was not noticed.
 """
 
 import argparse
@@ -10,7 +11,6 @@ import logging
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,18 +21,25 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[level]) for level in (3, 2, 1)]
 
-from chaos.crash import Crashed, Point, counted, disturbed, forked, killed_in_the_middle  # noqa: E402
+from chaos.crash import (  # noqa: E402
+    Crashed,
+    Point,
+    counted,
+    disturbed,
+    forked,
+    killed_in_the_middle,
+)
 from chaos.planted import PLANTED, plant  # noqa: E402
 from chaos.results import publish  # noqa: E402
+from support.waiting import run_to_end  # noqa: E402
 
-MEMORY = next(
-    (place for place in ("/dev/shm",) if Path(place).is_dir()), None
-)  # a kill does not lose what was not synced
+# A kill loses nothing there, not even bytes that were not synced.
+MEMORY = next((place for place in ("/dev/shm",) if Path(place).is_dir()), None)
 FAULTS = ("signal=SIGKILL", "error=EIO", "error=ENOSPC")
 
 
 def points(story: Any, folder: Path, faults: Sequence[str]) -> list[Point]:
-    """Every place of a story at which something can happen, found by a run in which nothing does."""
+    """Return every point of a story at which a fault can happen, found by an undisturbed run."""
     run, log = folder / "undisturbed", folder / "log"
     how, threads = play(story, run, log, None)
     if how != "ended":
@@ -50,18 +57,18 @@ def points(story: Any, folder: Path, faults: Sequence[str]) -> list[Point]:
 
 
 def play(story: Any, run: Path, log: Path, point: Point | None) -> tuple[str, list[int]]:
-    """One run of a story."""
+    """Play a story once, with a fault at a point; return how it ended, and its threads."""
 
     def prepare() -> Any:
         run.mkdir()
-        life = story.prepare(run)
-        return lambda: story.go(run, life)
+        epoch = story.prepare(run)
+        return lambda: story.go(run, epoch)
 
     return disturbed(prepare, log, point)
 
 
 def require_synced(log: Path) -> None:
-    """What a recovery found is on disk before a new segment, and so anything that could be acknowledged, is."""
+    """Require that a recovery syncs the segments it read before it opens a new one."""
     lines = log.read_text().splitlines()
     begins = next(
         index for index, line in enumerate(lines) if "O_CREAT" in line and "/journal/" in line
@@ -72,14 +79,15 @@ def require_synced(log: Path) -> None:
     )
     if not found or found - synced:
         raise Crashed(
-            f"what the recovery found in {', '.join(sorted(found - synced))} is acknowledged without having been synced"
+            f"the recovery acknowledges the contents of {', '.join(sorted(found - synced))} "
+            "without a sync"
         )
 
 
 def sweep(
     story: Any, folder: Path, faults: Sequence[str], share: float = 1.0
 ) -> Iterator[tuple[Point, str, str]]:
-    """Each point of a story, or a share of them: how the process ended there, and what did not hold then."""
+    """Yield points of a story, how the process ended there, and the promise that broke."""
     every = points(story, folder, faults)
     chosen = (
         every if share >= 1 else random.Random(1).sample(every, max(1, int(len(every) * share)))
@@ -99,8 +107,8 @@ def sweep(
 def sweep_all(
     faults: Sequence[str] = FAULTS, share: float = 1.0, *, until_broken: bool = False
 ) -> dict[str, Any]:
-    """Every story; gives what to publish."""
-    from chaos.driver import STORIES  # only now: a fault may have been planted in what it imports
+    """Sweep every story; return the figures to publish."""
+    from chaos.driver import STORIES  # after a fault was planted
 
     logging.disable()
     points: dict[str, dict[str, int]] = {}
@@ -128,7 +136,7 @@ def sweep_all(
 
 
 def kills_while_saving(kills: int, seed: int = 1) -> dict[str, Any]:
-    """Checkpoint after checkpoint, killed at a random moment, again and again; the newest complete one must load each time."""
+    """Kill a process that writes checkpoints, again and again; the newest must load each time."""
     from chaos.driver import newest_is_whole, save_on_and_on
 
     chance, broken, newest = random.Random(seed), [], 0
@@ -145,9 +153,9 @@ def kills_while_saving(kills: int, seed: int = 1) -> dict[str, Any]:
 
 
 def notices(name: str) -> bool:
-    """Whether the sweep, in a process of its own, notices the planted fault of this name."""
+    """Return whether the sweep, in a process of its own, notices this planted fault."""
     command = [sys.executable, __file__, "--planted", name]
-    return subprocess.run(command, capture_output=True, timeout=600).returncode == 1
+    return run_to_end(command, within_s=600).returncode == 1
 
 
 def _verify(run: Path, keep: bool) -> None:
@@ -157,15 +165,17 @@ def _verify(run: Path, keep: bool) -> None:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--planted",
         choices=[fault.name for fault in PLANTED],
         help="plant this fault, and only crash",
     )
-    parser.add_argument("--share", type=float, default=1.0, help="of all places, those to crash at")
-    parser.add_argument("--kills", type=int, default=100, help="while checkpoints are written")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the points to crash at")
+    parser.add_argument(
+        "--kills", type=int, default=100, help="kills while checkpoints are written"
+    )
     parser.add_argument("--quick", action="store_true", help="only crash, and plant nothing")
     parser.add_argument("--publish", action="store_true", help="write docs/results/sweep.json")
     asked = parser.parse_args()
@@ -187,7 +197,7 @@ def main() -> int:
 
 
 def planted(name: str) -> bool:
-    """Whether something does not hold with this fault planted."""
+    """Plant a fault and sweep; return whether it was noticed."""
     plant(next(fault for fault in PLANTED if fault.name == name))
     try:
         broken = sweep_all(FAULTS[:1], until_broken=True)["broken"]
