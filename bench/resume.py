@@ -25,7 +25,7 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.net.keys import ANYBODY
+from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Announcement, Beacon, State
 from farflung.common.protocol.parcels import ParcelCodec
@@ -143,7 +143,7 @@ def fill(run: Run, rows: int) -> None:
         envelope = Envelope(
             spec.run, spec.policy, "forged", 1, number, number, Version(1, 1), spec.schema
         )
-        assert endpoint.receive([(bytes(form.encode(envelope, parcel)), ANYBODY)], 0.0)
+        assert endpoint.receive([(bytes(form.encode(envelope, parcel)), ANY_CLIENT)], 0.0)
         if number % 256 == 0 or number == count:
             assert endpoint.log.drain(PATIENCE_S)
             endpoint.settle()

@@ -1,4 +1,7 @@
-"""The `broker` command: one address in front of learners, for actors that cannot or should not reach each of them."""
+"""The `broker` command: one address in front of learners.
+
+It is for actors that cannot or should not reach each learner.
+"""
 
 import logging
 import secrets
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farflung.broker.main")  # also under `python -m`
 
-ABOUT = "Relay between actors and learners: trajectories go to the learner of their policy, every learner's feed goes to all actors."
+ABOUT = (
+    "Relay between actors and learners: trajectories go to the learner of their policy, "
+    "every learner's feed goes to all actors."
+)
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command."""
     sys.exit(
         lifecycle.main_guard(
             "broker",
@@ -34,8 +40,8 @@ def main() -> None:
 
 
 def relay(loaded: Loaded[BrokerConfig]) -> int:
-    """The whole life of a broker."""
-    from farflung.broker.relay_loop import Broker  # what needs sockets is not imported for --help
+    """Run a broker until it is stopped; return the exit code."""
+    from farflung.broker.relay_loop import Broker  # --help imports no sockets
     from farflung.common.net import sockets
     from farflung.common.net.keys import server_keys
     from farflung.common.process import descriptors
@@ -79,7 +85,7 @@ def relay(loaded: Loaded[BrokerConfig]) -> int:
 
 
 def broker_keys(path: str) -> "ClientKeys | None":
-    """The keys that a broker dials with: such that learners take every actor's word from it."""
+    """Return the keys that a broker dials with: learners accept every actor's messages from it."""
     from farflung.common.net.keys import BROKER, client_keys
 
     if not path:
@@ -88,13 +94,14 @@ def broker_keys(path: str) -> "ClientKeys | None":
     if found.client.role != BROKER:
         raise ConfigurationError(
             f"--upstream-keys {path} is a key of role {found.client.role}. "
-            "A broker's own is made on the learner's machine: learner keys FOLDER --add NAME --role broker"
+            "Make one for a broker on the learner's machine: "
+            "learner keys FOLDER --add NAME --role broker"
         )
     return found
 
 
 def memory(asked: BrokerConfig) -> str:
-    """The formula of what it may take."""
+    """Return the formula of the memory that it may take."""
     from farflung.common.net.sockets import (
         FEED_BACKLOG_BYTES,
         FEED_MESSAGES,
@@ -103,9 +110,10 @@ def memory(asked: BrokerConfig) -> str:
     )
 
     return (
-        f"{len(asked.learners)} × {asked.queue >> 20} MiB queued, {RELAY_MESSAGES} messages in the socket of each actor and learner, "
-        f"{FEED_MESSAGES} feed messages of each learner, and of the feed for an actor that does not read at most "
-        f"{FEED_BACKLOG_BYTES >> 20} MiB or {LEAST_FEED_MESSAGES} messages"
+        f"{len(asked.learners)} × {asked.queue >> 20} MiB queued, "
+        f"{RELAY_MESSAGES} messages in the socket of each actor and learner, "
+        f"{FEED_MESSAGES} feed messages of each learner, and of the feed for an actor that does "
+        f"not read at most {FEED_BACKLOG_BYTES >> 20} MiB or {LEAST_FEED_MESSAGES} messages"
     )
 
 

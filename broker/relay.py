@@ -1,4 +1,7 @@
-"""What a broker decides: who serves a policy, what fits, what is asked for upstream, when to connect anew. No sockets, no clock."""
+"""The decisions of a broker: routes, queue limits, subscriptions upstream, and when to reconnect.
+
+It has no sockets and no clock.
+"""
 
 from collections import Counter, deque
 from collections.abc import Sized
@@ -10,42 +13,48 @@ from farflung.common.protocol.learner_tracker import DOUBLINGS, SILENCE_S
 
 Frame = TypeVar("Frame", bound=Sized)
 
-# What a broker listens to for itself: who serves what, which announcements tell at once; and whether a broker above it lives.
+# Subscriptions of a broker itself: beacons and announcements name the policy that an upstream
+# serves (an announcement comes first), and the status of a broker above shows that it is alive.
 OWN = (topics.beacon(), topics.announcement(), topics.broker())
-TOPICS = 65_536  # subscribed at once; nobody who is honest needs more
+TOPICS = 65_536  # subscribed at once; honest clients need fewer
 SUBSCRIBE, UNSUBSCRIBE = b"\x01", b"\x00"
 
 
 class Routes:
-    """Which upstream serves each policy: the one whose feed speaks of it."""
+    """The upstream of each policy: the one that publishes about it."""
 
     def __init__(self) -> None:
-        self._claims: dict[
-            str, tuple[int, float]
-        ] = {}  # upstream, and when it last spoke for the policy
+        # upstream, and the time when it last published about the policy
+        self._claims: dict[str, tuple[int, float]] = {}
 
-    def hear(self, policy: str, upstream: int, now: float) -> bool:
-        """An upstream speaks of a policy. False: another one does so too, and keeps the policy until it falls silent."""
-        holder, heard_at = self._claims.get(policy, (upstream, now))
-        if holder != upstream and now - heard_at < SILENCE_S:
+    def claim(self, policy: str, upstream: int, now: float) -> bool:
+        """Route a policy to an upstream that published about it.
+
+        False: another upstream has it, and keeps it until it falls silent.
+        """
+        holder, claimed_at = self._claims.get(policy, (upstream, now))
+        if holder != upstream and now - claimed_at < SILENCE_S:
             return False
         self._claims[policy] = upstream, now
         return True
 
     def find(self, policy: str) -> int | None:
-        """The upstream that serves this policy."""
+        """Return the upstream that serves this policy."""
         claim = self._claims.get(policy)
         return None if claim is None else claim[0]
 
     def of(self, upstream: int) -> tuple[str, ...]:
-        """The policies that an upstream serves."""
+        """Return the policies that an upstream serves."""
         return tuple(
             sorted(policy for policy, (holder, _) in self._claims.items() if holder == upstream)
         )
 
 
 class Backlog(Generic[Frame]):
-    """Frames that one upstream has not taken yet, bounded in bytes. What does not fit is not kept: an outbox still has it."""
+    """Frames that one upstream has not taken yet, bounded in bytes.
+
+    A frame that does not fit is not kept: an outbox still has it.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.size = 0  # bytes
@@ -64,17 +73,17 @@ class Backlog(Generic[Frame]):
         return True
 
     def first(self) -> Frame | None:
-        """The frame whose turn it is, still in the queue."""
+        """Return the first frame and keep it in the queue."""
         return self._frames[0] if self._frames else None
 
     def take(self) -> Frame:
-        """The first frame, for good."""
+        """Remove and return the first frame."""
         frame = self._frames.popleft()
         self.size -= len(frame)
         return frame
 
     def clear(self) -> int:
-        """Forget everything; gives how many frames that were."""
+        """Drop all frames; return their number."""
         count = len(self._frames)
         self._frames.clear()
         self.size = 0
@@ -82,88 +91,94 @@ class Backlog(Generic[Frame]):
 
 
 class Subscriptions:
-    """What is subscribed at the front, and what is therefore said upstream: each topic once, each question every time."""
+    """The topics subscribed at the front, and the subscriptions to pass upstream for them.
+
+    Each topic is passed on once, except that a private topic, which asks for an answer, is passed
+    on for every subscriber.
+    """
 
     def __init__(self) -> None:
-        self._listeners = Counter(OWN)
+        self._subscribers = Counter(OWN)
 
     @property
     def topics(self) -> list[bytes]:
-        """What a fresh connection upstream subscribes to, in byte order: the questions come when the others stand."""
-        return sorted(self._listeners)
+        """Return the topics of a new connection upstream, in byte order: private ones last."""
+        return sorted(self._subscribers)
 
     def __len__(self) -> int:
-        return len(self._listeners)
+        return len(self._subscribers)
 
-    def agrees(self, topic: bytes) -> bool:
-        """Whether somebody may hear this topic."""
+    def accepts(self, topic: bytes) -> bool:
+        """Return whether this topic may be subscribed to."""
         return topics.is_allowed(topic) and (
-            topic in self._listeners or len(self._listeners) < TOPICS
+            topic in self._subscribers or len(self._subscribers) < TOPICS
         )
 
     def add(self, topic: bytes) -> tuple[bytes, ...]:
-        """Somebody subscribed; gives the words to pass upstream."""
-        self._listeners[topic] += 1
-        if self._listeners[topic] == 1:
+        """Add a subscriber; return the subscriptions to pass upstream."""
+        self._subscribers[topic] += 1
+        if self._subscribers[topic] == 1:
             return (SUBSCRIBE + topic,)
-        asks = topic.startswith(
-            (b"s/", b"z/")
-        )  # the answer comes upon the subscription itself: ask again for the newcomer
+        # the answer comes upon the subscription itself: ask again for the new subscriber
+        asks = topic.startswith((b"s/", b"z/"))
         return (UNSUBSCRIBE + topic, SUBSCRIBE + topic) if asks else ()
 
     def forget(self) -> tuple[bytes, ...]:
-        """All who listened are gone at once; gives the words to pass upstream."""
+        """Remove all subscribers at once; return the unsubscriptions to pass upstream."""
         gone = tuple(UNSUBSCRIBE + topic for topic in self.topics if topic not in OWN)
-        self._listeners = Counter(OWN)
+        self._subscribers = Counter(OWN)
         return gone
 
     def remove(self, topic: bytes) -> tuple[bytes, ...]:
-        """Somebody left; gives the words to pass upstream."""
-        if topic not in self._listeners:
-            return ()  # never agreed to
-        self._listeners[topic] -= 1
-        if self._listeners[topic]:
+        """Remove a subscriber; return the unsubscriptions to pass upstream."""
+        if topic not in self._subscribers:
+            return ()  # never accepted
+        self._subscribers[topic] -= 1
+        if self._subscribers[topic]:
             return ()
-        del self._listeners[topic]
+        del self._subscribers[topic]
         return (UNSUBSCRIBE + topic,)
 
 
-class Pulse:
-    """Whether an upstream lives, or its sockets are due to be made anew.
+class UpstreamHealth:
+    """The signs of life of an upstream, and from them the time to replace its sockets.
 
-    They are after 8 s of silence, then 16, then 32; and when what waits for it has not moved for 8 s.
+    That is after 8 s of silence, then 16, then 32, and when the queue has not moved for 8 s.
     """
 
     def __init__(self, now: float) -> None:
         self.builds = 0
         self._attempts = 0  # in vain
-        self._heard_at = now
+        self._received_at = now
         self.built(now)
 
     def built(self, now: float) -> None:
-        """The sockets were made."""
+        """Note that the sockets were made."""
         self.builds += 1
         self._attempts += 1
         self._built_at = self._moved_at = now
 
-    def heard(self, now: float) -> None:
-        """Anything came on its feed."""
-        self._heard_at = now
+    def received(self, now: float) -> None:
+        """Note that a message came on its feed."""
+        self._received_at = now
         self._attempts = 1
 
     def moved(self, now: float) -> None:
-        """It took something, or nothing waits for it."""
+        """Note that it took a frame, or that its queue is empty."""
         self._moved_at = now
 
     def silence(self, now: float) -> float:
-        """Seconds since it was heard."""
-        return now - self._heard_at
+        """Return the seconds since its last message."""
+        return now - self._received_at
 
     def due(self, now: float) -> str:
-        """Why to connect anew, if so. Judge only after reading the feed to its end: what is unread is not silence."""
+        """Return the reason to reconnect, if there is one.
+
+        Call it after the feed was read to its end: unread messages are no silence.
+        """
         patience_s = SILENCE_S * (1 << min(self._attempts - 1, DOUBLINGS))
-        if now - max(self._heard_at, self._built_at) >= patience_s:
-            return f"nothing was heard for {now - self._heard_at:.0f} s"
+        if now - max(self._received_at, self._built_at) >= patience_s:
+            return f"nothing was received for {now - self._received_at:.0f} s"
         return (
             f"nothing was taken for {now - self._moved_at:.0f} s"
             if now - self._moved_at >= SILENCE_S
@@ -172,8 +187,8 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamFigures:
-    """What became of the messages for one upstream: each was passed, is queued, or was dropped under a reason."""
+class UpstreamStatus:
+    """The messages for one upstream: each was passed, is queued, or was dropped under a reason."""
 
     address: str
     policies: tuple[str, ...]
@@ -187,8 +202,11 @@ class UpstreamFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What a broker tells whoever watches: received = passed + queued + dropped at the upstreams + refused."""
+class BrokerStatus:
+    """The published status of a broker.
+
+    received = passed + queued + dropped at the upstreams + refused
+    """
 
     broker: str
     seconds: float
@@ -196,4 +214,4 @@ class Figures:
     refused: dict[str, int]
     feed_messages: int
     subscriptions: int
-    upstreams: tuple[UpstreamFigures, ...]
+    upstreams: tuple[UpstreamStatus, ...]

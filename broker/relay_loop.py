@@ -1,4 +1,7 @@
-"""The sockets of a broker and the loop over them: to actors it looks like a learner, to learners like an actor."""
+"""The sockets of a broker and the loop over them.
+
+To actors it looks like a learner, to learners like an actor.
+"""
 
 import json
 import logging
@@ -8,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
-from farflung.broker.relay import SUBSCRIBE, UNSUBSCRIBE, Figures, Routes, Subscriptions
+from farflung.broker.relay import SUBSCRIBE, UNSUBSCRIBE, BrokerStatus, Routes, Subscriptions
 from farflung.broker.upstream import Upstream
 from farflung.common.data.fields import draw_identity
 from farflung.common.net import sockets
@@ -27,12 +30,15 @@ log = logging.getLogger(__name__)
 
 POLL_MS = 1000
 DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
-FIGURES_S = 1.0
+STATUS_S = 1.0
 UNKNOWN = "unknown policy"
 
 
 class Broker:
-    """One address in front of several learners. It keeps nothing that matters: what is lost with it, outboxes send again."""
+    """One address in front of several learners.
+
+    It keeps nothing that matters: outboxes send again what is lost with it.
+    """
 
     def __init__(
         self,
@@ -47,52 +53,52 @@ class Broker:
     ) -> None:
         self._front = Listener(context, address, 1, sockets.RELAY_MESSAGES, keys)
         self.address = self._front.address
-        self._name, self._life, self._clock = name, draw_identity(), clock
+        self._name, self._identity, self._clock = name, draw_identity(), clock
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
-        self._started_at = self._told_at = now = clock()
+        self._started_at = self._status_at = now = clock()
         wanted = self._subscriptions.topics
         self._upstreams = [
             Upstream(context, learner, capacity, wanted, now, upstream_keys) for learner in learners
         ]
-        self._received = self._said = self._largest = 0
+        self._received = self._published = self._largest = 0
         self._refused: Counter[str] = Counter()
 
     def run(self, stop: Stop) -> None:
-        """Relay until somebody says stop."""
+        """Relay until `stop` is set."""
         while not stop:
             ready = self._wait(stop)
             now = self._clock()
-            self._hear_subscriptions()
-            self._hear_upstreams(ready, now)
+            self._receive_subscriptions()
+            self._receive_upstreams(ready, now)
             if self._front.pull in ready:
-                self._hear_experience()
+                self._receive_experience()
             self._look_after(now)
 
-    def figures(self, now: float) -> Figures:
-        """The books."""
-        return Figures(
+    def status(self, now: float) -> BrokerStatus:
+        """Return the counters, with those of each upstream."""
+        return BrokerStatus(
             broker=self._name,
             seconds=round(now - self._started_at, 3),
             received=self._received,
             refused=dict(self._refused),
-            feed_messages=self._said,
+            feed_messages=self._published,
             subscriptions=len(self._subscriptions),
             upstreams=tuple(
-                upstream.figures(self._routes.of(index), now)
+                upstream.status(self._routes.of(index), now)
                 for index, upstream in enumerate(self._upstreams)
             ),
         )
 
     def close(self) -> None:
-        """Send what can leave at once, and give every socket back."""
+        """Send what can leave at once, and close every socket."""
         for upstream in self._upstreams:
             upstream.flush(self._clock())
             upstream.close()
         self._front.close(linger_ms=0)
 
     def _wait(self, stop: Stop) -> set[object]:
-        """Until there is something to hear, room for what waits, or time to look around; gives the sockets that have something."""
+        """Wait for a message, room upstream, or the next round; return the ready sockets."""
         wanted: list[tuple[Stop | sockets.Socket, int]] = [(stop, zmq.POLLIN)]
         wanted += [(self._front.pull, zmq.POLLIN), (self._front.feed, zmq.POLLIN)]
         wanted += [(upstream.feed, zmq.POLLIN) for upstream in self._upstreams]
@@ -101,56 +107,55 @@ class Broker:
         ]
         return {socket for socket, _ in zmq.zmq_poll(wanted, POLL_MS)}
 
-    def _hear_subscriptions(self) -> None:
+    def _receive_subscriptions(self) -> None:
         feed = self._front.feed
         while int(feed.get(zmq.EVENTS)) & zmq.POLLIN:
             frame = feed.recv(copy=False)
             kind, topic = frame.bytes[:1], frame.bytes[1:]
-            if kind == SUBSCRIBE and self._agrees(topic, frame):
-                feed.set(
-                    zmq.SUBSCRIBE, topic
-                )  # first here, so that no answer comes before its listener
+            if kind == SUBSCRIBE and self._admits(topic, frame):
+                # first here, so that no answer comes before its subscriber
+                feed.set(zmq.SUBSCRIBE, topic)
                 self._pass_upstream(self._subscriptions.add(topic))
             elif kind == UNSUBSCRIBE and not self._is_of_another(topic, frame):
                 feed.set(zmq.UNSUBSCRIBE, topic)
                 self._pass_upstream(self._subscriptions.remove(topic))
 
     def _is_of_another(self, topic: bytes, frame: zmq.Frame) -> bool:
-        """Whether somebody takes back a question that only another can have asked."""
+        """Return whether a client unsubscribes from a private topic of another client."""
         private, sender = topics.parse_private(topic), self._front.sender(frame)
         return (
             private is not None and sender is not None and not sender.may_speak_for(private.actor)
         )
 
-    def _agrees(self, topic: bytes, frame: zmq.Frame) -> bool:
-        """Whether whoever asks may hear this topic."""
+    def _admits(self, topic: bytes, frame: zmq.Frame) -> bool:
+        """Return whether the sender may subscribe to this topic."""
         private = topics.parse_private(topic)
         try:
             self._front.require(frame, private.actor if private is not None else None)
         except Refused as refusal:
             self._refuse(refusal)
             return False
-        return self._subscriptions.agrees(topic)
+        return self._subscriptions.accepts(topic)
 
-    def _pass_upstream(self, words: Sequence[bytes]) -> None:
+    def _pass_upstream(self, subscriptions: Sequence[bytes]) -> None:
         for upstream in self._upstreams:
-            upstream.say(words)
+            upstream.subscribe(subscriptions)
 
-    def _hear_upstreams(self, ready: set[object], now: float) -> None:
+    def _receive_upstreams(self, ready: set[object], now: float) -> None:
         for index, upstream in enumerate(self._upstreams):
-            for topic, frame in upstream.hear(now) if upstream.feed in ready else ():
-                self._learn(topic, index, now)
-                self._say(topic, frame)
+            for topic, frame in upstream.receive(now) if upstream.feed in ready else ():
+                self._route_by(topic, index, now)
+                self._publish(topic, frame)
 
-    def _learn(self, topic: bytes, index: int, now: float) -> None:
-        """What a topic tells about who is where."""
+    def _route_by(self, topic: bytes, index: int, now: float) -> None:
+        """Take from a topic which policy an upstream serves."""
         if topic == self._topic:
             raise ConfigurationError(
-                f"{self._upstreams[index].address} leads back to this broker, or to another that is called {self._name}: "
-                "brokers form no circles, and each has its own --name"
+                f"{self._upstreams[index].address} leads back to this broker, or to another that "
+                f"is called {self._name}: brokers form no circles, and each has its own --name"
             )
         policy = topics.parse_policy(topic)
-        if policy is not None and not self._routes.hear(policy, index, now):
+        if policy is not None and not self._routes.claim(policy, index, now):
             address = self._upstreams[index].address
             log.warning(
                 "%s trains policy %s too: the other one gets its trajectories",
@@ -159,19 +164,18 @@ class Broker:
                 extra=once_every(30),
             )
 
-    def _say(self, topic: bytes, frame: Held) -> None:
+    def _publish(self, topic: bytes, frame: Held) -> None:
         if len(frame) > self._largest:
             self._largest = len(frame)
             self._front.resize(self._largest)
-        self._said += 1
+        self._published += 1
         feed = self._front.feed
-        feed.get(
-            zmq.EVENTS
-        )  # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
+        # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
+        feed.get(zmq.EVENTS)
         feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
 
-    def _hear_experience(self) -> None:
-        """Drain the front, whatever the upstreams can take."""
+    def _receive_experience(self) -> None:
+        """Drain the front, even if the upstreams are full."""
         for _ in range(DRAIN_MESSAGES):
             try:
                 frame = self._front.pull.recv(zmq.NOBLOCK, copy=False)
@@ -187,7 +191,7 @@ class Broker:
         log.warning("a message is not passed on (%s)", refusal, extra=once_every(30))
 
     def _route(self, frame: zmq.Frame) -> int:
-        """The upstream that serves the policy of a message."""
+        """Return the upstream that serves the policy of a message."""
         if frame.more:
             while self._front.pull.recv(copy=False).more:
                 pass
@@ -196,17 +200,21 @@ class Broker:
         self._front.require(frame, actor)
         upstream = self._routes.find(policy)
         if upstream is None:
-            raise Refused(UNKNOWN, "no upstream speaks for it yet")
+            raise Refused(UNKNOWN, "no upstream publishes about it yet")
         return upstream
 
     def _look_after(self, now: float) -> None:
         if self._front.look_after(now):
-            self._pass_upstream(self._subscriptions.forget())  # who may come back subscribes again
+            self._pass_upstream(
+                self._subscriptions.forget()
+            )  # clients that come back subscribe again
         for upstream in self._upstreams:
             upstream.flush(now)
             if reason := upstream.due(now):
                 upstream.reconnect(self._subscriptions.topics, reason, now)
-        if now - self._told_at >= FIGURES_S:
-            self._told_at = now
-            document = json.dumps(to_plain(self.figures(now)))
-            self._say(self._topic, bytes(wire.encode(Telemetry("", "", self._life, document))))
+        if now - self._status_at >= STATUS_S:
+            self._status_at = now
+            document = json.dumps(to_plain(self.status(now)))
+            self._publish(
+                self._topic, bytes(wire.encode(Telemetry("", "", self._identity, document)))
+            )

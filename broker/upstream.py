@@ -1,4 +1,4 @@
-"""One connection upstream: to what is behind it, a broker looks like an actor."""
+"""The connection of a broker to one learner, or to a broker in front of it."""
 
 import logging
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import zmq
 
-from farflung.broker.relay import Backlog, Pulse, UpstreamFigures
+from farflung.broker.relay import Backlog, UpstreamHealth, UpstreamStatus
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.diagnose import Diagnosis
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 FULL = "queue full"
 SILENT = "upstream silent"
-HEARD_MESSAGES = 1024  # in one go
+RECEIVED_MESSAGES = 1024  # in one go
 
 
 class Upstream:
@@ -34,17 +34,17 @@ class Upstream:
         keys: ClientKeys | None = None,
     ) -> None:
         self.address = address
-        self.pulse = Pulse(now)
+        self.health = UpstreamHealth(now)
         self.backlog: Backlog[Held] = Backlog(capacity)
         self._context, self._keys = context, keys
         self._dropped: Counter[str] = Counter()
         self._passed = self._passed_bytes = 0
-        self._known = False  # whether it ever said anything
+        self._known = False  # it has published something
         self._silence = Diagnosis(address, keys)
         self._connect(topics)
 
     def offer(self, frame: zmq.Frame) -> None:
-        """Send a frame, or queue it behind those that wait, or drop it: whoever sent it sends it again."""
+        """Send a frame, queue it behind those that wait, or drop it: its actor sends it again."""
         if not len(self.backlog) and self._send(frame):
             return
         if not self.backlog.put(sockets.hold(frame)):
@@ -56,51 +56,51 @@ class Upstream:
             )
 
     def flush(self, now: float) -> None:
-        """Send what waits, as far as that goes."""
+        """Send queued frames until the socket takes no more."""
         while (frame := self.backlog.first()) is not None and self._send(frame):
             self.backlog.take()
-            self.pulse.moved(now)
+            self.health.moved(now)
         if not len(self.backlog):
-            self.pulse.moved(now)
+            self.health.moved(now)
 
-    def hear(self, now: float) -> Iterator[tuple[bytes, Held]]:
-        """Read the feed, to its end or for a while."""
-        for _ in range(HEARD_MESSAGES):
+    def receive(self, now: float) -> Iterator[tuple[bytes, Held]]:
+        """Read the feed to its end, up to a bounded number of messages."""
+        for _ in range(RECEIVED_MESSAGES):
             try:
                 topic, *frames = self.feed.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            self.pulse.heard(now)
+            self.health.received(now)
             self._known = True
             if len(frames) == 1:
                 yield topic.bytes, sockets.hold(frames[0])
 
-    def say(self, words: Iterable[bytes]) -> None:
+    def subscribe(self, subscriptions: Iterable[bytes]) -> None:
         """Pass subscriptions and unsubscriptions on."""
-        for word in words:
-            self.feed.send(word)
+        for frame in subscriptions:
+            self.feed.send(frame)
 
     def due(self, now: float) -> str:
-        """Why to connect anew, if so."""
-        if self._silence.look(self.pulse.silence(now), self._known, now):
-            return "it lets us in again"
-        return self.pulse.due(now)
+        """Return the reason to reconnect, if there is one."""
+        if self._silence.look(self.health.silence(now), self._known, now):
+            return "it admits this broker again"
+        return self.health.due(now)
 
     def reconnect(self, topics: list[bytes], reason: str, now: float) -> None:
-        """Make both sockets anew. What waited is dropped: it is old by now, and the outboxes have it."""
-        log.warning("%s: %s, connecting anew", self.address, reason)
+        """Replace both sockets and drop the queue: its frames are old, and outboxes have them."""
+        log.warning("%s: %s, reconnecting", self.address, reason)
         self._dropped[SILENT] += self.backlog.clear()
         self.close(linger_ms=0)
         self._connect(topics)
-        self.pulse.built(now)
+        self.health.built(now)
 
-    def figures(self, policies: tuple[str, ...], now: float) -> UpstreamFigures:
-        """The books of this upstream."""
-        return UpstreamFigures(
+    def status(self, policies: tuple[str, ...], now: float) -> UpstreamStatus:
+        """Return the counters of this upstream."""
+        return UpstreamStatus(
             address=str(self.address),
             policies=policies,
-            silence_s=round(self.pulse.silence(now), 3),
-            builds=self.pulse.builds,
+            silence_s=round(self.health.silence(now), 3),
+            builds=self.health.builds,
             passed=self._passed,
             passed_bytes=self._passed_bytes,
             queued=len(self.backlog),
@@ -109,7 +109,7 @@ class Upstream:
         )
 
     def close(self, linger_ms: int = sockets.GOODBYE_MS) -> None:
-        """Give both sockets back."""
+        """Close both sockets."""
         self.push.close(linger=linger_ms)
         self.feed.close(linger=0)
 

@@ -54,7 +54,7 @@ def _run(role: str) -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    """End at once: nothing has begun that needs closing. SIGTERM asked for it, so it is no error."""
+    """End at once: nothing is open yet. SIGTERM asked for the end, so it is no error."""
     os._exit(130 if number == signal.SIGINT else 0)
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Training:
-    """The training of one run. `connect` gives it actors; `run` trains to the end."""
+    """The training of one run. `connect` starts its actors; `run` trains to the end."""
 
     loop: Loop
     supervisor: Supervisor

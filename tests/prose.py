@@ -19,9 +19,9 @@ VAGUE = re.compile(
     re.IGNORECASE,
 )
 CEILINGS = {
-    "docstring openings": 86,
-    "vague words": 136,
-    "long lines": 217,
+    "docstring openings": 0,
+    "vague words": 0,
+    "long lines": 0,
     "functions over 50 lines": 0,
     "modules over 300 lines": 2,
 }

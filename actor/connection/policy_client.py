@@ -170,7 +170,7 @@ class PolicyClient:
             else None
         )
         if spec is None:
-            return  # of a policy whose graph is not known yet: the snapshot brings them again
+            return  # the graph of this policy is not known yet: the snapshot brings the weights again
         weights = tensors.read_weights(opened, spec.graph.weights)
         if self.tracker.take(weights.run, weights.version):
             self.weights = weights

@@ -208,7 +208,7 @@ def _require_registered(world: World) -> None:
     if ":" in world.environment:
         raise ConfigurationError(
             f"{world.environment!r} names a module: "
-            "give --import MODULE, and the id alone as environment"
+            "pass --import MODULE, and the id alone as environment"
         )
     if world.environment not in gymnasium.registry:
         raise ConfigurationError(_unknown("environment", world.environment, gymnasium.registry))

@@ -16,7 +16,7 @@ from zmq.utils import z85
 from farflung.common.net import handshake, sockets
 from farflung.common.net.address import Address
 from farflung.common.net.handshake import Outcome
-from farflung.common.net.keys import ANYBODY, Client, ClientKeys, ServerKeys, allowed_client
+from farflung.common.net.keys import ANY_CLIENT, Client, ClientKeys, ServerKeys, allowed_client
 from farflung.common.net.sockets import Context
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.log import once_every
@@ -69,7 +69,7 @@ class Authenticator:
         """Dial the server with an unknown key, and raise unless both of its ports refuse it."""
         public, secret = zmq.curve_keypair()
         self._stranger = public.decode()
-        stranger = ClientKeys(Path("-"), ANYBODY, public, secret, keys.public)
+        stranger = ClientKeys(Path("-"), ANY_CLIENT, public, secret, keys.public)
         with sockets.context() as context:
             for kind, port in ((zmq.PUSH, address.port), (zmq.SUB, address.feed_port)):
                 outcome = handshake.attempt(

@@ -37,7 +37,7 @@ class Client:
         return self.role == BROKER or actor.startswith(f"{self.label}/")
 
 
-ANYBODY = Client("", BROKER)  # every client where there are no keys: no name is checked
+ANY_CLIENT = Client("", BROKER)  # every client where there are no keys: no name is checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import zmq
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.authenticator import Authenticator
-from farflung.common.net.keys import ANYBODY, Client, ServerKeys, require_own_name
+from farflung.common.net.keys import ANY_CLIENT, Client, ServerKeys, require_own_name
 from farflung.common.net.sockets import Context
 from farflung.common.process.errors import Refused
 
@@ -48,7 +48,7 @@ class Listener:
 
     def sender(self, frame: zmq.Frame) -> Client | None:
         """Return the sender of a frame; None once its key is revoked."""
-        return ANYBODY if self.authenticator is None else self.authenticator.sender(frame)
+        return ANY_CLIENT if self.authenticator is None else self.authenticator.sender(frame)
 
     def require(self, frame: zmq.Frame, actor: str | None) -> Client:
         """Return the sender of a frame, or refuse it.

@@ -16,7 +16,7 @@ def grant(
     actor_bytes: int = ACTOR_BYTES,
     messages: int = 1024,
 ) -> Credit:
-    """What each actor may have unacknowledged: an equal share of the bytes, and of the rows that there is room for."""
+    """Return the credit of each actor: an equal share of the bytes, and of the rows with room."""
     if room <= 0:
         return Credit(0, 0)
     share = max(1, actors)

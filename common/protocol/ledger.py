@@ -1,11 +1,11 @@
-"""The books of delivery: where every parcel went, so that each promise about them can be checked by adding up."""
+"""Counters of delivery: the fate of every parcel, so that a sum checks each promise."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Tally:
-    """So many parcels with so many rows."""
+    """A number of parcels, and the number of their rows."""
 
     parcels: int = 0
     rows: int = 0
@@ -16,14 +16,17 @@ class Tally:
         self.rows += rows
 
     def take(self, rows: int) -> None:
-        """Count one parcel less: it went elsewhere."""
+        """Count one parcel less: it is counted elsewhere."""
         self.parcels -= 1
         self.rows -= rows
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What became of everything an actor collected: `collected = acknowledged + refused + sent + waiting + dropped`."""
+    """The fate of all parcels that an actor collected.
+
+    collected = acknowledged + refused + sent + waiting + dropped
+    """
 
     collected: Tally = field(default_factory=Tally)
     acknowledged: Tally = field(default_factory=Tally)
@@ -42,7 +45,7 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Whether the sum holds, in parcels and in rows."""
+        """Return whether the sum holds, in parcels and in rows."""
         parts = [
             self.acknowledged,
             self.sent,
@@ -56,7 +59,7 @@ class Ledger:
         )
 
     def figures(self) -> dict[str, float]:
-        """The same as flat counters for a report: `collected.parcels`, `dropped.run ended.rows`."""
+        """Return flat counters for a report: `collected.parcels`, `dropped.run ended.rows`."""
         tallies = {
             name: getattr(self, name) for name in ("collected", "acknowledged", "sent", "waiting")
         }
@@ -71,7 +74,10 @@ class Ledger:
 
 @dataclass(slots=True)
 class Intake:
-    """What became of every parcel message a learner received: `received = accepted + duplicate + refused`."""
+    """The fate of all parcel messages that a learner received.
+
+    received = accepted + duplicate + refused
+    """
 
     received: int = 0
     accepted: int = 0
@@ -84,5 +90,5 @@ class Intake:
 
     @property
     def balanced(self) -> bool:
-        """Whether the sum holds."""
+        """Return whether the sum holds."""
         return self.received == self.accepted + self.duplicate + sum(self.refused.values())

@@ -36,7 +36,7 @@ class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True):
     """The numbers of one incarnation that a learner has, on a topic of that incarnation.
 
     It is state, never an event, so losing one is harmless. An actor obeys those of the learner
-    whose beacon it obeys, and no others.
+    that publishes the beacons it obeys, and no others.
     """
 
     run: str

@@ -113,7 +113,7 @@ class ParcelCodec:
         return parcel
 
     def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
-        """Return the plan and the columns of a parcel whose table is not known yet.
+        """Return the plan and the columns of a parcel with a table that is not known yet.
 
         Each column is checked by itself, unless all lie where the plan says.
         """
@@ -264,7 +264,7 @@ class _Expected:
 
 
 def _limits(spec: Spec) -> list[tuple[str, int | np.ndarray]]:
-    """Return the columns whose numbers are bounded, each with the first number too high."""
+    """Return the columns with bounded numbers, each with the first number too high."""
     shapes = {column.name: column.shape for column in spec.columns}
     limits: list[tuple[str, int | np.ndarray]] = [
         (name, sizes[0] if len(sizes) == 1 else np.reshape(sizes, shapes[name]))

@@ -52,7 +52,7 @@ def _name(kind: type) -> str:
 
 
 def _require_fields(plain: Any, declared: Any, where: str, depth: int) -> None:
-    """Refuse plain data whose tables lack a key of the declared ones, or have another one."""
+    """Refuse plain data if one of its maps lacks a declared key or has another one."""
     if depth == 0:
         raise Refused("malformed", f"{where} is nested too deeply")
     items: Iterable[tuple[Any, Any]] = ()

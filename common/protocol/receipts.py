@@ -1,4 +1,4 @@
-"""Receipts: what an actor was told is safe, one line each, so that `learner audit` can hold the learner to its word."""
+"""Receipts: one line for each parcel that a learner acknowledged; `learner audit` checks them."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from farflung.common.process.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A number of a life of an actor that was acknowledged, and the checksum of the message that bore it."""
+    """An acknowledged number of an incarnation, and the checksum of the message that bore it."""
 
     run: str
     policy: str
@@ -21,13 +21,17 @@ class Receipt:
 
 
 def encode(receipt: Receipt) -> bytes:
-    """One line."""
-    life = f"{receipt.run} {receipt.policy} {receipt.actor} {receipt.incarnation:016x}"
-    return f"{life} {receipt.sequence} {receipt.checksum:08x}\n".encode()
+    """Return the line of a receipt."""
+    incarnation = f"{receipt.run} {receipt.policy} {receipt.actor} {receipt.incarnation:016x}"
+    return f"{incarnation} {receipt.sequence} {receipt.checksum:08x}\n".encode()
 
 
 def read(path: Path) -> Iterator[Receipt]:
-    """The receipts in a file. A last line without an end was being written when its actor was killed: it was not released."""
+    """Yield the receipts in a file.
+
+    A last line without an end belongs to an actor that was killed while it wrote: that parcel was
+    not released.
+    """
     try:
         lines = path.read_text().splitlines(keepends=True)
     except (OSError, UnicodeDecodeError) as error:
@@ -45,7 +49,10 @@ def read(path: Path) -> Iterator[Receipt]:
 
 
 class Receipts:
-    """A file of receipts that grows: each is written before its parcel is released, and survives the process."""
+    """A growing file of receipts: each is written before its parcel is released.
+
+    A receipt survives the process.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -58,9 +65,9 @@ class Receipts:
             ) from error
 
     def add(self, receipt: Receipt) -> None:
-        """Write one down."""
+        """Write a receipt."""
         os.write(self._descriptor, encode(receipt))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)

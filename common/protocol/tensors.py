@@ -1,4 +1,4 @@
-"""Messages whose columns are tensors, each under its own name: weights and gradients."""
+"""Messages with tensors as columns, each under its own name: weights and gradients."""
 
 import math
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
 
 
 class GradientsEnvelope(Numbered, frozen=True, forbid_unknown_fields=True):
-    """What a worker says of gradients."""
+    """The envelope of gradients."""
 
     version: Version  # of the weights that they are taken at
     schema: str  # of the tensors

@@ -38,7 +38,7 @@ PADDING = bytes(ALIGNMENT)  # at most, before a column
 
 
 class Kind(IntEnum):
-    """What a message is: experience below 16, feed from 16 on."""
+    """The kind of a message: experience below 16, feed from 16 on."""
 
     PARCEL = 1
     GRADIENTS = 2
@@ -73,7 +73,7 @@ RELAYED = range(1, FEED)  # a relay also passes on experience that only a later 
 
 
 class Limits(NamedTuple):
-    """How many bytes the parts of a frame may have."""
+    """The bytes that each part of a frame may have at most."""
 
     envelope: int
     table: int  # 0: the kind has no columns
@@ -94,7 +94,7 @@ UNKNOWN = LIMITS[Kind.GRADIENTS]  # of a kind that a relay passes on without kno
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A frame whose bytes are whole: its envelope is read, its table and columns are not."""
+    """A frame with a correct checksum: its envelope is read, its table and columns are not."""
 
     kind: Kind
     envelope: dict[str, Any]

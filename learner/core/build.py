@@ -148,7 +148,7 @@ def _require_same_graph(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
 
 
 def _require_head(spec: Spec) -> None:
-    """Refuse a policy whose outputs are not those of its head, as every actor would."""
+    """Refuse a policy if its outputs are not those of its head, as every actor would."""
     try:
         heads.require(spec)
     except Refused as refusal:

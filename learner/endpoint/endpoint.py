@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Weights
-from farflung.common.net.keys import ANYBODY, Client
+from farflung.common.net.keys import ANY_CLIENT, Client
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.snapshots import Snapshots
@@ -100,11 +100,11 @@ class Endpoint:
             self.receiver.settle(envelope, outcome)
         return len(outcomes)
 
-    def subscribed(self, topic: bytes, sender: Client = ANYBODY) -> bool:
+    def subscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> bool:
         """Return whether this sender may receive a topic, and note what it asks for."""
         return self.publisher.subscribed(topic, sender)
 
-    def unsubscribed(self, topic: bytes, sender: Client = ANYBODY) -> None:
+    def unsubscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> None:
         """Note that a subscription ended."""
         self.publisher.unsubscribed(topic, sender)
 

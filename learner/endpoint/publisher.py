@@ -9,7 +9,7 @@ from typing import NamedTuple
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
-from farflung.common.net.keys import ANYBODY, Client, require_own_name
+from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.acknowledgements import Key
 from farflung.common.protocol.credit import grant
@@ -65,7 +65,7 @@ class Publisher:
         telemetry = Telemetry(self._spec.run, self._spec.policy, self._learner_id, document)
         self._queue.append((topics.telemetry(self._spec.policy), wire.encode(telemetry)))
 
-    def subscribed(self, topic: bytes, sender: Client = ANYBODY) -> bool:
+    def subscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> bool:
         """Return whether the feed agrees to a subscription.
 
         A private topic must be of this policy and of an actor that the sender may speak for. One
@@ -80,7 +80,7 @@ class Publisher:
             self._queue.append((topics.announcement(self._spec.policy), self._announcement()))
         return topics.is_allowed(topic)
 
-    def unsubscribed(self, topic: bytes, sender: Client = ANYBODY) -> None:
+    def unsubscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> None:
         """Forget the question that a topic was."""
         private = topics.parse_private(topic)
         if private is not None and sender.may_speak_for(private.actor):

@@ -9,7 +9,7 @@ from collections import deque
 
 from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Rate
-from farflung.common.net.keys import ANYBODY, Client, require_own_name
+from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
@@ -73,7 +73,7 @@ class Receiver:
         self._format = ParcelCodec(spec)
 
     def receive(
-        self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANYBODY
+        self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANY_CLIENT
     ) -> AnyItem | None:
         """Return a numbered message that counts, taken or refused; None for all others.
 
@@ -206,8 +206,10 @@ class Receiver:
         seen.clashes |= former.clashes
         if seen.returns >= RETURNS and not seen.clashes:
             seen.clashes = True
-            self.problems.append(f"two actors call themselves {actor}: give each its own --name")
-            log.warning("two actors call themselves %s: give each its own --name", actor)
+            self.problems.append(
+                f"two actors call themselves {actor}: start each with its own --name"
+            )
+            log.warning("two actors call themselves %s: start each with its own --name", actor)
 
     def _forget(self, key: tuple[str, int]) -> None:
         if self.seen.get(key[0]) is self._incarnations.pop(key):

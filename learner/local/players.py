@@ -13,7 +13,7 @@ from farflung.common.process.log import Who
 
 @dataclass(frozen=True, slots=True)
 class LocalActor:
-    """An ordinary actor, except that the learner carries its messages and gives it turns."""
+    """An ordinary actor, except that the learner carries its messages and runs its turns."""
 
     client: PolicyClient
     loop: ActorLoop

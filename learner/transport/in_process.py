@@ -6,7 +6,7 @@ Everything but the sockets is the same as over a network: the same messages, che
 from typing import Protocol
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.common.net.keys import ANYBODY
+from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol.messages import State
 from farflung.common.protocol.outbox import Frame
 from farflung.learner.endpoint.endpoint import Endpoint
@@ -79,6 +79,6 @@ class InProcess:
 
     def _take(self, frame: Frame) -> bool:
         """Receive one frame, and settle it at once."""
-        self._endpoint.receive([(frame, ANYBODY)], self._now)
+        self._endpoint.receive([(frame, ANY_CLIENT)], self._now)
         self._endpoint.settle()
         return True

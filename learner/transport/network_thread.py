@@ -14,7 +14,7 @@ import zmq
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.net.keys import ANYBODY, ServerKeys
+from farflung.common.net.keys import ANY_CLIENT, ServerKeys
 from farflung.common.net.listener import Listener
 from farflung.common.net.sockets import Context
 from farflung.common.process.errors import Refused
@@ -132,7 +132,7 @@ class NetworkThread:
                 self._feed.set(zmq.SUBSCRIBE, topic)
             elif word == b"\x00":
                 self._feed.set(zmq.UNSUBSCRIBE, topic)
-                self._endpoint.unsubscribed(topic, self._listener.sender(frame) or ANYBODY)
+                self._endpoint.unsubscribed(topic, self._listener.sender(frame) or ANY_CLIENT)
 
     def _allows(self, topic: bytes, frame: zmq.Frame) -> bool:
         """Return whether the sender of this frame may receive a topic."""

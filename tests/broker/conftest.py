@@ -42,15 +42,15 @@ class Running:
         self._thread.start()
 
     @property
-    def figures(self) -> Any:
-        """Its books."""
-        return self.link.figures(time.monotonic())
+    def status(self) -> Any:
+        """Return its counters."""
+        return self.link.status(time.monotonic())
 
     def ended(self) -> Any:
-        """Stop it; gives its last books."""
+        """Stop it; return its last counters."""
         self._stop.set("the test is over")
         self.join()
-        return self.figures
+        return self.status
 
     def join(self) -> None:
         """Wait for its end."""
@@ -73,7 +73,7 @@ class Town:
         self.address, self.pull, self.feed = sockets.listen(context, address, 1)
         self.words: list[bytes] = []
 
-    def hear(self) -> list[bytes]:
+    def receive(self) -> list[bytes]:
         """Every subscription and unsubscription so far, in the order of their coming."""
         while int(self.feed.get(zmq.EVENTS)) & zmq.POLLIN:
             word = self.feed.recv()
@@ -83,7 +83,7 @@ class Town:
 
     def say(self, topic: bytes, frame: bytes = b"") -> None:
         """Publish."""
-        self.hear()
+        self.receive()
         self.feed.get(zmq.EVENTS)
         self.feed.send_multipart([topic, frame])
 
@@ -147,9 +147,9 @@ def served(
         towns = [town() for _ in range(count)]
         made = broker(*(one.address for one in towns), **options)
         for number, one in enumerate(towns):
-            eventually(lambda one=one: b"\x01c/" in one.hear())
+            eventually(lambda one=one: b"\x01c/" in one.receive())
             one.say(f"c/p{number}/".encode())
-            eventually(lambda number=number: made.figures.upstreams[number].policies)
+            eventually(lambda number=number: made.status.upstreams[number].policies)
         return made, *towns
 
     return serve

@@ -2,7 +2,7 @@
 
 import pytest
 
-from farflung.broker.relay import OWN, TOPICS, Backlog, Pulse, Routes, Subscriptions
+from farflung.broker.relay import OWN, TOPICS, Backlog, Routes, Subscriptions, UpstreamHealth
 
 Z = b"z/default/box-1/0000000000000007/0000000000000001"
 
@@ -11,8 +11,8 @@ def test_a_policy_is_served_by_the_upstream_that_speaks_of_it() -> None:
     """Nobody before anything was heard; several policies may be behind one upstream."""
     routes = Routes()
     assert routes.find("red") is None
-    assert routes.hear("red", 1, 0.0)
-    assert routes.hear("blue", 1, 0.0)
+    assert routes.claim("red", 1, 0.0)
+    assert routes.claim("blue", 1, 0.0)
     assert routes.find("red") == 1
     assert routes.of(1) == ("blue", "red")
     assert routes.of(0) == ()
@@ -21,10 +21,10 @@ def test_a_policy_is_served_by_the_upstream_that_speaks_of_it() -> None:
 def test_a_policy_does_not_jump_between_two_that_speak_of_it() -> None:
     """The first one keeps it while it speaks; after eight seconds of its silence the other one has it."""
     routes = Routes()
-    routes.hear("red", 0, 0.0)
-    assert not routes.hear("red", 1, 7.9)
+    routes.claim("red", 0, 0.0)
+    assert not routes.claim("red", 1, 7.9)
     assert routes.find("red") == 0
-    assert routes.hear("red", 1, 8.0)
+    assert routes.claim("red", 1, 8.0)
     assert routes.find("red") == 1
 
 
@@ -101,7 +101,7 @@ def test_fresh_connections_ask_in_byte_order() -> None:
 def test_nobody_hears_everything_or_everybodys_snapshots(topic: bytes, agreed: bool) -> None:
     """The same rule as a learner's; what was not agreed to is not taken back either."""
     subscriptions = Subscriptions()
-    assert subscriptions.agrees(topic) == agreed
+    assert subscriptions.accepts(topic) == agreed
     assert subscriptions.remove(b"nobody/") == ()
 
 
@@ -110,33 +110,33 @@ def test_topics_are_bounded() -> None:
     subscriptions = Subscriptions()
     for number in range(TOPICS - len(OWN)):
         subscriptions.add(b"w/%d/" % number)
-    assert not subscriptions.agrees(b"w/new/")
-    assert subscriptions.agrees(b"w/0/")
+    assert not subscriptions.accepts(b"w/new/")
+    assert subscriptions.accepts(b"w/0/")
 
 
 def test_silence_makes_it_connect_anew_with_growing_patience() -> None:
     """After 8 s, then 16, then 32 and no longer; a word brings the 8 s back."""
-    pulse, now = Pulse(0.0), 0.0
+    health, now = UpstreamHealth(0.0), 0.0
     for patience_s in (8, 16, 32, 32):
-        pulse.moved(now + patience_s - 0.1)
-        assert not pulse.due(now + patience_s - 0.1)
+        health.moved(now + patience_s - 0.1)
+        assert not health.due(now + patience_s - 0.1)
         now += patience_s
-        assert pulse.due(now).startswith("nothing was heard for")
-        pulse.built(now)
-    pulse.heard(now + 1)
-    pulse.moved(now + 8)
-    assert not pulse.due(now + 8.9)
-    assert pulse.due(now + 9) == "nothing was heard for 8 s"
-    assert pulse.silence(now + 3) == 2
-    assert pulse.builds == 5
+        assert health.due(now).startswith("nothing was received for")
+        health.built(now)
+    health.received(now + 1)
+    health.moved(now + 8)
+    assert not health.due(now + 8.9)
+    assert health.due(now + 9) == "nothing was received for 8 s"
+    assert health.silence(now + 3) == 2
+    assert health.builds == 5
 
 
 def test_what_speaks_but_takes_nothing_is_connected_anew() -> None:
     """One of two connections can be dead alone; the clock runs while something waits that does not move."""
-    pulse = Pulse(0.0)
-    pulse.moved(5.0)
-    pulse.heard(13.0)
-    assert not pulse.due(12.9)
-    assert pulse.due(13.0) == "nothing was taken for 8 s"
-    pulse.built(13.0)
-    assert not pulse.due(20.9)
+    health = UpstreamHealth(0.0)
+    health.moved(5.0)
+    health.received(13.0)
+    assert not health.due(12.9)
+    assert health.due(13.0) == "nothing was taken for 8 s"
+    health.built(13.0)
+    assert not health.due(20.9)

@@ -53,10 +53,10 @@ def heard(feed: Socket) -> list[bytes]:
     return feed.recv_multipart()
 
 
-def balanced(figures: Any) -> bool:
+def balanced(status: Any) -> bool:
     """Whether everything that was received is somewhere."""
-    kept = sum(up.passed + up.queued + sum(up.dropped.values()) for up in figures.upstreams)
-    return bool(figures.received == kept + sum(figures.refused.values()))
+    kept = sum(up.passed + up.queued + sum(up.dropped.values()) for up in status.upstreams)
+    return bool(status.received == kept + sum(status.refused.values()))
 
 
 # ---- up
@@ -70,8 +70,8 @@ def test_a_frame_is_passed_on_unread(served: Served, dial: Any) -> None:
     for frame in frames:
         push.send(frame)
     assert learner.take(3) == frames
-    figures = broker.ended()
-    assert (figures.received, figures.upstreams[0].passed, figures.upstreams[0].passed_bytes) == (
+    status = broker.ended()
+    assert (status.received, status.upstreams[0].passed, status.upstreams[0].passed_bytes) == (
         3,
         3,
         sum(map(len, frames)),
@@ -86,9 +86,9 @@ def test_each_policy_has_its_learner(served: Served, dial: Any) -> None:
         push.send(word(policy))
     assert red.take(1) == [word("p0")]
     assert blue.take(2) == [word("p1")] * 2
-    figures = broker.ended()
-    assert figures.refused == {"unknown policy": 1}
-    assert balanced(figures)
+    status = broker.ended()
+    assert status.refused == {"unknown policy": 1}
+    assert balanced(status)
 
 
 def test_what_is_no_experience_is_refused_by_reason(served: Served, dial: Any) -> None:
@@ -101,9 +101,9 @@ def test_what_is_no_experience_is_refused_by_reason(served: Served, dial: Any) -
     push.send(word("p0")[:2] + b"\x09" + word("p0")[3:])
     push.send(word("p0"))
     assert learner.take(1) == [word("p0")]
-    figures = broker.ended()
-    assert figures.refused == {"truncated": 1, "parts": 1, "kind": 1, "protocol": 1}
-    assert balanced(figures)
+    status = broker.ended()
+    assert status.refused == {"truncated": 1, "parts": 1, "kind": 1, "protocol": 1}
+    assert balanced(status)
 
 
 def test_a_snapshot_is_enough_to_know_whom_it_came_from(served: Served, dial: Any) -> None:
@@ -130,14 +130,14 @@ def test_a_learner_that_takes_nothing_holds_up_nobody(served: Served, dial: Any)
         push.send(frame)
         push.send(word("p1"))
     assert alive.take(100) == [word("p1")] * 100
-    eventually(lambda: broker.figures.received == 200)
-    figures = broker.ended()
-    full = figures.upstreams[0]
+    eventually(lambda: broker.status.received == 200)
+    status = broker.ended()
+    full = status.upstreams[0]
     assert capacity - len(frame) < full.queued_bytes <= capacity
     assert full.passed == sockets.RELAY_MESSAGES  # in the socket
     assert full.dropped == {"queue full": 100 - full.passed - full.queued}
     assert full.dropped["queue full"] > 0
-    assert balanced(figures)
+    assert balanced(status)
 
 
 # ---- down
@@ -166,7 +166,7 @@ def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
     """To the one who asked only; taken back, it is taken back upstream."""
     broker, learner = served()
     _, feed = dial(broker.address, b"c/p0/", b"w/p0/", Z)
-    eventually(lambda: b"\x01" + Z in learner.hear())
+    eventually(lambda: b"\x01" + Z in learner.receive())
     assert learner.words[-3:] == [b"\x01c/p0/", b"\x01w/p0/", b"\x01" + Z]
     _, stranger = dial(broker.address, b"w/p0/")
     learner.say(Z, b"announcement")
@@ -174,7 +174,7 @@ def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
     assert [heard(feed), heard(feed)] == [[Z, b"announcement"], [Z, b"weights"]]
     assert not stranger.poll(0)
     feed.unsubscribe(Z)
-    eventually(lambda: b"\x00" + Z in learner.hear())
+    eventually(lambda: b"\x00" + Z in learner.receive())
 
 
 def test_who_wants_everything_gets_nothing(served: Served, dial: Any) -> None:
@@ -182,11 +182,11 @@ def test_who_wants_everything_gets_nothing(served: Served, dial: Any) -> None:
     broker, learner = served()
     greedy = [dial(broker.address, topic)[1] for topic in (b"", b"z/")]
     _, honest = dial(broker.address, Z)
-    eventually(lambda: b"\x01" + Z in learner.hear())
+    eventually(lambda: b"\x01" + Z in learner.receive())
     learner.say(Z, b"secret")
     assert heard(honest) == [Z, b"secret"]
     assert not any(feed.poll(0) for feed in greedy)
-    assert not {b"\x01", b"\x01z/"} & set(learner.hear())
+    assert not {b"\x01", b"\x01z/"} & set(learner.receive())
 
 
 def test_one_who_leaves_takes_its_subscriptions_along(served: Served, dial: Any) -> None:
@@ -194,12 +194,12 @@ def test_one_who_leaves_takes_its_subscriptions_along(served: Served, dial: Any)
     broker, learner = served()
     _, one = dial(broker.address, b"w/p0/")
     _, other = dial(broker.address, b"w/p0/", Z)
-    eventually(lambda: b"\x01" + Z in learner.hear() and broker.figures.subscriptions == 5)
+    eventually(lambda: b"\x01" + Z in learner.receive() and broker.status.subscriptions == 5)
     other.close()
-    eventually(lambda: b"\x00" + Z in learner.hear())
+    eventually(lambda: b"\x00" + Z in learner.receive())
     assert b"\x00w/p0/" not in learner.words
     one.close()
-    eventually(lambda: b"\x00w/p0/" in learner.hear())
+    eventually(lambda: b"\x00w/p0/" in learner.receive())
 
 
 def test_subscriptions_are_repeated_to_a_learner_that_returns(
@@ -208,11 +208,11 @@ def test_subscriptions_are_repeated_to_a_learner_that_returns(
     """In byte order, open questions among them, so that it answers who asked its predecessor."""
     broker, learner = served()
     dial(broker.address, b"w/p0/", Z)
-    eventually(lambda: b"\x01" + Z in learner.hear())
+    eventually(lambda: b"\x01" + Z in learner.receive())
     learner.close()
     again = town(learner.address)
     # On a slow machine the broker may have connected again, and repeated all of them.
-    eventually(lambda: len(again.hear()) >= 5)
+    eventually(lambda: len(again.receive()) >= 5)
     assert again.words[:5] == [b"\x01c/", b"\x01s/", b"\x01t/broker:", b"\x01w/p0/", b"\x01" + Z]
 
 
@@ -220,18 +220,18 @@ def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
     """After eight seconds, with every subscription; what waited is dropped, and what comes later arrives."""
     broker, learner = served()
     _, feed = dial(broker.address, b"w/p0/")
-    eventually(lambda: b"\x01w/p0/" in learner.hear())
+    eventually(lambda: b"\x01w/p0/" in learner.receive())
     before = len(learner.words)
     broker.later = 8.1
     dial(broker.address, b"w/p0/")  # it looks at its clock when something comes
-    eventually(lambda: broker.figures.upstreams[0].builds == 2)
-    eventually(lambda: learner.hear()[before:].count(b"\x01w/p0/") == 1)
+    eventually(lambda: broker.status.upstreams[0].builds == 2)
+    eventually(lambda: learner.receive()[before:].count(b"\x01w/p0/") == 1)
     learner.say(b"w/p0/", b"news")
     assert heard(feed) == [b"w/p0/", b"news"]
     push, _ = dial(broker.address)
     push.send(word("p0"))
     assert learner.take(1) == [word("p0")]
-    assert broker.figures.upstreams[0].builds == 2
+    assert broker.status.upstreams[0].builds == 2
 
 
 # ---- brokers
@@ -259,13 +259,13 @@ def test_a_chain_is_as_good_as_one(served: Served, broker: Any, dial: Any) -> No
     near, learner = served(name="near")
     far = broker(near.address, name="far")
     push, feed = dial(far.address, Z)
-    eventually(lambda: b"\x01" + Z in learner.hear())
+    eventually(lambda: b"\x01" + Z in learner.receive())
     learner.say(Z, b"answer")
     assert heard(feed) == [Z, b"answer"]
     push.send(word("p0"))
     assert learner.take(1) == [word("p0")]
     feed.unsubscribe(Z)
-    eventually(lambda: b"\x00" + Z in learner.hear())
+    eventually(lambda: b"\x00" + Z in learner.receive())
     near.later = 1.0
     _, watcher = dial(far.address, b"t/")
     assert heard(watcher)[0] == topics.broker("near")
@@ -293,9 +293,9 @@ def test_two_learners_of_one_policy_are_named(
     first, second = town(), town()
     made = broker(first.address, second.address)
     for learner in (first, second):
-        eventually(lambda learner=learner: b"\x01c/" in learner.hear())
+        eventually(lambda learner=learner: b"\x01c/" in learner.receive())
         learner.say(b"c/p0/")
-        eventually(lambda: made.figures.upstreams[0].policies)
+        eventually(lambda: made.status.upstreams[0].policies)
     eventually(lambda: "trains policy p0 too" in caplog.text)
     push, _ = dial(made.address)
     push.send(word("p0"))

@@ -25,7 +25,7 @@ from farflung.common.data.spec import (
     World,
 )
 from farflung.common.data.version import Version
-from farflung.common.net.keys import ANYBODY
+from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
@@ -222,7 +222,7 @@ def test_gate(data: bytes) -> None:
     """
     endpoint = Endpoint(specs()[0])
     for count, part in enumerate(split(data)[:16]):
-        endpoint.receive([(frame(part), ANYBODY)], count * 0.5)
+        endpoint.receive([(frame(part), ANY_CLIENT)], count * 0.5)
         endpoint.settle()
     inbox = endpoint.inbox
     assert inbox.ledger.balanced
@@ -359,7 +359,7 @@ def test_topics(data: bytes) -> None:
         assert policy == parsed.policy
         assert topics.is_allowed(data)
     subscriptions = Subscriptions()
-    if subscriptions.agrees(data):
+    if subscriptions.accepts(data):
         subscriptions.add(data)
     subscriptions.remove(data)
 

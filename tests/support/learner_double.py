@@ -9,7 +9,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.net.keys import ANYBODY
+from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Frame
 from farflung.learner.endpoint.endpoint import Endpoint
@@ -69,7 +69,7 @@ class LearnerDouble:
 
         def receive(frame: Frame) -> bool:
             frames.append(bytes(frame))
-            self.endpoint.receive([(frame, ANYBODY)], now)
+            self.endpoint.receive([(frame, ANY_CLIENT)], now)
             return True
 
         client.drain(now, receive)

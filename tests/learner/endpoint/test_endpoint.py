@@ -6,7 +6,7 @@ import pytest
 from support.makers import a_frame, a_parcel, a_spec, some_weights
 
 from farflung.common.data.version import Version
-from farflung.common.net.keys import ANYBODY
+from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Beacon, Telemetry
@@ -47,7 +47,7 @@ def endpoint():
 
 
 def receive(endpoint, *frames, now=0.0):
-    return endpoint.receive([(frame, ANYBODY) for frame in frames], now)
+    return endpoint.receive([(frame, ANY_CLIENT) for frame in frames], now)
 
 
 def messages(endpoint, topic, now=0.0):

@@ -285,7 +285,7 @@ def test_two_actors_of_one_name_are_named_once(side, caplog):
                     second,
                 )
     assert [record.message for record in caplog.records].count("box-1 joined") == 2
-    clash = "two actors call themselves box-1: give each its own --name"
+    clash = "two actors call themselves box-1: start each with its own --name"
     assert list(side.receiver.problems) == [
         "box-1: environment: of 7",
         "box-1: environment: of 8",
