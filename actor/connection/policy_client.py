@@ -170,7 +170,7 @@ class PolicyClient:
             else None
         )
         if spec is None:
-            return  # the graph of this policy is not known yet: the snapshot brings the weights again
+            return  # the graph is not known yet: the snapshot brings these weights again
         weights = tensors.read_weights(opened, spec.graph.weights)
         if self.tracker.take(weights.run, weights.version):
             self.weights = weights
