@@ -23,7 +23,7 @@ CEILINGS = {
     "vague words": 0,
     "long lines": 0,
     "functions over 50 lines": 0,
-    "modules over 300 lines": 1,
+    "modules over 300 lines": 0,
 }
 SHOWN = 10  # places of a count that is too high
 

@@ -68,7 +68,7 @@ class Sockets:
 
     def _look_after(self, now: float) -> None:
         """Receive what came, and do what that or the time asks for."""
-        self._hear(now)
+        self._receive(now)
         action = self.client.due(now)
         if self._silence.look(self.client.tracker.silence(now), bool(self.client.tracker.run), now):
             action = Action.REBUILD
@@ -79,7 +79,7 @@ class Sockets:
         if action is not Action.NOTHING:
             self.client.ask(now)
         self._subscribe()
-        self._say_how_it_is(now)
+        self._log_connection(now)
 
     def close(self, reason: str, patience_s: float) -> bool:
         """Send the rest, wait so long for its acknowledgement, and say goodbye.
@@ -111,7 +111,7 @@ class Sockets:
         self._feed.close()
         self._push.close(linger=0)  # everything in it is still in the outbox
 
-    def _hear(self, now: float) -> None:
+    def _receive(self, now: float) -> None:
         """Read the feed to its end; of several versions of the weights decode the newest only."""
         newest: dict[bytes, bytes] = {}
         # To ask costs half as much as a failed receive, and nearly always there is nothing.
@@ -120,9 +120,9 @@ class Sockets:
             if topic.startswith(b"w/"):
                 newest[topic] = b"".join(frames)
             else:
-                self.client.hear(topic, b"".join(frames), now)
+                self.client.receive(topic, b"".join(frames), now)
         for topic, frame in newest.items():
-            self.client.hear(topic, frame, now)
+            self.client.receive(topic, frame, now)
 
     def _subscribe(self) -> None:
         """Subscribe to the topics that are wanted now, in byte order, and to no others."""
@@ -148,12 +148,12 @@ class Sockets:
             return False
         return True
 
-    def _say_how_it_is(self, now: float) -> None:
+    def _log_connection(self, now: float) -> None:
         connected = self.client.tracker.sends(now)
         if connected and not self._connected:
             log.info("connected to the learner at %s", self.address)
         elif not connected and self._connected:
-            log.warning("no word from the learner at %s: waiting for it", self.address)
+            log.warning("no message from the learner at %s: waiting for it", self.address)
         self._connected = connected
         unanswered = self.client.joined is None and self.client.tracker.vain_asks >= 2
         if self._keys is not None and unanswered and self.client.state is State.RUN:

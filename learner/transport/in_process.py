@@ -63,12 +63,12 @@ class InProcess:
         """Deliver all messages that are due to the clients that subscribe to them."""
         clients = [player.client for player in self._players]
         for client in clients:
-            if client.private is not None:
-                self._endpoint.subscribed(client.private)
+            if client.snapshot_topic is not None:
+                self._endpoint.subscribed(client.snapshot_topic)
         for topic, frame in self._endpoint.due(self._now):
             for client in clients:
                 if any(topic.startswith(subscription) for subscription in client.subscriptions):
-                    client.hear(topic, bytes(frame), self._now)
+                    client.receive(topic, bytes(frame), self._now)
 
     def _receive(self, player: Player) -> None:
         """Let one player take its turn, and receive all frames that it has to send."""

@@ -85,7 +85,7 @@ def sockets_of(session: ActorSession) -> Any:
 
 def silence(session: ActorSession, clock: Any) -> None:
     """The learner is not heard any more, and ten seconds pass."""
-    sockets_of(session)._hear = lambda now: None  # type: ignore[method-assign]
+    sockets_of(session)._receive = lambda now: None  # type: ignore[method-assign]
     clock.wait(10.0)
 
 
@@ -262,8 +262,8 @@ class TestWaiting:
         world.turn(41)
         assert session.ledger.collected.parcels == 11
         assert session.ledger.waiting.parcels + session.ledger.sent.parcels >= 10
-        assert "no word from the learner" in caplog.text
-        del sockets_of(session)._hear
+        assert "no message from the learner" in caplog.text
+        del sockets_of(session)._receive
         until(
             lambda: session._connection._client.outbox.idle,
             lambda: session._connection.exchange(0.01),
@@ -294,7 +294,7 @@ class TestWaiting:
         def count(timeout_s: float) -> None:
             if timeout_s and next(turns, None) is None:
                 pumped.append(timeout_s)
-                vars(sockets_of(session)).pop("_hear", None)
+                vars(sockets_of(session)).pop("_receive", None)
             exchange(timeout_s)
 
         session._connection.exchange = count  # type: ignore[method-assign]

@@ -11,7 +11,8 @@ from msgspec import structs
 from support.makers import TENSORS, a_frame, a_parcel, a_spec, some_weights
 
 from farflung.actor.acting import graph_check
-from farflung.actor.connection.policy_client import PolicyClient, _parcel_format
+from farflung.actor.connection.codec import parcel_codec
+from farflung.actor.connection.policy_client import PolicyClient
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import (
@@ -281,7 +282,7 @@ def test_announcement(data: bytes) -> None:
     """A spec that nobody vouches for, up to where a session would be built and parcels written."""
     announcement = wire.read(wire.open_frame(frame(data)))
     if isinstance(announcement, Announcement):
-        _parcel_format(announcement.spec)
+        parcel_codec(announcement.spec)
         graph_check.check(announcement.spec.graph)
 
 
@@ -327,9 +328,9 @@ def test_channel(data: bytes) -> None:
     for count, part in enumerate(split(data)[:16]):
         topic = {
             b"a": client.subscriptions[0],
-            b"z": client.private or topics.weights("default"),
+            b"z": client.snapshot_topic or topics.weights("default"),
         }.get(part[:1], topics.beacon("default"))
-        client.hear(topic, frame(part[1:]), count * 0.5)
+        client.receive(topic, frame(part[1:]), count * 0.5)
         if client.newest.joined is not None and client.newest.joined.spec == specs()[0]:
             client.outbox.offer(a_parcel(), 3, 100)
         client.due(count * 0.5)

@@ -51,9 +51,9 @@ class LearnerDouble:
 
     def due(self, now: float, client: PolicyClient | None = None) -> list[tuple[bytes, bytes]]:
         """Return the due messages, after the client's subscription to its own topic."""
-        if client is not None and client.private not in (None, self._asked):
-            self._asked = client.private
-            self.endpoint.subscribed(client.private)
+        if client is not None and client.snapshot_topic not in (None, self._asked):
+            self._asked = client.snapshot_topic
+            self.endpoint.subscribed(client.snapshot_topic)
         self.endpoint.progress(0, 0, self.room)
         return [(topic, bytes(frame)) for topic, frame in self.endpoint.due(now)]
 
@@ -61,7 +61,7 @@ class LearnerDouble:
         """Deliver the due messages that the client subscribes to."""
         for topic, frame in self.due(now, client):
             if any(topic.startswith(subscription) for subscription in client.subscriptions):
-                client.hear(topic, frame, now)
+                client.receive(topic, frame, now)
 
     def receive_from(self, client: PolicyClient, now: float) -> list[bytes]:
         """Receive and settle the client's messages; return their frames."""

@@ -74,7 +74,7 @@ def test_actor_names_two_learners_of_one_run_and_waits(shell, house, shared):
         found = broker.says(r"listening: actor (\S+) \(feed on port (\d+)\)")
         actor = shell.actor(parse_address(found[1], int(found[2])))
         actor.says(
-            rf"two learners of the same run {run.identity} speak here, "
+            rf"two learners of the same run {run.identity} publish here, "
             r"as when its folder was copied "
             r"\(life \w+ in epoch 2 and life \w+ in epoch 1\): waiting until one is stopped"
         )

@@ -88,7 +88,7 @@ class TestJoining:
         """It names version and seats, and the question is taken back; a third joiner can be served then."""
         client = PolicyClient("p", "a", 3, evaluates=True)
         client.ask(0.0)
-        asked = topics.parse_private(client.private)
+        asked = topics.parse_private(client.snapshot_topic)
         desk.send_to(client, 0.0)
         (hello, report) = (
             desk.receive_from(client, 0.0) if client.due(0.0) is Action.NOTHING else ()
@@ -102,7 +102,7 @@ class TestJoining:
             hello.evaluates,
         ) == (asked.nonce, Version(1, 1), 1, 3, True)
         assert isinstance(read(report), Report)
-        assert client.private is None
+        assert client.snapshot_topic is None
         assert client.subscriptions == [
             topics.acknowledgement("p", "a", client.outbox.incarnation),
             b"c/p/",
@@ -126,7 +126,7 @@ class TestJoining:
         client = dialled()
         for topic, frame in desk.due(0.0):
             if topic == b"w/p/":
-                client.hear(topic, frame, 0.0)
+                client.receive(topic, frame, 0.0)
         assert client.weights is None
 
     def test_an_answer_to_somebody_elses_question_is_none(
@@ -135,9 +135,9 @@ class TestJoining:
         """Nor is one to a question that was given up for a newer one."""
         joined = client.newest.joined
         client.ask(1.0)
-        old = client.private
+        old = client.snapshot_topic
         client.ask(3.0)
-        client.hear(
+        client.receive(
             old,
             bytes(wire.encode(Announcement(structs.replace(spec, horizon=9), 7, 1, 5, 5))),
             3.0,
@@ -151,10 +151,10 @@ class TestJoining:
         """A learner that began a new run has heard the question of the old life: its weights come, and it is asked again."""
         client.ask(1.0)
         for topic, frame in desk.due(1.0, client):
-            if topic == client.private:
+            if topic == client.snapshot_topic:
                 client.tracker.nonce = None  # as after a newer epoch
-                client.hear(topic, frame, 1.0)
-        assert client.private is not None
+                client.receive(topic, frame, 1.0)
+        assert client.snapshot_topic is not None
 
 
 class TestWeights:
@@ -164,7 +164,7 @@ class TestWeights:
         """An older one that comes late changes nothing; the step count comes along."""
         for number in (3, 2):
             frame = tensors.encode_weights(some_weights(spec, number, steps=100 * number))
-            client.hear(b"w/p/", bytes(frame), 0.1)
+            client.receive(b"w/p/", bytes(frame), 0.1)
         assert client.weights.version == Version(1, 3)
         assert client.steps == 300
 
@@ -175,7 +175,7 @@ class TestWeights:
     ) -> None:
         """The sentence is in the log, and the ones before stay."""
         other = some_weights(a_stamp_spec(stack=4), 2)
-        client.hear(b"w/p/", bytes(tensors.encode_weights(other)), 0.1)
+        client.receive(b"w/p/", bytes(tensors.encode_weights(other)), 0.1)
         assert client.weights.version == Version(1, 1)
         assert "not those of the acting graph" in caplog.text
 
@@ -184,13 +184,13 @@ class TestWeights:
         desk.publisher.publish(some_weights(spec, 2))
         for topic, frame in desk.due(1.0):
             if topic != b"w/p/":
-                client.hear(topic, frame, 1.0)
+                client.receive(topic, frame, 1.0)
         assert client.due(1.5) is Action.NOTHING
         assert client.due(2.1) is Action.ASK
         client.ask(2.1)
         desk.send_to(client, 2.1)
         assert client.weights.version == Version(1, 2)
-        assert client.private is None
+        assert client.snapshot_topic is None
 
 
 class TestDelivery:
@@ -326,7 +326,7 @@ class TestTurns:
         rival = LearnerDouble(a_stamp_spec(run="s"), learner_id=9)
         rival.send_to(client, 1.0)
         desk.send_to(client, 2.0)
-        assert "two learners speak at this address in turns (9 and 7)" in caplog.text
+        assert "two learners publish at this address in turns (9 and 7)" in caplog.text
         client.bye("nobody should hear this")
         assert sent_by(client, 2.0) == []
         assert client.due(2.0) is Action.NOTHING
@@ -356,7 +356,7 @@ class TestTurns:
             desk.send_to(client, float(now))
         assert sent_by(client, 19.0) == []
         assert (
-            "only epoch 1 of run r is heard, and epoch 2 was obeyed: stop that learner"
+            "only epoch 1 of run r is received, and epoch 2 was obeyed: stop that learner"
             in caplog.text
         )
 
@@ -423,7 +423,7 @@ class TestSaying:
         """The word would have no run to name."""
         client = dialled()
         client.bye("alone")
-        assert not client._words
+        assert not client._notices._frames
 
 
 class TestOddities:
@@ -434,7 +434,7 @@ class TestOddities:
         self, client: PolicyClient, frame: bytes, caplog: pytest.LogCaptureFixture
     ) -> None:
         """And said."""
-        client.hear(b"c/p/", frame, 0.1)
+        client.receive(b"c/p/", frame, 0.1)
         assert "a message of the learner is refused" in caplog.text
         assert client.newest.joined is not None
 
@@ -474,12 +474,15 @@ class TestOddities:
         """It is not joined, and nothing raises later."""
         client = dialled()
         for topic, frame in desk.due(0.0, client):
-            if topic == client.private and wire.open_frame(frame).kind is wire.Kind.ANNOUNCEMENT:
+            if (
+                topic == client.snapshot_topic
+                and wire.open_frame(frame).kind is wire.Kind.ANNOUNCEMENT
+            ):
                 envelope = wire.open_frame(frame).envelope
                 envelope["spec"] |= changes
-                client.hear(topic, bytes(wire.assemble(wire.Kind.ANNOUNCEMENT, envelope)), 0.0)
-            elif topic == client.private:
-                client.hear(topic, frame, 0.0)
+                client.receive(topic, bytes(wire.assemble(wire.Kind.ANNOUNCEMENT, envelope)), 0.0)
+            elif topic == client.snapshot_topic:
+                client.receive(topic, frame, 0.0)
         assert client.newest.joined is None
         assert "makes no sense" in caplog.text
 
@@ -488,7 +491,7 @@ class TestOddities:
         other = LearnerDouble(a_stamp_spec(policy="q", run="s"))
         for topic, frame in other.due(1.0):
             if topic == b"c/q/":
-                client.hear(b"c/p/", frame, 1.0)
+                client.receive(b"c/p/", frame, 1.0)
         assert client.tracker.run == "r"
 
 

@@ -71,7 +71,7 @@ def test_one_address_is_enough(served: Any, dial: Dial, caplog: pytest.LogCaptur
     pump_until(link, lambda: link.client.outbox.idle)
     assert [parcel.columns["observations"][0, 0] for parcel in served.take(3)] == [0, 1, 2]
     assert link._subscribed == link.client.subscriptions
-    assert link.client.private is None
+    assert link.client.snapshot_topic is None
 
 
 @pytest.mark.slow
@@ -126,7 +126,9 @@ def test_of_several_versions_only_the_newest_is_read(
             link_feed.close()
 
     link_feed, link._feed = link._feed, Feed()  # type: ignore[assignment]
-    monkeypatch.setattr(link.client, "hear", lambda topic, frame, now: heard.append((topic, frame)))
+    monkeypatch.setattr(
+        link.client, "receive", lambda topic, frame, now: heard.append((topic, frame))
+    )
     link.exchange()
     assert heard == [(b"c/p/", b"beacon"), (b"w/p/", b"new")]
 
@@ -145,14 +147,14 @@ def test_after_a_silence_both_sockets_are_made_anew(
     link._send(clock())
     served.take(1)
     before = link._feed, link._push
-    link._hear = lambda now: None  # type: ignore[method-assign]  # nothing comes through
+    link._receive = lambda now: None  # type: ignore[method-assign]  # nothing comes through
     clock.wait(9.0)
     link.exchange()
     assert "connecting again" in caplog.text
-    assert "no word from the learner" in caplog.text
+    assert "no message from the learner" in caplog.text
     assert link._feed is not before[0]
     assert link._push is not before[1]
-    del link._hear
+    del link._receive
     pump_until(link, lambda: link.client.outbox.idle)
     assert link.client.outbox.ledger.acknowledged.parcels == 1
     assert served.queue.parcels == 0
