@@ -16,13 +16,18 @@ from farflung.common.net.address import Address
 
 @pytest.fixture(scope="session")
 def linear() -> Graph:
-    """An acting graph as a learner writes it: q [N, 6] = observations [N, 4] times a matrix, plus a bias."""
+    """An acting graph as a learner writes it.
+
+    Q [N, 6] = observations [N, 4] times a matrix, plus a bias.
+    """
     return a_linear_graph((4,), 6)
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., ServedLearner]]:
-    """Puts learner doubles behind sockets, at free ports or at an address that was free a moment ago."""
+    """Puts learner doubles behind sockets, at free ports or at an address that was free a moment
+    ago.
+    """
     served: list[ServedLearner] = []
     with sockets.context() as context:
 

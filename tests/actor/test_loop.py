@@ -26,7 +26,10 @@ from farflung.common.protocol.messages import State
 
 
 class Stage:
-    """A loop, and what stops it: `each(stage)` is called after every turn, and it ends after 2,000 of them."""
+    """A loop, and what stops it.
+
+    `each(stage)` is called after every turn, and it ends after 2,000 of them.
+    """
 
     def __init__(
         self, clock: Any, wire: Any, desk: Any, each: Callable[["Stage"], None], **options: Any
@@ -115,7 +118,10 @@ class TestCollecting:
     """Windows become parcels."""
 
     def test_windows_follow_each_other(self, play: Callable[..., Stage]) -> None:
-        """Episodes of 1, 6 and 2 steps in windows of 4: every step is there once, and knows its version."""
+        """Episodes of 1, 6 and 2 steps in windows of 4.
+
+        Every step is there once, and knows its version.
+        """
         stage = play(LearnerDouble(a_stamp_spec()), enough(3))
         assert stamps(stage.desk.parcels)[:5] == [
             (0, 0, 1),
@@ -155,7 +161,10 @@ class TestCollecting:
         play: Callable[..., Stage],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """With its own horizon, in environments that were made anew; nothing of the run before gets into it."""
+        """With its own horizon, in environments that were made anew.
+
+        Nothing of the run before gets into it.
+        """
         desks = [
             LearnerDouble(a_stamp_spec(), learner_id=1),
             LearnerDouble(a_stamp_spec(run="s", horizon=9, evaluation=Evaluation()), learner_id=2),
@@ -247,7 +256,10 @@ class TestBeginning:
         monkeypatch: pytest.MonkeyPatch,
         evaluates: bool,
     ) -> None:
-        """A simulator that hangs when it starts would else hold the actor for ever. Outside, while it waits for credit, nobody looks."""
+        """A simulator that hangs when it starts would else hold the actor for ever.
+
+        Outside, while it waits for credit, nobody looks.
+        """
         watchdog, seen = Spy(0.0), []
         for name in ("__init__", "reset", "step"):
             monkeypatch.setattr(
@@ -303,7 +315,11 @@ class TestEnding:
         assert stage.stop.reason == ("the run is over" if once else "the test is over")
 
     def test_once_waits_for_a_learner_that_was_stopped(self, play: Callable[..., Stage]) -> None:
-        """Its run is not over: the next life of it, of a higher epoch, is collected for by the same actor, and then ends it."""
+        """Its run is not over.
+
+        The next life of it, of a higher epoch, is collected for by the same actor, and then ends
+        it.
+        """
         lives = [
             LearnerDouble(a_stamp_spec(), learner_id=1),
             LearnerDouble(a_stamp_spec(), epoch=2, learner_id=2),
@@ -329,7 +345,10 @@ class TestEnding:
         once: bool,
         code: int,
     ) -> None:
-        """A learner that falls silent may have ended unheard: for an actor of one run that is no failure, for any other it is."""
+        """A learner that falls silent may have ended unheard.
+
+        For an actor of one run that is no failure, for any other it is.
+        """
         fell_silent_at = 0.0
 
         def each(stage: Stage) -> None:
@@ -352,7 +371,10 @@ class TestEvaluating:
         self,
         play: Callable[..., Stage],
     ) -> None:
-        """Every 100 steps: under versions 1 (0 steps), 3 (100 steps) and 4 (250 steps), not under 2 (99 steps)."""
+        """Every 100 steps.
+
+        Under versions 1 (0 steps), 3 (100 steps) and 4 (250 steps), not under 2 (99 steps).
+        """
         desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(100, 3)))
         due = iter(((2, 99), (3, 100), (4, 250)))
 
@@ -394,7 +416,9 @@ class TestAge:
 
     @pytest.fixture
     def forgetful(self) -> Any:
-        """A learner that announces version 2 once it has two parcels, and whose weights are lost on their way from then on."""
+        """A learner that announces version 2 once it has two parcels, and whose weights are lost on
+        their way from then on.
+        """
         desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1)))
         say = desk.due
 

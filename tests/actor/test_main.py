@@ -120,7 +120,10 @@ def test_it_ends_when_its_standard_input_closes(
     serve: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So no local actor outlives its learner; here the learner's end of the pipe closes when the first window has come."""
+    """So no local actor outlives its learner.
+
+    Here the learner's end of the pipe closes when the first window has come.
+    """
     served = serve(LearnerDouble(a_stamp_spec()))
     reading, writing = os.pipe()
     log = served.double.endpoint.log

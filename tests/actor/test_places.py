@@ -37,7 +37,10 @@ def opened(spec: Spec, role: str, index: int, start: int) -> Any:
 
 
 def test_a_place_is_a_random_stream_of_its_own() -> None:
-    """The same place plays the same environments and explores alike; another index, start or seed plays others."""
+    """The same place plays the same environments and explores alike.
+
+    Another index, start or seed plays others.
+    """
     spec = a_stamp_spec(horizon=32, exploration=Exploration(1.0, 1.0, 1))
     weights = some_weights(spec)
     first, again, other, later = (
@@ -76,7 +79,9 @@ def test_an_evaluator_is_greedy_in_worlds_of_its_own() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], error: type[Exception]) -> None:
-    """A world that is not registered here, that differs from the learner's, or a graph that answers otherwise."""
+    """A world that is not registered here, that differs from the learner's, or a graph that answers
+    otherwise.
+    """
     spec = a_stamp_spec(**changes)
     with pytest.raises(error):
         collected(spec, some_weights(spec), 0, 0)

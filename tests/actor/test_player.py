@@ -27,7 +27,10 @@ def collected(spec: Spec, count: int, windows: int, *, vector: bool = False) -> 
 def require_stamped(
     trajectory: Trajectory, stack: int, longest: int
 ) -> tuple[float, float, list[float]]:
-    """Checks one trajectory against what its stamps say; gives life, episode and the steps that it holds."""
+    """Checks one trajectory against what its stamps say.
+
+    Gives life, episode and the steps that it holds.
+    """
     stamps = trajectory.columns["observations"]  # [stack + T, 3]
     assert len(stamps) == stack + trajectory.length
     life, episode, _ = stamps[0].tolist()
@@ -53,7 +56,8 @@ def require_stamped(
 def test_every_step_is_recorded_once_in_its_own_episode(
     world: str, horizon: int, windows: int, count: int, stack: int
 ) -> None:
-    """Whatever the horizon, the seats, the stack and the way environments restart: no trajectory crosses an episode, none lacks a step.
+    """Whatever the horizon, the seats, the stack and the way environments restart: no trajectory
+    crosses an episode, none lacks a step.
 
     Every seat's episodes follow one another, and within each its steps, up to the last one, terminal steps included.
     """
@@ -127,7 +131,10 @@ def test_actions_are_recorded_as_they_were_chosen() -> None:
 
 
 def test_a_window_is_played_under_the_weights_that_it_began_with() -> None:
-    """The next one may begin with others; exploration follows the count of steps that it is told."""
+    """The next one may begin with others.
+
+    Exploration follows the count of steps that it is told.
+    """
     spec = spec_of(World("toys/Stamp-v0"), 4)
     parrot, wheel = Parrot(), Wheel()
     play = playing(spec, 1, Player(spec, 1, parrot, wheel))
@@ -164,7 +171,10 @@ def test_a_window_has_as_many_turns_as_its_horizon() -> None:
 
 
 def test_results_are_those_of_the_episodes_that_finished() -> None:
-    """Episode e has 1 + e * 5 % 9 steps with rewards 0, 1, 2, ...; none is told twice, also where windows cut it."""
+    """Episode e has 1 + e * 5 % 9 steps with rewards 0, 1, 2, ....
+
+    None is told twice, also where windows cut it.
+    """
     parcels = collected(spec_of(World("toys/Stamp-v0"), 5), 1, 11)
     lengths = [length for parcel in parcels for length in parcel.results.lengths.tolist()]
     returns = [value for parcel in parcels for value in parcel.results.returns.tolist()]
@@ -212,7 +222,10 @@ def evaluated(play: Play, version: int, steps: int = 0) -> Parcel:
 
 
 def test_an_evaluation_takes_its_share_of_episodes_from_every_seat() -> None:
-    """The first to finish would be the short episodes: seven episodes in three seats are 3, 2 and 2 of them, however long they take."""
+    """The first to finish would be the short episodes.
+
+    Seven episodes in three seats are 3, 2 and 2 of them, however long they take.
+    """
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every=1, episodes=7))
     evaluator = Evaluator(spec, 3, Parrot(), Wheel())
     parcel = evaluated(Play(Sprinter(3), {"policy": evaluator}), 4)
@@ -231,7 +244,10 @@ def test_an_evaluation_takes_its_share_of_episodes_from_every_seat() -> None:
 def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(
     every: int, due: list[bool]
 ) -> None:
-    """Every 100 steps: at 0, not at 99, at 150, so not at 249 but at 250; never where none is wanted."""
+    """Every 100 steps: at 0, not at 99, at 150, so not at 249 but at 250.
+
+    Never where none is wanted.
+    """
     spec = replace(spec_of(World("toys/Stamp-v0")), evaluation=Evaluation(every, episodes=2))
     evaluator = Evaluator(spec, 2, Parrot(), Wheel())
     play, found = Play(Sprinter(2), {"policy": evaluator}), []
@@ -243,7 +259,10 @@ def test_an_evaluation_is_due_when_enough_steps_were_taken_since_the_last(
 
 
 def test_an_evaluation_brings_results_without_rows() -> None:
-    """Each column is there and empty; two evaluations play different episodes, under the weights that each was given."""
+    """Each column is there and empty.
+
+    Two evaluations play different episodes, under the weights that each was given.
+    """
     spec = replace(
         spec_of(World("CartPole-v1"), stack=2), evaluation=Evaluation(every=1, episodes=5)
     )

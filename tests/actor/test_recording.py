@@ -46,7 +46,10 @@ def test_a_window_without_steps_has_no_trajectories() -> None:
 
 
 class Model:
-    """Seats that count: each observation is a number of its own, and every trajectory is kept as a plain list."""
+    """Seats that count.
+
+    Each observation is a number of its own, and every trajectory is kept as a plain list.
+    """
 
     def __init__(self, seats: int, stack: int) -> None:
         self.stack = stack
@@ -108,7 +111,10 @@ class Model:
 @settings(max_examples=50)
 @given(st.data())
 def test_any_window_is_cut_as_seat_by_seat(data: st.DataObject) -> None:
-    """Whatever ends and is lost, wherever windows begin and end: frames, rewards and endings are those of a plain list for each seat."""
+    """Whatever ends and is lost, wherever windows begin and end.
+
+    Frames, rewards and endings are those of a plain list for each seat.
+    """
     seats, stack, horizon = (data.draw(st.integers(1, most)) for most in (3, 4, 6))
     model = Model(seats, stack)
     memory = FrameMemory(COLUMNS[:1], seats, stack)
@@ -198,7 +204,10 @@ def test_a_parcel_owns_its_columns() -> None:
 
 
 def test_scores_are_of_whole_episodes() -> None:
-    """Returns and lengths run over windows; a lost episode has none, and the next begins at nothing."""
+    """Returns and lengths run over windows.
+
+    A lost episode has none, and the next begins at nothing.
+    """
     scores = Scores(2)
     step = Outcomes(np.array([1.5, 10.0], np.float32))
     assert scores.add(step) == {}

@@ -1,4 +1,7 @@
-"""The actor as a library, against a learner's own sockets. The caller's world counts: it shows (episode, step)."""
+"""The actor as a library, against a learner's own sockets.
+
+The caller's world counts: it shows (episode, step).
+"""
 
 import logging
 import math
@@ -93,7 +96,10 @@ class TestPlaying:
     """The two calls of a loop."""
 
     def test_what_is_recorded_reaches_the_learner(self, served: Any) -> None:
-        """Two episodes of six steps in windows of four; `close` sends the rest, and says goodbye."""
+        """Two episodes of six steps in windows of four.
+
+        `close` sends the rest, and says goodbye.
+        """
         with ActorSession(str(served.address), policy="p", name="a") as session:
             assert session.spec.run == "r"
             World(session).turn(13)
@@ -137,7 +143,10 @@ class TestPlaying:
         assert work.longest_step_s >= 50
 
     def test_endings_may_be_numpys(self, served: Any, open_session: Open) -> None:
-        """As simulators give them: the episode is counted, and the report that says so can be written."""
+        """As simulators give them.
+
+        The episode is counted, and the report that says so can be written.
+        """
         session = open_session(served.address)
         world = World(session)
         session.act(world.look())
@@ -329,7 +338,10 @@ class TestRuns:
         serve: Serve,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """At the same address, from the next action on that its snapshot is here. An episode that spans both has its whole return."""
+        """At the same address, from the next action on that its snapshot is here.
+
+        An episode that spans both has its whole return.
+        """
         session = open_session(served.address)
         world = World(session)
         world.turn(8)
@@ -354,7 +366,10 @@ class TestRuns:
         serve: Serve,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """A learner that was started again is sent what it did not acknowledge; the window at hand is not torn."""
+        """A learner that was started again is sent what it did not acknowledge.
+
+        The window at hand is not torn.
+        """
         session = open_session(served.address)
         world = World(session)
         world.turn(6)

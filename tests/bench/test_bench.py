@@ -19,7 +19,9 @@ BENCH = Path(__file__).parents[2] / "bench"
     ["actor", "data_path", "feed", "fleet", "incarnations", "relay", "replay", "startup", "update"],
 )
 def test_a_benchmark_prints_one_json_line(name: str, tmp_path: Path):
-    """`python bench/NAME.py --quick` ends by itself, and its only output is a JSON object that bears its name."""
+    """`python bench/NAME.py --quick` ends by itself, and its only output is a JSON object that
+    bears its name.
+    """
     command = [sys.executable, str(BENCH / f"{name}.py"), "--quick"]
     done = run_to_end(command, 120, cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr

@@ -141,7 +141,9 @@ def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
 def served(
     broker: Callable[..., Running], town: Callable[..., Town]
 ) -> Callable[..., tuple[Any, ...]]:
-    """Starts a broker in front of so many learners that have made themselves known, policy p0 at the first one."""
+    """Starts a broker in front of so many learners that have made themselves known, policy p0 at
+    the first one.
+    """
 
     def serve(count: int = 1, **options: Any) -> tuple[Any, ...]:
         towns = [town() for _ in range(count)]

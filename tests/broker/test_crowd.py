@@ -1,4 +1,6 @@
-"""Real actors' links and a real learner's link with a broker between them, which may go and come back."""
+"""Real actors' links and a real learner's link with a broker between them, which may go and come
+back.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -82,7 +84,10 @@ def settled(links: list[Sockets]) -> bool:
 def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
     brokers: int, school: School, broker: Any, crowd: Any
 ) -> None:
-    """64 actors share the pipe of one broker, or of a chain; none is left out, and nothing is lost or counted twice."""
+    """64 actors share the pipe of one broker, or of a chain.
+
+    None is left out, and nothing is lost or counted twice.
+    """
     address = school.link.address
     for _ in range(brokers):
         address = broker(address).address

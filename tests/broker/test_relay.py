@@ -19,7 +19,10 @@ def test_a_policy_is_served_by_the_upstream_that_speaks_of_it() -> None:
 
 
 def test_a_policy_does_not_jump_between_two_that_speak_of_it() -> None:
-    """The first one keeps it while it speaks; after eight seconds of its silence the other one has it."""
+    """The first one keeps it while it speaks.
+
+    After eight seconds of its silence the other one has it.
+    """
     routes = Routes()
     routes.claim("red", 0, 0.0)
     assert not routes.claim("red", 1, 7.9)
@@ -60,7 +63,10 @@ def test_a_topic_is_asked_for_once_while_somebody_listens() -> None:
 
 @pytest.mark.parametrize("topic", [b"s/p/", Z])
 def test_a_question_is_asked_again_for_each_who_asks(topic: bytes) -> None:
-    """Its answer comes upon the subscription: for the second one it is taken back and asked anew."""
+    """Its answer comes upon the subscription.
+
+    For the second one it is taken back and asked anew.
+    """
     subscriptions = Subscriptions()
     assert subscriptions.add(topic) == (b"\x01" + topic,)
     assert subscriptions.add(topic) == (b"\x00" + topic, b"\x01" + topic)
@@ -106,7 +112,10 @@ def test_nobody_hears_everything_or_everybodys_snapshots(topic: bytes, agreed: b
 
 
 def test_topics_are_bounded() -> None:
-    """Whoever subscribes to everything one by one does not fill the memory; what stands can still be joined."""
+    """Whoever subscribes to everything one by one does not fill the memory.
+
+    What stands can still be joined.
+    """
     subscriptions = Subscriptions()
     for number in range(TOPICS - len(OWN)):
         subscriptions.add(b"w/%d/" % number)
@@ -132,7 +141,10 @@ def test_silence_makes_it_connect_anew_with_growing_patience() -> None:
 
 
 def test_what_speaks_but_takes_nothing_is_connected_anew() -> None:
-    """One of two connections can be dead alone; the clock runs while something waits that does not move."""
+    """One of two connections can be dead alone.
+
+    The clock runs while something waits that does not move.
+    """
     health = UpstreamHealth(0.0)
     health.moved(5.0)
     health.received(13.0)

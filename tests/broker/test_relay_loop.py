@@ -1,4 +1,7 @@
-"""A broker between real sockets: frames go up to whom they belong, feeds go down, and nobody can hold up anybody else."""
+"""A broker between real sockets.
+
+Frames go up to whom they belong, feeds go down, and nobody can hold up anybody else.
+"""
 
 import io
 import json
@@ -92,7 +95,10 @@ def test_each_policy_has_its_learner(served: Served, dial: Any) -> None:
 
 
 def test_what_is_no_experience_is_refused_by_reason(served: Served, dial: Any) -> None:
-    """Random bytes, several parts, a message of the feed, another protocol; honest ones pass all the while."""
+    """Random bytes, several parts, a message of the feed, another protocol.
+
+    Honest ones pass all the while.
+    """
     broker, learner = served()
     push, _ = dial(broker.address)
     push.send(b"nonsense")
@@ -120,7 +126,10 @@ def test_a_snapshot_is_enough_to_know_whom_it_came_from(served: Served, dial: An
 
 @pytest.mark.slow
 def test_a_learner_that_takes_nothing_holds_up_nobody(served: Served, dial: Any) -> None:
-    """Its queue fills to the bound, the rest is dropped and counted; the other learner gets everything."""
+    """Its queue fills to the bound, the rest is dropped and counted.
+
+    The other learner gets everything.
+    """
     capacity, frame = 1 << 20, word("p0", 60_000)
     broker, dead, alive = served(2, capacity=capacity)
     push, _ = dial(broker.address)
@@ -217,7 +226,10 @@ def test_subscriptions_are_repeated_to_a_learner_that_returns(
 
 
 def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
-    """After eight seconds, with every subscription; what waited is dropped, and what comes later arrives."""
+    """After eight seconds, with every subscription.
+
+    What waited is dropped, and what comes later arrives.
+    """
     broker, learner = served()
     _, feed = dial(broker.address, b"w/p0/")
     eventually(lambda: b"\x01w/p0/" in learner.receive())
@@ -255,7 +267,10 @@ def test_its_books_are_on_its_feed(served: Served, dial: Any) -> None:
 
 
 def test_a_chain_is_as_good_as_one(served: Served, broker: Any, dial: Any) -> None:
-    """Frames, feeds, questions and unsubscriptions pass through both; the far one's books are heard too."""
+    """Frames, feeds, questions and unsubscriptions pass through both.
+
+    The far one's books are heard too.
+    """
     near, learner = served(name="near")
     far = broker(near.address, name="far")
     push, feed = dial(far.address, Z)

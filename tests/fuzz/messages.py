@@ -320,7 +320,10 @@ def feed_seeds() -> list[bytes]:
 
 
 def test_channel(data: bytes) -> None:
-    """Several messages to an actor that has something to send: it must never raise, and its books balance."""
+    """Several messages to an actor that has something to send.
+
+    It must never raise, and its books balance.
+    """
     client = PolicyClient("default", "box-1", 4)
     client.outbox.incarnation = 7
     client._standing = client._standing_topics()

@@ -138,7 +138,10 @@ def fuzz(name: str, seconds: int, seed: int) -> dict[str, object]:
 
 
 def publish(command: str, results: list[dict[str, object]]) -> None:
-    """Add a run to those that were written down; remove the file before the first one of a release."""
+    """Add a run to those that were written down.
+
+    Remove the file before the first one of a release.
+    """
     runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
     runs.append({"command": command, "targets": results})
     totals = {

@@ -1,4 +1,7 @@
-"""Decoders of what lies on disk: the journal, checkpoints, receipts, settings; and texts that people type."""
+"""Decoders of what lies on disk: the journal, checkpoints, receipts, settings.
+
+And texts that people type.
+"""
 
 import atexit
 import shutil
@@ -66,7 +69,10 @@ def written(name: str, data: bytes) -> Path:
 
 
 def test_segment(data: bytes) -> None:
-    """Everything in a segment in order, each byte at most once; and all that can be known of what its records say."""
+    """Everything in a segment in order, each byte at most once.
+
+    And all that can be known of what its records say.
+    """
     sealed, end, table = segment(data), 0, None
     found_here = Audit(place())
     found_here.totals = JournalTotals("run-1")
@@ -127,7 +133,10 @@ def a_table() -> JournalTotals:
 
 
 def records() -> list[bytes]:
-    """One record of each kind as it stands in a segment: a byte that is its kind, and what it says."""
+    """One record of each kind as it stands in a segment.
+
+    A byte that is its kind, and what it says.
+    """
     frame = a_frame(specs()[0], parcel_of(specs()[0]))
     said = [
         a_table().pack(),

@@ -1,4 +1,7 @@
-"""What a fuzz target is: a decoder that takes any bytes, and gives a value or one of our own errors."""
+"""What a fuzz target is.
+
+A decoder that takes any bytes, and gives a value or one of our own errors.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Any input gives a value or one of our own errors. The long form, guided by coverage, is `make fuzz`."""
+"""Any input gives a value or one of our own errors.
+
+The long form, guided by coverage, is `make fuzz`.
+"""
 
 from random import Random
 

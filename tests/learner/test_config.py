@@ -44,7 +44,10 @@ def test_the_section_of_dqn() -> None:
 
 
 def test_arguments_and_wrappers_of_the_environment() -> None:
-    """Values are JSON where they are JSON, text otherwise; a JSON object is taken as it is; the later one wins."""
+    """Values are JSON where they are JSON, text otherwise; a JSON object is taken as it is.
+
+    The later one wins.
+    """
     config = LearnerConfig(
         environment_arguments=(
             "map_name=8x8",
@@ -131,7 +134,9 @@ def test_impossible_settings_of_dqn_are_refused(changes: dict[str, Any]) -> None
 
 
 def test_edges_that_work() -> None:
-    """A horizon of one with n = 1, a replay ratio without a bound, any free port, a batch as large as the replay."""
+    """A horizon of one with n = 1, a replay ratio without a bound, any free port, a batch as large
+    as the replay.
+    """
     one_step = {"horizon": 1, "settings": DQNSettings(n_step=1)}
     replace(
         LearnerConfig(),
@@ -170,7 +175,10 @@ def my_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_user_s_algorithm_has_its_own_section(
     my_algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name is the section's name, in flags, variables and files; the file that is written loads again."""
+    """Its name is the section's name, in flags, variables and files.
+
+    The file that is written loads again.
+    """
     loaded = load(["--algorithm", my_algorithm, "--mine.temperature", "3"])
     assert loaded.config.settings.temperature == 3.0
     assert isinstance(loaded.config, LearnerConfig)
@@ -238,7 +246,10 @@ def test_help_needs_nothing_heavy(module: str) -> None:
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "192.168.1.7", "::"])
 def test_listening_beyond_this_machine_is_refused_unless_asked_for(bind):
-    """Without keys anybody who reaches the ports is an actor: that is said, with the ways out, before anything listens."""
+    """Without keys anybody who reaches the ports is an actor.
+
+    That is said, with the ways out, before anything listens.
+    """
     with pytest.raises(ConfigurationError, match="--insecure"):
         LearnerConfig(bind=bind)
     assert LearnerConfig(bind=bind, insecure=True).bind == bind

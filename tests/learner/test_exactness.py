@@ -115,7 +115,10 @@ def row(case: Case, life: int, episode: int, step: int, left: int) -> Row:
 
 
 def expected(case: Case, lives: list[int]) -> Iterator[Row]:
-    """The rows of one life of an actor in the order in which they are stored: window after window, seat after seat."""
+    """The rows of one life of an actor in the order in which they are stored.
+
+    Window after window, seat after seat.
+    """
     at = [(0, 0)] * case.seats
     for _ in range(case.windows):
         for seat, life in enumerate(lives):
@@ -226,7 +229,9 @@ def stamps(observations: np.ndarray) -> np.ndarray:
 
 
 def test_every_row_is_where_it_belongs(stored):
-    """Observations with their stacks, and the action that was taken there, in the order in which they were collected."""
+    """Observations with their stacks, and the action that was taken there, in the order in which
+    they were collected.
+    """
     frames = stored.batch.observations[""]
     np.testing.assert_array_equal(
         frames.reshape(len(frames), -1, 3),
@@ -236,7 +241,9 @@ def test_every_row_is_where_it_belongs(stored):
 
 
 def test_no_row_crosses_an_episode(stored):
-    """Life and episode of the bootstrap observation, and of every frame in both stacks, are those of the observation."""
+    """Life and episode of the bootstrap observation, and of every frame in both stacks, are those
+    of the observation.
+    """
     before, after = stored.batch.observations[""], stored.batch.next_observations[""]
     places = np.concatenate(
         [frames.reshape(len(frames), -1, 3)[..., :2] for frames in (before, after)], axis=1
@@ -245,7 +252,9 @@ def test_no_row_crosses_an_episode(stored):
 
 
 def test_bootstrap_observations_are_right_at_every_ending(stored):
-    """n steps ahead, or the last one of the episode or the window, never the first of the next episode."""
+    """n steps ahead, or the last one of the episode or the window, never the first of the next
+    episode.
+    """
     frames = stored.batch.next_observations[""]
     np.testing.assert_array_equal(
         frames.reshape(len(frames), -1, 3),
@@ -276,7 +285,10 @@ def test_every_terminal_step_is_there_and_bootstraps_nothing(stored):
 
 
 def test_truncation_bootstraps(stored):
-    """Whoever was cut off has a value ahead: that of the episode's last observation, one step away."""
+    """Whoever was cut off has a value ahead.
+
+    That of the episode's last observation, one step away.
+    """
     rows = stored.truncated
     np.testing.assert_allclose(stored.batch.discounts[rows], GAMMA, rtol=1e-6)
     ahead = (
@@ -294,7 +306,10 @@ def test_resent_parcels_count_once(stored):
 
 @pytest.mark.parametrize("name", [name for name in CASES if "prime" not in name])
 def test_nothing_is_missing(store, name):
-    """Where there is room for all, all are there: seats x windows x horizon in each of three lives."""
+    """Where there is room for all, all are there.
+
+    Seats x windows x horizon in each of three lives.
+    """
     case = CASES[name]
     assert (
         len(store(name).rows)

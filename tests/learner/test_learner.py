@@ -62,7 +62,10 @@ def parameters(found):
 
 
 def test_the_steps_end_a_run_in_turns(run):
-    """--steps 40: that many are collected and learned from, a checkpoint is written, the exit code is 0."""
+    """--steps 40.
+
+    That many are collected and learned from, a checkpoint is written, the exit code is 0.
+    """
     found = run(steps=40)
     assert found.code == 0
     assert "all 40 steps are collected and learned from" in found.err
@@ -145,7 +148,10 @@ def test_a_folder_with_a_run_is_refused(run):
 
 @pytest.fixture
 def connection(monkeypatch):
-    """What a run with sockets did: the stand-in for its loop gets session and link, and returns at once."""
+    """What a run with sockets did.
+
+    The stand-in for its loop gets session and link, and returns at once.
+    """
     seen = SimpleNamespace()
 
     class Once(Loop):
@@ -215,7 +221,10 @@ def acting(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("acting")
 def test_a_whole_run_over_sockets(run):
-    """An ordinary actor joins, collects what is asked for, and ends with the run; everything it sent is accounted for."""
+    """An ordinary actor joins, collects what is asked for, and ends with the run.
+
+    Everything it sent is accounted for.
+    """
     found = run(mode="async", port=0, steps=200, environments=2)
     assert found.code == 0
     assert "steps are collected and learned from" in found.err

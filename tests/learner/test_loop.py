@@ -17,7 +17,10 @@ ROUND_S = 0.02
 
 
 class Counting:
-    """Core, endpoint, transport, supervisor and clock in one: `rounds` actions of 20 ms each, then over."""
+    """Core, endpoint, transport, supervisor and clock in one.
+
+    `rounds` actions of 20 ms each, then over.
+    """
 
     def __init__(self, updates=0, rounds=0, room=1000):
         self.left, self.room = rounds, room

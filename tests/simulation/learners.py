@@ -1,4 +1,7 @@
-"""A simulated learner: the real inbox, snapshots and roster, a disk that outlives it, and the thin link around them."""
+"""A simulated learner.
+
+The real inbox, snapshots and roster, a disk that outlives it, and the thin link around them.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field

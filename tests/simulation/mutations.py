@@ -1,4 +1,7 @@
-"""Planted faults: each is a small change of one line of the delivery or tracker code that the simulator must notice."""
+"""Planted faults.
+
+Each is a small change of one line of the delivery or tracker code that the simulator must notice.
+"""
 
 import importlib
 import inspect
@@ -193,7 +196,9 @@ MUTATIONS = (
 
 
 def load(mutation: Mutation | None = None) -> SimpleNamespace:
-    """The protocol as the simulator takes it, made from source anew, with one fault planted if one is given."""
+    """The protocol as the simulator takes it, made from source anew, with one fault planted if one
+    is given.
+    """
     fresh: dict[str, object] = {}
     for name in MODULES:
         source = inspect.getsource(importlib.import_module(f"farflung.common.protocol.{name}"))

@@ -21,7 +21,10 @@ class Schedule:
         self.at(self.now + delay_s, action)
 
     def at(self, time: float, action: Action) -> None:
-        """Let something happen at a time; what is due at the same time happens in the order in which it was said."""
+        """Let something happen at a time.
+
+        What is due at the same time happens in the order in which it was said.
+        """
         self._count += 1
         heapq.heappush(self._events, (time, self._count, action))
 

@@ -192,12 +192,18 @@ class Oracle:
             turns.append((now, epoch))
 
     def fell_silent(self, actor: str) -> None:
-        """What the actor heard before says nothing any more: its process, its connection or its run is another one."""
+        """What the actor heard before says nothing any more.
+
+        Its process, its connection or its run is another one.
+        """
         self._told_at = {key: at for key, at in self._told_at.items() if key[0] != actor}
         self._turns = {key: turns for key, turns in self._turns.items() if key[0] != actor}
 
     def contested(self, actor: str, run: str, now: float) -> bool:
-        """Whether two learners of this run go on side by side, as the actor hears them: it must not send to either."""
+        """Whether two learners of this run go on side by side, as the actor hears them.
+
+        It must not send to either.
+        """
         return sum(now - at < MEMORY_S for at, _ in self._turns.get((actor, run), ())) >= TURNS
 
     def taken(self, actor: str, incarnations: list[int], outbox: Any) -> None:

@@ -1,4 +1,5 @@
-"""Simulate many seeds of faults, of the network and of the disk, then every planted one: `python tests/simulation/run.py --seeds 1000`.
+"""Simulate many seeds of faults, of the network and of the disk, then every planted one: `python
+tests/simulation/run.py --seeds 1000`.
 
 Exit code 1 if any promise was broken, or if a planted fault broke none.
 """

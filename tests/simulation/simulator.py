@@ -1,4 +1,7 @@
-"""Actors and learners under faults, from one seed: the promises must hold at every moment, and afterwards all must drain."""
+"""Actors and learners under faults, from one seed.
+
+The promises must hold at every moment, and afterwards all must drain.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -36,7 +36,9 @@ HAPPENED = (
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 25))
 def test_no_promise_is_broken(first: int) -> None:
-    """Under every fault nothing acknowledged is lost, nothing counts twice, no credit is exceeded, and in the end all drains."""
+    """Under every fault nothing acknowledged is lost, nothing counts twice, no credit is exceeded,
+    and in the end all drains.
+    """
     simulate_many(range(first, first + 25))
 
 
@@ -55,7 +57,9 @@ def test_a_seed_is_one_history() -> None:
 
 
 def test_code_from_source_is_the_same_code() -> None:
-    """What the mutations are planted into behaves like what is imported, so that a caught mutation is caught for its fault."""
+    """What the mutations are planted into behaves like what is imported, so that a caught mutation
+    is caught for its fault.
+    """
     assert simulate(5, load()).summary() == simulate(5).summary()
 
 

@@ -183,7 +183,10 @@ class Corridor(gymnasium.Env):
 
 
 class Spoilt(Corridor):
-    """A corridor with an odd number in its fifth step: the reward or, with `seen`, the observation."""
+    """A corridor with an odd number in its fifth step.
+
+    The reward or, with `seen`, the observation.
+    """
 
     def __init__(self, odd: str = "nan", seen: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""An acting graph from the network is arithmetic on its own inputs and weights, or it is refused before a session exists."""
+"""An acting graph from the network is arithmetic on its own inputs and weights, or it is refused
+before a session exists.
+"""
 
 import contextlib
 import random
@@ -279,7 +281,9 @@ def test_every_truncation_is_refused(linear: Graph) -> None:
 
 
 def test_changed_bytes_end_in_a_refusal_at_worst(linear: Graph) -> None:
-    """After any one byte changed, the model is refused by the check or by onnxruntime, or it works: nothing else happens."""
+    """After any one byte changed, the model is refused by the check or by onnxruntime, or it works:
+    nothing else happens.
+    """
     rng = random.Random(0)
     weights = Weights(
         "run",

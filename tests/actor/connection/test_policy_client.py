@@ -1,4 +1,7 @@
-"""One policy at an actor, driven in turns with the learner's own gate and herald. Time is a number."""
+"""One policy at an actor, driven in turns with the learner's own gate and herald.
+
+Time is a number.
+"""
 
 import logging
 from pathlib import Path
@@ -85,7 +88,10 @@ class TestJoining:
         assert channels[0].weights.version == Version(1, 1)
 
     def test_a_hello_confirms_the_snapshot(self, desk: Any) -> None:
-        """It names version and seats, and the question is taken back; a third joiner can be served then."""
+        """It names version and seats, and the question is taken back.
+
+        A third joiner can be served then.
+        """
         client = PolicyClient("p", "a", 3, evaluates=True)
         client.ask(0.0)
         asked = topics.parse_private(client.snapshot_topic)
@@ -148,7 +154,10 @@ class TestJoining:
     def test_an_old_answer_under_the_new_topic_ends_no_question(
         self, client: PolicyClient, desk: Any
     ) -> None:
-        """A learner that began a new run has heard the question of the old life: its weights come, and it is asked again."""
+        """A learner that began a new run has heard the question of the old life.
+
+        Its weights come, and it is asked again.
+        """
         client.ask(1.0)
         for topic, frame in desk.due(1.0, client):
             if topic == client.snapshot_topic:
@@ -180,7 +189,10 @@ class TestWeights:
         assert "not those of the acting graph" in caplog.text
 
     def test_to_be_behind_is_to_ask(self, client: PolicyClient, desk: Any, spec: Spec) -> None:
-        """A beacon names version 2, which never comes: after a second a snapshot is asked for, and brings it."""
+        """A beacon names version 2, which never comes.
+
+        After a second a snapshot is asked for, and brings it.
+        """
         desk.publisher.publish(some_weights(spec, 2))
         for topic, frame in desk.due(1.0):
             if topic != b"w/p/":
@@ -244,7 +256,10 @@ class TestDelivery:
     def test_a_learner_that_has_ended_is_sent_nothing(
         self, client: PolicyClient, desk: Any, state: State
     ) -> None:
-        """It would lie in a queue for whoever comes next to the address. One that was started again gets it."""
+        """It would lie in a queue for whoever comes next to the address.
+
+        One that was started again gets it.
+        """
         desk.publisher.state = state
         desk.send_to(client, 1.0)
         offer(client, a_stamp_parcel())
@@ -264,7 +279,10 @@ class TestTurns:
         desk: Any,
         spec: Spec,
     ) -> None:
-        """The learner was started again and has nothing of what was under way: the same actor goes on in the same run."""
+        """The learner was started again and has nothing of what was under way.
+
+        The same actor goes on in the same run.
+        """
         joined = client.newest.joined
         offer(client, a_stamp_parcel(stamp=3))
         desk.receive_from(client, 0.1)
@@ -292,7 +310,10 @@ class TestTurns:
         desk: Any,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """One was sent, one waits: both are counted as of a run that ended. Numbers and step count begin anew, nothing old is said."""
+        """One was sent, one waits: both are counted as of a run that ended.
+
+        Numbers and step count begin anew, nothing old is said.
+        """
         client.steps, client.state = 1000, State.STOP
         offer(client, a_stamp_parcel())
         desk.receive_from(client, 0.1)
@@ -342,7 +363,10 @@ class TestTurns:
         spec: Spec,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """The run's folder was copied, and the copy is resumed: both go on. When only the former is left, that is named too."""
+        """The run's folder was copied, and the copy is resumed: both go on.
+
+        When only the former is left, that is named too.
+        """
         copied = LearnerDouble(spec, learner_id=9, epoch=2)
         for now in range(1, 5):
             copied.send_to(client, float(now))
@@ -394,7 +418,10 @@ class TestSaying:
     def test_many_long_problems_do_not_burst_a_report(
         self, client: PolicyClient, desk: Any
     ) -> None:
-        """As many of the newest are told as a header has room for, each with its end: there a traceback names its error."""
+        """As many of the newest are told as a header has room for, each with its end.
+
+        There a traceback names its error.
+        """
         for number in range(2 * PROBLEMS):
             client.problem("environment", "ä" * PROBLEM_BYTES + f"\nerror {number}")
         client.due(3.0)
@@ -516,7 +543,10 @@ def test_lines_at_info_say_what_happens(
 def test_receipts_are_written_before_a_parcel_is_released(
     client: PolicyClient, desk: Any, tmp_path: Path
 ) -> None:
-    """One line for each acknowledged parcel, with the checksum of its bytes; none for what is refused or on its way."""
+    """One line for each acknowledged parcel, with the checksum of its bytes.
+
+    None for what is refused or on its way.
+    """
     held: list[int] = []
 
     class Watched(Receipts):

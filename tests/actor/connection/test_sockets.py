@@ -60,7 +60,9 @@ def offer(link: Sockets, parcel: Parcel) -> None:
 
 
 def test_one_address_is_enough(served: Any, dial: Dial, caplog: pytest.LogCaptureFixture) -> None:
-    """Spec and weights come by themselves, parcels arrive and are acknowledged, and the question is not asked any longer."""
+    """Spec and weights come by themselves, parcels arrive and are acknowledged, and the question is
+    not asked any longer.
+    """
     with caplog.at_level(logging.INFO):
         link = dial(served.address)
         pump_until(link, lambda: link.client.newest.joined)
@@ -80,7 +82,10 @@ def test_it_may_be_there_before_the_learner(
     dial: Dial,
     serve: Serve,
 ) -> None:
-    """Nothing is sent while nobody is there; it joins by itself, and again when the learner returns with another run."""
+    """Nothing is sent while nobody is there.
+
+    It joins by itself, and again when the learner returns with another run.
+    """
     address = served.address
     served.link.close()
     link = dial(address)
@@ -138,7 +143,10 @@ def test_after_a_silence_both_sockets_are_made_anew(
     dial: Dial,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """On a clock that jumps over eight seconds; what was unacknowledged is sent again and counts once."""
+    """On a clock that jumps over eight seconds.
+
+    What was unacknowledged is sent again and counts once.
+    """
     clock = Clock()
     link = dial(served.address, clock=clock)
     pump_until(link, lambda: link.client.newest.joined)

@@ -1,4 +1,7 @@
-"""A seat in a world that somebody else steps. The world here counts: what is seen is (episode, step)."""
+"""A seat in a world that somebody else steps.
+
+The world here counts: what is seen is (episode, step).
+"""
 
 import itertools
 from collections.abc import Callable
@@ -88,7 +91,10 @@ def stamp(episode: int, step: int) -> np.ndarray:
 def play(
     seat: Seat, weights: Weights, lengths: list[int], ending: Ending = Ending.TERMINATED
 ) -> list[Parcel]:
-    """Whole episodes of these lengths, the last of which is still going on; step t gives a reward of t."""
+    """Whole episodes of these lengths, the last of which is still going on.
+
+    Step t gives a reward of t.
+    """
     parcels = []
     for episode, length in enumerate(lengths):
         for step in range(length):
@@ -127,7 +133,10 @@ class TestWindows:
     def test_every_step_is_in_one_window(
         self, make_seat: MakeSeat, weights: Weights, ending: Ending
     ) -> None:
-        """Episodes of 1, 4 and 4 steps in windows of 4: cut at each ending and each window's end, the last window is short."""
+        """Episodes of 1, 4 and 4 steps in windows of 4.
+
+        Cut at each ending and each window's end, the last window is short.
+        """
         parcels = play(make_seat(), weights, [1, 4, 4], ending)
         assert rows(parcels, a_stamp_spec()) == [
             (frames(0, 0, 1), ending),
@@ -164,7 +173,10 @@ class TestWindows:
         ]
 
     def test_a_stack_never_looks_into_another_episode(self, make_seat: MakeSeat) -> None:
-        """Three frames: an episode's first is repeated, a window goes on where the one before ended."""
+        """Three frames.
+
+        An episode's first is repeated, a window goes on where the one before ended.
+        """
         spec = a_stamp_spec(stack=3)
         assert rows(play(make_seat(stack=3), some_weights(spec), [2, 4]), spec) == [
             (frames(0, 0, 0, 0, 1, 2), Ending.TERMINATED),
@@ -175,7 +187,10 @@ class TestWindows:
     def test_weights_are_swapped_between_windows_only(
         self, make_seat: MakeSeat, weights: Weights
     ) -> None:
-        """Version 2 is there in the middle of the first window; without any weights the last ones stay."""
+        """Version 2 is there in the middle of the first window.
+
+        Without any weights the last ones stay.
+        """
         seat, newer = make_seat(), some_weights(a_stamp_spec(), 2, best=3)
         chosen, parcels = [], []
         for step, given in enumerate(
@@ -222,7 +237,9 @@ class TestRecording:
     def test_what_is_acted_on_is_what_came_of_the_action_before(
         self, make_seat: MakeSeat, weights: Weights
     ) -> None:
-        """A fresher reading replaces the one that was recorded, so that the next decision is stored with what it was made on."""
+        """A fresher reading replaces the one that was recorded, so that the next decision is stored
+        with what it was made on.
+        """
         seat = make_seat()
         seat.see(stamp(0, 0))
         seat.choose(weights, 0, explore=True)
@@ -246,7 +263,10 @@ class TestRecording:
             seat.record(0.0, False, False, stamp(0, 1))
 
     def test_nothing_comes_of_nothing(self, make_seat: MakeSeat, weights: Weights) -> None:
-        """A seat that never acted has no window; one that acted once without an outcome has no rows."""
+        """A seat that never acted has no window.
+
+        One that acted once without an outcome has no rows.
+        """
         seat = make_seat()
         assert seat.rest() == []
         seat.see(stamp(0, 0))

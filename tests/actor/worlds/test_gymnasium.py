@@ -192,7 +192,10 @@ def test_a_world_that_cannot_step_all_seats_itself_says_so(world: World, says: s
 
 
 def test_actions_are_told_as_the_world_numbers_them() -> None:
-    """Columns count from 0, worlds from where they like; floats are held to bounds that a column would round beyond."""
+    """Columns count from 0, worlds from where they like.
+
+    Floats are held to bounds that a column would round beyond.
+    """
     world, seen = World("x"), spaces.Discrete(2)
     assert adapter(world, seen, spaces.Discrete(3, start=5)).act(np.array([0, 2])).tolist() == [
         5,

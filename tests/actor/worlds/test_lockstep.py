@@ -112,7 +112,10 @@ class TestList:
     """Environments in a plain list."""
 
     def test_a_seat_whose_episode_ended_is_already_in_its_next(self, around: Surroundings) -> None:
-        """The last observation is kept aside; episode 0 of one step terminates, episode 1 of six is truncated."""
+        """The last observation is kept aside.
+
+        Episode 0 of one step terminates, episode 1 of six is truncated.
+        """
         seats = around.seats(World("toys/Stamp-v0"), 2)
         life = seats.reset().observations["observations"][:, 0].tolist()
         step = seats.step(zeros(seats))
@@ -130,7 +133,10 @@ class TestList:
         assert step.rewards.tolist() == [5, 5]
 
     def test_a_watchdog_hears_of_every_environment_step(self, around: Surroundings) -> None:
-        """Not of every vector step: with many slow environments that would look like a hang; so would making or resetting all of them."""
+        """Not of every vector step: with many slow environments that would look like a hang.
+
+        So would making or resetting all of them.
+        """
         seats = around.seats(World("toys/Stamp-v0"), 3)
         assert around.beats == 3
         stamps(seats, 2)
@@ -208,7 +214,9 @@ class TestStreams:
         )
 
     def test_no_two_episodes_share_a_stream(self, around: Surroundings) -> None:
-        """Whether of one seat, of two seats, of two actors, of two starts, of two seeds or of an evaluation."""
+        """Whether of one seat, of two seats, of two actors, of two starts, of two seeds or of an
+        evaluation.
+        """
         keys: list[tuple[int | str, ...]] = [
             ("actor", 0, 0),
             ("actor", 1, 0),
@@ -224,7 +232,10 @@ class TestStreams:
         assert len(set(starts)) == len(starts) == 4 * 2 * 12
 
     def test_an_episode_does_not_depend_on_those_before_it(self, around: Surroundings) -> None:
-        """Its stream is its own, not what others left of one: here somebody drew a hundred numbers in between."""
+        """Its stream is its own, not what others left of one.
+
+        Here somebody drew a hundred numbers in between.
+        """
         one, two = (around.seats(World("CartPole-v1", {"max_episode_steps": 1})) for _ in range(2))
         one.reset()
         two.reset()
@@ -239,7 +250,9 @@ class TestFailures:
     """Environments that raise."""
 
     def test_a_step_that_raises_costs_one_seat_its_episode(self, around: Surroundings) -> None:
-        """The traceback is told, the environment is built again after a pause, and the seat is in a new episode; others go on."""
+        """The traceback is told, the environment is built again after a pause, and the seat is in a
+        new episode; others go on.
+        """
         seats = around.seats(World("toys/Faulty-v0", {"longest": 99, "steps": [7]}), 2)
         before = seats.reset().observations["observations"].copy()
         for _ in range(3):
@@ -265,7 +278,10 @@ class TestFailures:
         assert step.observations["observations"][0, 1:].tolist() == [0, 0]
 
     def test_pauses_grow_until_one_can_be_built(self, around: Surroundings) -> None:
-        """Neither closing the broken one nor making another need work at once; what closing raised is told, not counted."""
+        """Neither closing the broken one nor making another need work at once.
+
+        What closing raised is told, not counted.
+        """
         seats = around.seats(
             World("toys/Faulty-v0", {"resets": [0], "closes": [0], "makes": [1, 2]})
         )
@@ -328,10 +344,15 @@ class TestFailures:
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
 class TestVector:
-    """Environments that step all seats themselves, and begin new episodes themselves, in one of two ways."""
+    """Environments that step all seats themselves, and begin new episodes themselves, in one of two
+    ways.
+    """
 
     def test_episodes_are_those_of_a_list(self, around: Surroundings, mode: str) -> None:
-        """The same endings after the same steps, and every final observation; an empty step between two episodes is lost."""
+        """The same endings after the same steps, and every final observation.
+
+        An empty step between two episodes is lost.
+        """
         seats = around.seats(World(f"toys/Stamp{mode}-v0"), 2, vector=True)
         seen = [tuple(seats.reset().observations["observations"][1, 1:].tolist())]
         ends, empty = [], 0
@@ -372,7 +393,10 @@ class TestVector:
     def test_one_that_raises_loses_all_seats_their_episodes(
         self, around: Surroundings, mode: str
     ) -> None:
-        """Nothing of the step is kept, and the whole of it is built again; a reset or a make may fail on the way."""
+        """Nothing of the step is kept, and the whole of it is built again.
+
+        A reset or a make may fail on the way.
+        """
         seats = around.seats(
             World(f"toys/Faulty{mode}-v0", {"steps": [0], "resets": [3], "makes": [4]}),
             2,
@@ -394,7 +418,9 @@ class TestVector:
 
 
 class Lingering:
-    """A vectorised environment whose seat is over at its first step, and still says so in the empty step after it."""
+    """A vectorised environment whose seat is over at its first step, and still says so in the empty
+    step after it.
+    """
 
     def __init__(self) -> None:
         self.time = 0

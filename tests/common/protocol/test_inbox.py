@@ -64,7 +64,9 @@ def test_inbox_acknowledges_nothing_above_an_uncommitted_number() -> None:
 
 
 def test_inbox_names_a_bounded_count_of_missing_numbers() -> None:
-    """With more holes than one acknowledgement names, `highest` stays where all holes below it are named."""
+    """With more holes than one acknowledgement names, `highest` stays where all holes below it are
+    named.
+    """
     box = inbox(*range(2, 2 * NAMED + 20, 2))
     named = told(box)
     assert len(named.missing) <= NAMED

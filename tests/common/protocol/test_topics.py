@@ -55,7 +55,10 @@ def test_no_private_topic_is_the_beginning_of_another():
 
 
 def test_the_question_comes_last():
-    """Libraries subscribe in byte order: when the question arrives, what it is about is subscribed already."""
+    """Libraries subscribe in byte order.
+
+    When the question arrives, what it is about is subscribed already.
+    """
     asked = topics.snapshot("default", "a", 1, 1)
     standing = [
         topics.acknowledgement("default", "a", 1),
@@ -68,7 +71,9 @@ def test_the_question_comes_last():
 
 
 def test_a_policys_topics_are_its_own():
-    """`left` does not hear what is for `left-2`, and telemetry of all has a topic that begins them all."""
+    """`left` does not hear what is for `left-2`, and telemetry of all has a topic that begins them
+    all.
+    """
     for topic in (topics.announcement, topics.weights, topics.beacon, topics.telemetry):
         assert not topic("left-2").startswith(topic("left"))
     assert topics.telemetry("left").startswith(topics.telemetry())

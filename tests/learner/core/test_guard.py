@@ -41,7 +41,9 @@ def test_infinities_do_not_cancel():
 
 
 def test_small_types_have_large_sums():
-    """A thousand half-precision numbers of 1,000 are finite, although their sum has no place in their type."""
+    """A thousand half-precision numbers of 1,000 are finite, although their sum has no place in
+    their type.
+    """
     assert finite(
         (
             torch.full((1000,), 1000.0, dtype=torch.float16),
@@ -66,7 +68,9 @@ def test_ten_in_a_row_are_despair():
 
 
 def test_weights_are_given_up_once():
-    """The second time nothing is left but to say so, with the exit code for data that cannot be used."""
+    """The second time nothing is left but to say so, with the exit code for data that cannot be
+    used.
+    """
     guard = Guard()
     guard.in_a_row = IN_A_ROW
     guard.give_up("they were not finite")

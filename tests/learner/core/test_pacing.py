@@ -17,7 +17,10 @@ def make(**others: float) -> Pacing:
 
 
 def test_pacing_allows_the_first_update_after_the_warmup() -> None:
-    """Learning begins when a batch's worth of rows has come in on top of the warm-up: 128 / 8 = 16 rows."""
+    """Learning begins when a batch's worth of rows has come in on top of the warm-up.
+
+    128 / 8 = 16 rows.
+    """
     pacing = make()
     pacing.inserted(1015)
     assert (pacing.may_update, pacing.missing) == (False, 1)
@@ -28,7 +31,10 @@ def test_pacing_allows_the_first_update_after_the_warmup() -> None:
 
 
 def test_pacing_stops_collection_at_the_tolerance() -> None:
-    """With a tolerance of 1280 samples, collection may be 160 rows ahead; every update makes room for 16."""
+    """With a tolerance of 1280 samples, collection may be 160 rows ahead.
+
+    Every update makes room for 16.
+    """
     pacing = make(tolerance=1280)
     assert pacing.room == 1160
     pacing.inserted(1100)
@@ -90,7 +96,9 @@ def test_pacing_bounds_the_rows_of_one_insert() -> None:
 
 
 def test_pacing_defaults_to_twice_the_least_tolerance() -> None:
-    """128 + 8 x 64 samples is the least that works, and there is no waiting for the last parcel at twice that."""
+    """128 + 8 x 64 samples is the least that works, and there is no waiting for the last parcel at
+    twice that.
+    """
     assert make().tolerance == 2 * (128 + 8 * 64)
 
 

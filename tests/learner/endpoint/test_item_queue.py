@@ -1,4 +1,7 @@
-"""Between the network and training: parcels in order, and what waits counts against what may still come."""
+"""Between the network and training.
+
+Parcels in order, and what waits counts against what may still come.
+"""
 
 import threading
 import time
@@ -35,7 +38,10 @@ def test_item_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
 
 
 def test_what_waits_counts_against_the_room(queue):
-    """Of room for 10 rows, 3 that wait leave 7; 12 leave none. Taken, they are in the replay: they leave no more room than before."""
+    """Of room for 10 rows, 3 that wait leave 7; 12 leave none.
+
+    Taken, they are in the replay: they leave no more room than before.
+    """
     queue.put([an_item(a_parcel((3,)))])
     assert queue.free == 7
     queue.put([an_item(a_parcel((8, 1), (0, 0)))])

@@ -51,7 +51,9 @@ def joined(side, actor="box-1", evaluates=False, now=0.0):
 
 
 def test_a_late_joiner_gets_the_newest_weights_at_once(side):
-    """Whoever subscribes to a topic of its own is sent the spec and the newest of three versions in the same moment."""
+    """Whoever subscribes to a topic of its own is sent the spec and the newest of three versions in
+    the same moment.
+    """
     for number in (1, 2, 3):
         side.publisher.publish(some_weights(side.spec, number, value=number))
     said(side)
@@ -81,7 +83,10 @@ def test_nobody_asks_in_another_name(side):
 
 
 def test_places_are_handed_out_in_order(side):
-    """The first two to ask are actors 0 and 1; a second incarnation of the first is start 1 of index 0."""
+    """The first two to ask are actors 0 and 1.
+
+    A second incarnation of the first is start 1 of index 0.
+    """
     side.publisher.publish(some_weights(side.spec))
     found = []
     for topic in (private(1), private(2, "box-2"), topics.snapshot("default", "box-1", 8, 3)):
@@ -94,7 +99,10 @@ def test_places_are_handed_out_in_order(side):
 
 
 def test_a_question_waits_for_the_first_weights(side):
-    """Before there are any weights a snapshot would be of no use: it is sent with the first publication."""
+    """Before there are any weights a snapshot would be of no use.
+
+    It is sent with the first publication.
+    """
     side.publisher.subscribed(private(1))
     assert [topic for topic, _ in said(side)] == [C]
     side.publisher.publish(some_weights(side.spec))
@@ -259,7 +267,10 @@ def test_no_room_is_no_credit(side):
 
 
 def test_credit_is_a_share_of_the_room(side):
-    """Room for 1100 rows counts as 1024; two actors with parcels of 8 rows may have 64 each, within half a gigabyte and 64 MiB."""
+    """Room for 1100 rows counts as 1024.
+
+    Two actors with parcels of 8 rows may have 64 each, within half a gigabyte and 64 MiB.
+    """
     joined(side)
     joined(side, "box-2")
     (found,) = messages(side, own(), outlook=Outlook(1100, 0, 0))
@@ -277,7 +288,10 @@ def test_credit_does_not_change_with_every_joiner(side):
 
 
 def test_credit_that_moves_a_little_is_not_told_again(side):
-    """Room that shrinks by a few rows stays at the same power of two: nothing changed for anybody."""
+    """Room that shrinks by a few rows stays at the same power of two.
+
+    Nothing changed for anybody.
+    """
     joined(side)
     messages(side, own(), now=0.0, outlook=Outlook(1100, 0, 0))
     assert messages(side, own(), now=0.5, outlook=Outlook(1030, 0, 0)) == []

@@ -108,7 +108,10 @@ def test_a_wrong_schema_is_refused_and_its_actor_told(side, frame):
 
 
 def test_a_number_that_is_refused_stays_refused(side, frame):
-    """The same number with a correct parcel later is a duplicate: what an actor was told does not change."""
+    """The same number with a correct parcel later is a duplicate.
+
+    What an actor was told does not change.
+    """
     side.receiver.receive(frame(schema="0" * 16), 0.0)
     assert side.receiver.receive(frame(), 0.0) is None
     assert side.receiver.inbox.ledger.duplicate == 1
@@ -174,7 +177,10 @@ def test_random_bytes_never_raise(side, frame):
 
 @pytest.mark.parametrize("size", [3.0, True, None, "3", -1, 2**63])
 def test_a_shape_of_odd_numbers_never_raises(side, frame, size):
-    """3.0 equals 3, but numpy takes no such size: a hostile table must not get through to where arrays are made."""
+    """3.0 equals 3, but numpy takes no such size.
+
+    A hostile table must not get through to where arrays are made.
+    """
 
     def change(fields):
         fields["columns"][1][2] = [size]
@@ -200,7 +206,10 @@ def test_gradients_and_commands_are_refused_in_a_sentence(side, kind, sentence):
 
 
 def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
-    """A refusal is named once among the problems; a hundred more of the kind do not push the others out."""
+    """A refusal is named once among the problems.
+
+    A hundred more of the kind do not push the others out.
+    """
     for _ in range(3):
         side.receiver.receive(b"abc", 0.0)
     side.receiver.receive(frame(schema="x"), 0.0)
@@ -211,7 +220,10 @@ def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
 
 
 def test_another_runs_actor_is_no_problem(side, frame):
-    """An actor of a run that is over learns of this one from the beacon; until then its messages are only counted."""
+    """An actor of a run that is over learns of this one from the beacon.
+
+    Until then its messages are only counted.
+    """
     side.receiver.receive(frame(run="other-run"), 0.0)
     assert list(side.receiver.problems) == []
 
@@ -272,7 +284,10 @@ def test_problems_are_shown_once(side):
 
 
 def test_two_actors_of_one_name_are_named_once(side, caplog):
-    """They speak in turns for ever: each joins once, its problems are shown once, and so is what to do about it."""
+    """They speak in turns for ever.
+
+    Each joins once, its problems are shown once, and so is what to do about it.
+    """
     with caplog.at_level(logging.INFO):
         for second in range(20):
             for incarnation in (7, 8):
@@ -307,7 +322,10 @@ def test_a_late_word_of_the_incarnation_before_is_no_clash(side):
 
 
 def test_what_was_seen_is_bounded(side, monkeypatch):
-    """Whoever speaks under ever new names or incarnations takes no more memory; those that spoke last are remembered."""
+    """Whoever speaks under ever new names or incarnations takes no more memory.
+
+    Those that spoke last are remembered.
+    """
     monkeypatch.setattr("farflung.learner.endpoint.receiver.INCARNATIONS", 3)
     for incarnation in range(10):
         side.receiver.receive(hello(incarnation=incarnation), 0.0)
@@ -358,7 +376,10 @@ def test_a_hole_below_the_base_is_a_breach(side):
 
 
 def test_the_usual_parcel_is_learned(side, frame):
-    """Credit in parcels follows what parcels hold: a sixteenth of the way from 8 to 24 with the first one of three times 8."""
+    """Credit in parcels follows what parcels hold.
+
+    A sixteenth of the way from 8 to 24 with the first one of three times 8.
+    """
     assert side.receiver.usual_rows == 8
     side.receiver.receive(frame(a_parcel((8, 8, 8), (Ending.OPEN,) * 3)), 0.0)
     assert side.receiver.usual_rows == 9
@@ -393,7 +414,10 @@ def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, 
 
 
 def test_a_name_of_another_key_is_refused_before_its_parcel_is_read(side, frame, monkeypatch):
-    """Parcel, hello, report and bye alike; no number of the one it names is used up, and its own name is taken."""
+    """Parcel, hello, report and bye alike.
+
+    No number of the one it names is used up, and its own name is taken.
+    """
     robot = Client("robot", "actor")
     decoded = []
     monkeypatch.setattr(

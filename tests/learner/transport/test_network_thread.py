@@ -1,4 +1,7 @@
-"""The network thread on real sockets: what is asked is answered, what is sent arrives, and it ends when it is told to."""
+"""The network thread on real sockets.
+
+What is asked is answered, what is sent arrives, and it ends when it is told to.
+"""
 
 import threading
 import time
@@ -107,7 +110,10 @@ def test_a_taken_port_is_refused_in_a_sentence(context, link, side, queue):
 
 
 def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
-    """Over real sockets: published before anybody was there, and brought by the subscription itself."""
+    """Over real sockets.
+
+    Published before anybody was there, and brought by the subscription itself.
+    """
     for number in (1, 2):
         side.endpoint.publish(some_weights(side.spec, number))
     assert eventually(lambda: side.publisher.newest == Version(1, 2))
@@ -121,7 +127,10 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
 
 @pytest.mark.parametrize("topic", [b"", b"z/"])
 def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic):
-    """Such a subscription would carry everybody's snapshots; it is not granted, while an honest one beside it is."""
+    """Such a subscription would carry everybody's snapshots.
+
+    It is not granted, while an honest one beside it is.
+    """
     asked = []
     subscribed = side.publisher.subscribed
     monkeypatch.setattr(
@@ -193,7 +202,10 @@ def test_weights_larger_than_a_copy_go_out_whole(context, queue):
 
 @pytest.mark.parametrize(("said", "heard_as"), [((), State.AWAY), ((State.STOP,), State.STOP)])
 def test_the_last_word_says_whether_the_run_is_over(link, feed, said, heard_as):
-    """Closing says to all who listen in what state the learner leaves: away, unless it knows that the run is over."""
+    """Closing says to all who listen in what state the learner leaves.
+
+    Away, unless it knows that the run is over.
+    """
     socket = feed(C)
     heard(socket, C)
     link.close(*said)
@@ -218,7 +230,10 @@ def test_weights_published_last_still_go_out(link, feed, side):
 
 
 def test_a_link_that_never_started_can_be_closed(context, side, queue):
-    """An error between making and starting leaves no socket behind: the context could not end else."""
+    """An error between making and starting leaves no socket behind.
+
+    The context could not end else.
+    """
     NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint).close()
     context.term()
 
@@ -273,7 +288,10 @@ def test_a_fault_in_the_thread_reaches_training(link, side, monkeypatch, caplog)
 
 
 def test_an_idle_link_naps(context, side, queue, monkeypatch):
-    """Nothing to hear and nothing to say: it looks at its sockets some fifty times a second, not all the time."""
+    """Nothing to hear and nothing to say.
+
+    It looks at its sockets some fifty times a second, not all the time.
+    """
     rounds = []
     due = side.publisher.due
     monkeypatch.setattr(
