@@ -76,6 +76,6 @@ def test_actor_names_two_learners_of_one_run_and_waits(shell, house, shared):
         actor.says(
             rf"two learners of the same run {run.identity} publish here, "
             r"as when its folder was copied "
-            r"\(life \w+ in epoch 2 and life \w+ in epoch 1\): waiting until one is stopped"
+            r"\(learner \w+ in epoch 2 and learner \w+ in epoch 1\): waiting until one is stopped"
         )
         broker.says("trains policy default too")

@@ -96,7 +96,7 @@ def test_cut_network_is_named_on_both_sides_and_heals_by_itself(pair):
         cut(pair, stack, CUTS["both ways"])
         pair.learner.says("cut-off is silent")
         pair.actors[0].says("no answer from")
-    pair.learner.says("cut-off is heard again")
+    pair.learner.says("cut-off is back")
     pair.learner.shows(acting)
     pair.learner.learns_on()
     pair.settle()
