@@ -236,7 +236,8 @@ class LightActor:
         self._sends_at, self._looks_at = at, 0.0
         self._number = 0
         self.client.outbox.before_release = self._acknowledged
-        self._receive, self.client.receive = self.client.receive, self._count  # type: ignore[method-assign]
+        self._receive = self.client.receive
+        self.client.receive = self._count  # type: ignore[method-assign]
 
     def turn(self, now: float, block: Parcel, *, readable: bool) -> None:
         """Read what came, and send a parcel if its second has come."""

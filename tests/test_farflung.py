@@ -71,7 +71,10 @@ def test_signal_during_the_imports_ends_a_command_without_a_traceback(
 ):
     """`cyclopts`, which every role imports first, stands for all imports that take time."""
     (tmp_path / "cyclopts.py").write_text(SLOW)
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import farflung.__main__ as m; m.{role}()"
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+        f"import farflung.__main__ as m; m.{role}()"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

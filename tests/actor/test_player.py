@@ -59,7 +59,8 @@ def test_every_step_is_recorded_once_in_its_own_episode(
     """Whatever the horizon, the seats, the stack and the way environments restart: no trajectory
     crosses an episode, none lacks a step.
 
-    Every seat's episodes follow one another, and within each its steps, up to the last one, terminal steps included.
+    Every seat's episodes follow one another, and within each its steps, up to the last one,
+    terminal steps included.
     """
     worlds.Faulty.counts.clear()
     vector = "Step" in world

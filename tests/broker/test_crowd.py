@@ -96,7 +96,8 @@ def test_many_who_join_at_once_all_get_weights_and_acknowledgements(
     offer(links, 5)
     answered_s = pump(links, lambda: settled(links))
     print(
-        f"{brokers} in a chain: 64 joined within {joined_s:.2f} s, 320 parcels were acknowledged within {answered_s:.2f} s"
+        f"{brokers} in a chain: 64 joined within {joined_s:.2f} s, "
+        f"320 parcels were acknowledged within {answered_s:.2f} s"
     )
     assert {member.index for member in school.side.receiver.roster} == set(range(64))
     assert {member.presence(time.monotonic()) for member in school.side.receiver.roster} == {

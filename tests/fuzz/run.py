@@ -1,7 +1,8 @@
 """Fuzz every decoder, two at a time: `python tests/fuzz/run.py --minutes 10`; `make fuzz` does.
 
-Prints how often each was run; `--publish` writes it down. Exit code 1 if an input gave anything but a value or one of our own errors, took
-longer than ten seconds, or wanted memory out of proportion; the input is kept, and `--target NAME --input FILE` runs it again.
+Prints how often each was run; `--publish` writes it down. The exit code is 1 if an input led to
+anything but a value or one of our own errors, took longer than ten seconds, or wanted memory out of
+proportion. That input is kept, and `--target NAME --input FILE` runs it again.
 """
 
 import argparse
@@ -124,7 +125,8 @@ def fuzz(name: str, seconds: int, seed: int) -> dict[str, object]:
     counted = COUNT.search(said)
     executions, took = int(counted[1]) if counted else 0, time.monotonic() - began
     print(
-        f"{name:16} {executions:>12,} executions in {took:4.0f} s, {'clean' if code == 0 else 'BROKEN'}",
+        f"{name:16} {executions:>12,} executions in {took:4.0f} s, "
+        f"{'clean' if code == 0 else 'BROKEN'}",
         flush=True,
     )
     if code:
@@ -184,7 +186,7 @@ def main() -> int:
     print(f"{executions:,} executions of {len(names)} decoders, {crashes} of them broken")
     if arguments.publish:
         publish(
-            f"python tests/fuzz/run.py {' '.join(word for word in sys.argv[1:] if word != '--publish')}",
+            " ".join(["python tests/fuzz/run.py", *(w for w in sys.argv[1:] if w != "--publish")]),
             results,
         )
     return int(crashes > 0)

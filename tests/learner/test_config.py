@@ -237,7 +237,8 @@ def test_every_value_survives_the_run_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["farflung.learner.config", "farflung.actor.config"])
 def test_help_needs_nothing_heavy(module: str) -> None:
     """A configuration is read without torch, numpy, gymnasium, onnxruntime or ZeroMQ."""
-    program = f"import sys, {module}; print([m for m in ('torch', 'numpy', 'gymnasium', 'onnxruntime', 'zmq', 'rich') if m in sys.modules])"
+    heavy = ("torch", "numpy", "gymnasium", "onnxruntime", "zmq", "rich")
+    program = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

@@ -1,7 +1,8 @@
 """Stored transitions are exact, end to end: environment, collector, bytes, gate, replay.
 
-The environment stamps (life, episode, step) into what it shows, gives the step as reward, and the action is chosen by the stamp.
-So each stored row says where it belongs, and what it must hold follows from the rules of that environment alone.
+The environment stamps (start, episode, step) into what it shows, rewards with the step, and the
+action is chosen by the stamp. So each stored row says where it belongs, and what it must hold
+follows from the rules of that environment alone.
 """
 
 from collections.abc import Callable, Iterator

@@ -126,7 +126,8 @@ def test_the_log_is_kept_in_the_folder(run):
     log = (run(steps=40).folder / "logs" / "learner.log").read_text()
     assert "training on cpu" in log
     assert re.search(
-        r"memory: 500 rows x .* GiB; parcels on their way into it: 64 MiB for each actor, 1.00 GiB at most;",
+        r"memory: 500 rows x .* GiB; "
+        r"parcels on their way into it: 64 MiB for each actor, 1.00 GiB at most;",
         log,
     )
     assert "checkpoint: " in log
@@ -174,8 +175,8 @@ def test_port_0_listens_anywhere(run, connection, tmp_path):
     assert connection.publish_every == 7
     assert connection.address.feed_port == connection.address.port + 1
     assert (
-        f"listening: actor 127.0.0.1:{connection.address.port} (feed on port {connection.address.feed_port})"
-        in found.err
+        f"listening: actor 127.0.0.1:{connection.address.port} "
+        f"(feed on port {connection.address.feed_port})" in found.err
     )
     document = json.loads(next(line for line in found.out.splitlines() if line.startswith("{")))
     assert document["join"] == f"actor 127.0.0.1:{connection.address.port}"
@@ -315,5 +316,8 @@ def test_resumed_learner_tells_that_it_is_restoring_before_it_loads_torch(tmp_pa
 
 def test_what_comes_first_needs_no_torch():
     """Its import takes more than a second: a run that goes on is heard before."""
-    words = "import sys, farflung.learner.learner; assert not {'torch', 'onnx', 'tensorboard'} & set(sys.modules), 'loaded'"
+    words = (
+        "import sys, farflung.learner.learner; "
+        "assert not {'torch', 'onnx', 'tensorboard'} & set(sys.modules), 'loaded'"
+    )
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

@@ -84,7 +84,8 @@ MUTATIONS = (
         "resend re-numbers",
         "outbox",
         "entry.last_at = now\n",
-        "entry.last_at = now\n        self._newest += 1\n        self._sent[self._newest] = self._sent.pop(number)\n",
+        "entry.last_at = now\n        self._newest += 1\n"
+        "        self._sent[self._newest] = self._sent.pop(number)\n",
     ),
     Mutation(
         "new run keeps old numbers",

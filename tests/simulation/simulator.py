@@ -285,7 +285,7 @@ class Simulation:
         self.schedule.after(LAST_NEWS_S, self._give_last_news)
 
     def _give_last_news(self) -> None:
-        """Change credit and let actors collect once more, when no fault is left to excuse delays."""
+        """Change credit and let actors collect once more, with no fault to excuse a delay."""
         self.credit, self.oracle.credit_at = LESS, self.now
 
     def _drained(self) -> bool:

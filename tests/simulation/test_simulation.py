@@ -1,4 +1,4 @@
-"""The promises of delivery hold under every fault, and the simulator would notice if they did not."""
+"""Delivery keeps its promises under every fault, and the simulator notices if it does not."""
 
 import pytest
 from simulation.mutations import MUTATIONS, Mutation, load

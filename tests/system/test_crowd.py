@@ -98,7 +98,8 @@ def test_flood_through_a_broker_stays_within_the_printed_memory(shell, context, 
     queue, messages = map(
         int,
         re.search(
-            r"memory: 1 × (\d+) MiB queued, (\d+) messages in the socket of each actor", broker.said
+            r"memory: 1 × (\d+) MiB queued, (\d+) messages in the socket of each actor",
+            broker.said,
         ).groups(),
     )
     bound = queue + (ACTORS + 1) * messages * len(FRAME) / MEBIBYTE

@@ -335,7 +335,8 @@ class TestChecking:
         [
             (
                 np.zeros(4, np.float32),
-                r"observations: float32 \(4,\) was shown, and the learner's toys/Stamp-v0 has float32 \(3,\)",
+                r"observations: float32 \(4,\) was shown, "
+                r"and the learner's toys/Stamp-v0 has float32 \(3,\)",
             ),
             (0.5, r"observations: float64 \(\) was shown"),
             (["a", "b", "c"], "was shown, and"),

@@ -143,7 +143,7 @@ class TestList:
         assert around.beats == 3 + 3 + 6
 
     def test_an_array_that_is_written_again_is_copied_first(self, around: Surroundings) -> None:
-        """An environment may return the same array in each step, its last of an episode included."""
+        """An environment may return the same array in each step, also in the last of an episode."""
         seats = around.seats(World("toys/Stamp-v0", {"in_place": True}))
         seen = seats.reset().observations["observations"]
         last = seats.step(zeros(seats)).ended[0].columns["observations"]
@@ -315,7 +315,8 @@ class TestFailures:
             assert seats.step(zeros(seats)).lost == [0]
         with pytest.raises(
             EnvironmentFailure,
-            match=r"failed 5 times in 5 minutes, at last with RuntimeError\('one of the steps failed'\)",
+            match=r"failed 5 times in 5 minutes, "
+            r"at last with RuntimeError\('one of the steps failed'\)",
         ):
             seats.step(zeros(seats))
         assert around.pauses == [0.25, 0.5, 1.0, 2.0]

@@ -13,7 +13,8 @@ from farflung.learner.core.pacing import NO_WAIT, Cause, Pacing, Waiting
 
 def make(**others: float) -> Pacing:
     """Eight samples per row, batches of 128, 1000 rows to start with, parcels of 64 rows."""
-    return Pacing(**({"ratio": 8, "batch": 128, "warmup": 1000, "parcel": 64} | others))  # type: ignore[arg-type]
+    settings = {"ratio": 8, "batch": 128, "warmup": 1000, "parcel": 64} | others
+    return Pacing(**settings)  # type: ignore[arg-type]
 
 
 def test_pacing_allows_the_first_update_after_the_warmup() -> None:

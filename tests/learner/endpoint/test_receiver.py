@@ -163,7 +163,7 @@ def test_odd_bytes_are_counted_under_their_own_reason(side, frame, reason):
 
 
 def test_random_bytes_never_raise(side, frame):
-    """A valid frame with random changes, and random bytes, are refused or taken but nothing else."""
+    """Random changes of a valid frame, and random bytes, are refused or taken, nothing else."""
     rng = np.random.default_rng(0)
     good = bytearray(frame())
     for _ in range(200):
