@@ -19,7 +19,7 @@ class Heartbeat:
         self._renewed_at = float("-inf")
         self._silent_since: float | None = None
         if self._heartbeat is not None:
-            self._heartbeat.unlink(missing_ok=True)  # of a life before this one
+            self._heartbeat.unlink(missing_ok=True)  # of a process before this one
 
     def lost(self, heard: bool, now: float) -> bool:
         """Take note; return whether no learner was heard for longer than patience lasts."""

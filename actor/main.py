@@ -48,7 +48,7 @@ def act(loaded: Loaded[ActorConfig]) -> int:
 
 
 def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
-    """The whole life of an actor."""
+    """Run an actor from start to end; return its exit code."""
     # Not imported for --help: these need numpy and sockets.
     from farflung.actor.connection.inline import InlineConnection
     from farflung.actor.connection.policy_client import PolicyClient
