@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 90.0
 LOOK_S = 0.5
 
 

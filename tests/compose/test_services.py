@@ -2,13 +2,14 @@
 
 import re
 import time
+from functools import partial
 
 import pytest
-from support.waiting import eventually
+from support import waiting
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# Long enough for all that happens to it; `seconds` are those of one life of the learner.
+# Long enough for all that happens to it; `seconds` are those of one start of the learner.
 MISHAPS = """
 services:
   learner:
@@ -19,6 +20,8 @@ services:
 volumes: {receipts: {}}
 """
 AWAY_S = 20.0
+
+eventually = partial(waiting.eventually, within_s=90.0)  # a container takes longer than a process
 
 QUICK_TO_JUDGE = """
 services:
@@ -106,7 +109,7 @@ def test_services_lose_nothing_through_kills_and_a_cut(services, engine, images)
         )
 
     eventually(back, "the cut-off actor's return")
-    codes = eventually(compose.exit_codes, "the end of all", 150)
+    codes = eventually(compose.exit_codes, "the end of all", within_s=150)
     assert len(codes) == 5
     assert set(codes.values()) == {0}
     [run] = compose.runs()
