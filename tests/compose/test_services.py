@@ -120,7 +120,7 @@ def test_services_lose_nothing_through_kills_and_a_cut(services, engine, images)
     told = re.search(r"acknowledged: (\d+); lost: 0; duplicated: 0; changed: 0", found)
     assert told is not None
     assert int(told[1]) > 100
-    assert found.rstrip().endswith("everything holds")
+    assert found.rstrip().endswith("no problems")
 
 
 def test_healthchecks_follow_progress(services, engine):
