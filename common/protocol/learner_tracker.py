@@ -245,7 +245,8 @@ class LearnerTracker:
         self._obeyed_at = self._acknowledged_at = now
         self._rival_at = NEVER
         self._behind = None
-        self._asks = 0
+        # The question that was asked before the first contact counts: it has not been answered.
+        self._asks = int(verdict is Verdict.FIRST and self.nonce is not None)
         return verdict
 
     def _dead(self, now: float, unanswered_since: float | None) -> bool:
