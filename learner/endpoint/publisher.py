@@ -96,8 +96,9 @@ class Publisher:
         yield from self._queue
         self._queue.clear()
         yield from self._due_snapshots(now)
-        yield from self._due_beacon(outlook, now)
+        # Before the beacon: an actor that learns of the end knows by then what was taken.
         yield from self._due_acknowledgements(outlook, now)
+        yield from self._due_beacon(outlook, now)
 
     def _due_snapshots(self, now: float) -> Iterator[Publication]:
         while self._weights and (topic := self._snapshots.next(now)) is not None:

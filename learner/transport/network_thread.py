@@ -57,6 +57,7 @@ class NetworkThread:
         self._active = False  # the last round received or settled something
         self._failure: BaseException | None = None
         self._closing = threading.Event()
+        self._leaves_as = State.AWAY
         self._thread = threading.Thread(target=self._run, name="network", daemon=True)
 
     def start(self) -> None:
@@ -75,7 +76,7 @@ class NetworkThread:
 
     def close(self, state: State = State.AWAY) -> None:
         """Tell the actors in which state this learner leaves; end the thread and both sockets."""
-        self._endpoint.publisher.state = state
+        self._leaves_as = state
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -174,6 +175,7 @@ class NetworkThread:
         self._endpoint.receive(self._messages(), now)
         self._endpoint.log.drain(DRAIN_S)
         self._endpoint.settle()
+        self._endpoint.publisher.state = self._leaves_as
         self._endpoint.publisher.hurry()
         self._send(now)
         self.status = endpoint_status(self._endpoint, now)

@@ -40,7 +40,7 @@ def test_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
     steps = int(learner.says(r"(\d+) steps, \d+ updates, \d+ episodes, evaluation")[1])
     windows, rows = map(int, loop.says(r"the learner took (\d+) windows with (\d+) steps").groups())
     assert rows == 32 * windows
-    assert 1000 <= steps <= rows + 32  # the last acknowledgement may have come too late
+    assert 1000 <= steps <= rows  # what was taken is acknowledged before the run's end is told
 
 
 def test_actor_session_imports_neither_gymnasium_nor_torch() -> None:

@@ -259,6 +259,16 @@ def test_a_hurried_beacon_comes_at_once(side):
     assert len(messages(side, C, now=0.1)) == 1
 
 
+def test_an_acknowledgement_goes_out_before_the_beacon_of_the_end(side):
+    """An actor that learns that the run is over knows by then what was taken."""
+    joined(side)
+    said(side)
+    side.receiver.settle(side.receiver.receive(a_frame(side.spec), 0.001).envelope)
+    side.publisher.state = State.STOP
+    side.publisher.hurry()
+    assert [topic for topic, _ in said(side, now=0.002)] == [own(), C]
+
+
 def test_no_room_is_no_credit(side):
     """Where pacing has no room nothing new may be sent: that is how collection pauses."""
     joined(side)

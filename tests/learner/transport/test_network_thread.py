@@ -372,6 +372,36 @@ def test_until_the_disk_has_it_nothing_is_acknowledged(
         assert next(one.highest for one in found if one.highest) == 1
 
 
+def test_the_end_is_told_after_everything_that_was_taken_is_acknowledged(
+    keeping, context, side, journal, monkeypatch
+):
+    """A disk that is slow at the end: no beacon says stop before the last acknowledgement."""
+    go = threading.Event()
+    sync = Disk.sync
+    monkeypatch.setattr(
+        Disk, "sync", lambda disk, descriptor: (go.wait(10), sync(disk, descriptor))
+    )
+    threading.Timer(0.3, go.set).start()
+    with (
+        sockets.feed_subscriber(context, keeping.address, [A, C]) as feed,
+        sockets.experience_sender(context, keeping.address) as push,
+    ):
+        push.send(a_frame(side.spec))
+        assert eventually(lambda: journal.waiting_rows == 3)
+        keeping.close(State.STOP)
+        heard = [
+            wire.read(wire.open_frame(frame)) for _, frame in iter(lambda: received(feed), None)
+        ]
+    taken = [isinstance(one, Acknowledgement) and one.highest == 1 for one in heard]
+    stopped = [isinstance(one, Beacon) and one.state is State.STOP for one in heard]
+    assert taken.index(True) < stopped.index(True)
+
+
+def received(feed):
+    """Return the next message of a feed, or None after half a second without one."""
+    return feed.recv_multipart() if feed.poll(500) else None
+
+
 def test_a_problem_of_the_journal_is_on_the_screen_and_its_end_ends_training(
     keeping, journal, monkeypatch, side
 ):
