@@ -48,7 +48,7 @@ class ActorConfig:
     patience: Annotated[float, PROCESS] = 0.0
     """Exit after this many seconds without a message from a learner; 0: never."""
     heartbeat: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
-    """File for health checks: touched every few seconds while the actor hears its learner."""
+    """File for health checks: touched every few seconds while the learner sends."""
     acknowledged: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
     """File to which each acknowledged parcel adds a line, for `learner audit --against`."""
     step_timeout: Annotated[float, PROCESS] = 60.0

@@ -1,4 +1,4 @@
-"""The heartbeat of an actor: a file that is renewed while a learner is heard, for supervisors."""
+"""The heartbeat of an actor: a file that is renewed while a learner sends, for supervisors."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ RENEW_S = 5.0  # between two writes
 
 
 class Heartbeat:
-    """Notes in each exchange of messages whether a learner is heard.
+    """Notes in each exchange of messages whether a learner sends.
 
     An actor with a loop that stands still renews no file.
     """
@@ -21,9 +21,9 @@ class Heartbeat:
         if self._heartbeat is not None:
             self._heartbeat.unlink(missing_ok=True)  # of a process before this one
 
-    def lost(self, heard: bool, now: float) -> bool:
-        """Take note; return whether no learner was heard for longer than patience lasts."""
-        if heard:
+    def lost(self, sends: bool, now: float) -> bool:
+        """Take note; return whether no learner sent for longer than patience lasts."""
+        if sends:
             self._silent_since = None
             self._renew(now)
             return False

@@ -187,7 +187,7 @@ class ActorLoop:
                 "announced and has not come, although it was asked for: "
                 f"--max-policy-age is {self._rules.max_policy_age_s:g}"
             )
-        if self._rules.heartbeat.lost(status.heard, now):
+        if self._rules.heartbeat.lost(status.sends, now):
             # An actor that plays for one run only may have missed its end.
             code = 0 if self._rules.once else Exit.UNAVAILABLE
             self._stop.set(f"no learner answers at {connection.address}", code)

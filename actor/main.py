@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ABOUT = (
-    "Step environments for a learner: it says which, sends the policy, and takes the trajectories."
+    "Step environments for a learner: it names them, sends the policy, and takes the trajectories."
 )
 
 

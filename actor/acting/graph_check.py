@@ -31,7 +31,7 @@ OPERATORS = frozenset(
     ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round ScatterElements ScatterND Selu
     Shape Sigmoid Sign Sin Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub
     Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor
-    """.split()  # noqa: SIM905  a list of one name a line says no more
+    """.split()  # noqa: SIM905  a list of one name a line shows no more
 )
 
 ELEMENTS = {

@@ -1,4 +1,4 @@
-"""A connection in the thread of its owner: messages are exchanged when the owner says so."""
+"""A connection in the thread of its owner: messages are exchanged when the owner asks."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Transport(Protocol):
         """Exchange messages; first wait at most so long for one."""
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Send the rest and say goodbye; return whether everything was acknowledged."""
+        """Send the rest and the bye; return whether everything was acknowledged."""
 
 
 class InlineConnection:
@@ -72,7 +72,7 @@ class InlineConnection:
         self._transport.exchange(timeout_s)
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Send the rest and say goodbye; return whether everything was acknowledged."""
+        """Send the rest and the bye; return whether everything was acknowledged."""
         return self._transport.close(reason, patience_s)
 
 

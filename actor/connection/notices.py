@@ -41,7 +41,7 @@ class Notices:
         self._add(Report(*self._origin, self._outbox.base, held, counters, problems))
 
     def bye(self, reason: str) -> None:
-        """Say goodbye to a learner that is known, with the reason of the end."""
+        """Send the bye to a learner that is known, with the reason of the end."""
         if self._tracker.run:
             self._add(Bye(*self._origin, self._outbox.base, reason[:REASON_LETTERS]))
 

@@ -73,7 +73,7 @@ class PolicyClient:
         tracker, outbox = self.tracker, self.outbox
         return ConnectionStatus(
             state=self.state,
-            heard=tracker.sends(now),
+            sends=tracker.sends(now),
             listens=self.listens(now),
             idle=outbox.idle,
             held=tracker.held,
@@ -265,7 +265,7 @@ class PolicyClient:
         self._notices.problems.add(kind, text)
 
     def bye(self, reason: str) -> None:
-        """Report a last time and say goodbye, with the reason of the end."""
+        """Report a last time and send the bye, with the reason of the end."""
         if self.joined is not None:
             self._notices.report(self._held)
         self._notices.bye(reason)

@@ -1,7 +1,7 @@
 """The port of a connection: all that an actor's loop knows of the way to a learner.
 
-Three forms implement it. `InlineConnection` over `Sockets` exchanges messages when the loop says
-so; `ThreadedConnection` has its sockets in a thread of their own; in the sequential mode the
+Three forms implement it. `InlineConnection` over `Sockets` exchanges messages when the loop
+asks; `ThreadedConnection` has its sockets in a thread of their own; in the sequential mode the
 learner carries the messages of an `InlineConnection` over `InTurns`.
 """
 
@@ -52,7 +52,7 @@ class ConnectionStatus:
     """The state of a connection, as of the last exchange."""
 
     state: State  # of the learner
-    heard: bool  # a learner is there
+    sends: bool  # the learner does: it is there, and the only one
     listens: bool  # and takes what is sent
     idle: bool  # nothing waits, and everything sent is acknowledged
     held: Version | None  # the weights in use
@@ -96,7 +96,7 @@ class Connection(Protocol):
         """Exchange messages; first wait at most so long for one. Raise where that cannot go on."""
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Send the rest, wait at most so long for its acknowledgement, and say goodbye.
+        """Send the rest, wait at most so long for its acknowledgement, and send the bye.
 
         Return whether everything was acknowledged.
         """

@@ -6,7 +6,7 @@ from itertools import accumulate
 from farflung.common.protocol.messages import Problem
 
 PROBLEMS = 50
-PROBLEM_BYTES = 4 << 10  # the end of a traceback says most
+PROBLEM_BYTES = 4 << 10  # the end of a traceback matters most
 PROBLEMS_BYTES = 32 << 10  # in one report, so that it stays a header
 
 

@@ -82,7 +82,7 @@ class Sockets:
         self._log_connection(now)
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Send the rest, wait so long for its acknowledgement, and say goodbye.
+        """Send the rest, wait so long for its acknowledgement, and send the bye.
 
         Return whether everything was acknowledged.
         """

@@ -80,7 +80,7 @@ class ThreadedConnection:
             self._require_alive()
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Let the thread send the rest and say goodbye; return whether all was acknowledged."""
+        """Let the thread send the rest and the bye; return whether all was acknowledged."""
         self._closing = reason, patience_s
         self._thread.join(patience_s + FAREWELL_S)
         return self._acknowledged

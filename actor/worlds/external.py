@@ -51,7 +51,7 @@ class ExternalWorld:
     ) -> None:
         """Note what came of the last action."""
         if not self._acted or self._outcome is not None:
-            raise ValueError("record() says what came of an action, once: call act() before it")
+            raise ValueError("record() takes what came of an action, once: call act() before it")
         ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
         self._outcome = float(reward), End(ending, self._capture(next_observation, info))
 
@@ -73,7 +73,7 @@ class ExternalWorld:
         return Turn(due, {self._policy: self._outcomes})
 
     def _capture(self, observation: Any, info: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Return a copy of an observation by column, [*shape], if it is what the spec says."""
+        """Return a copy of an observation by column, [*shape], if it fits the spec."""
         for field in self._adapter.fields:
             self._check(field, observation)
         return self._adapter.capture(observation, info)

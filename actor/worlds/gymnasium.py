@@ -53,8 +53,8 @@ class Description:
 
     observation: dict[str, Space]  # one leaf under "" for a plain space, else by key
     action: Space
-    steps_limit: int | None  # steps after which an episode is truncated, where the world says so
-    reward_threshold: float | None  # the return that counts as solved, where the world says so
+    steps_limit: int | None  # steps after which an episode is truncated, where the world has one
+    reward_threshold: float | None  # the return that counts as solved, where the world has one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The interface of worlds: seats, and turns that say which of them must act."""
+"""The interface of worlds: seats, and turns that name those that must act."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

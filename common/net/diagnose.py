@@ -4,7 +4,7 @@ Two questions need two mechanisms. A raw ZMTP greeting shows whether a learner l
 it uses keys. The socket monitor shows whether the learner accepts our key. The monitor alone is
 not enough: a tunnel that hangs up and a server with another key cause the same events
 (CONNECTED, HANDSHAKE_FAILED_NO_DETAIL with EPIPE or ECONNRESET, DISCONNECTED), but the first is
-worth waiting for and the second is final. Nor does it tell why a connection failed.
+worth waiting for and the second is final. Nor does it show why a connection failed.
 """
 
 import logging
@@ -83,7 +83,7 @@ def _strange(address: Address, port: int, greeting: bytes) -> Finding:
         return Finding(f"{where} hangs up: is the learner behind it not there yet?")
     if greeting == MUTE:
         return Finding(
-            f"{where} accepts but says nothing: is the port right, or was the learner stopped?"
+            f"{where} accepts but sends nothing: is the port right, or was the learner stopped?"
         )
     return Finding(f"{where} is not a learner's: is the port right?", final=True, error=NoLearner)
 
@@ -105,7 +105,7 @@ def _closed(address: Address, reason: str, half: bool) -> Finding:
 def _compare(address: Address, keys: ClientKeys | None, guarded: bool) -> Finding:
     """Return the finding for a learner that answers: our keys beside those it requires."""
     if keys is None and not guarded:
-        return Finding(f"{address} answers, but says nothing yet", welcome=True)
+        return Finding(f"{address} answers, but sends nothing yet", welcome=True)
     if keys is None:
         return Finding(
             f"{address} requires a key: copy one from its folder of keys, "
@@ -127,7 +127,7 @@ def _attempted(address: Address, keys: ClientKeys, outcome: Outcome) -> Finding:
     """Return the finding for a handshake with our key."""
     label = keys.client.label
     return {
-        Outcome.ACCEPTED: Finding(f"{address} accepts us, but says nothing yet", welcome=True),
+        Outcome.ACCEPTED: Finding(f"{address} accepts us, but sends nothing yet", welcome=True),
         Outcome.REFUSED: Finding(
             f"{address} does not allow the key in {keys.path}: the key was revoked, or belongs to "
             f"another folder of keys. On that machine, learner keys FOLDER --add {label} "
@@ -167,7 +167,7 @@ class Diagnosis:
     def __init__(self, address: Address, keys: ClientKeys | None = None) -> None:
         self._address, self._keys = address, keys
         self._barred = False
-        self._said = ""
+        self._reported = ""
         self._diagnose_at = self._repeat_at = float("-inf")
         self._thread: threading.Thread | None = None
         self._findings: deque[Finding] = deque(maxlen=1)
@@ -185,7 +185,7 @@ class Diagnosis:
         process waits, because its key may be allowed again.
         """
         if silence_s < WORRY_S:
-            self._said, self._barred = "", False
+            self._reported, self._barred = "", False
             return False
         if self._findings:
             return self._report(self._findings.popleft(), known, now)
@@ -199,7 +199,7 @@ class Diagnosis:
         try:
             finding = diagnose(self._address, self._keys)
         except Exception as error:  # the top of a thread: the process is worth more than the cause
-            finding = Finding(f"cannot tell why {self._address} is silent: {error!r}")
+            finding = Finding(f"cannot find out why {self._address} is silent: {error!r}")
         self._findings.append(finding)
 
     def _report(self, finding: Finding, known: bool, now: float) -> bool:
@@ -209,8 +209,8 @@ class Diagnosis:
         if finding.final and not known:
             raise finding.error(finding.text)
         self._barred |= finding.final  # libzmq never reconnects a socket that was refused
-        if finding.text != self._said or now >= self._repeat_at:
-            self._said, self._repeat_at = finding.text, now + REPEAT_S
+        if finding.text != self._reported or now >= self._repeat_at:
+            self._reported, self._repeat_at = finding.text, now + REPEAT_S
             level = logging.WARNING if finding.final else logging.INFO
             log.log(level, "waiting for a learner at %s: %s", self._address, finding.text)
         return False

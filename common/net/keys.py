@@ -134,11 +134,11 @@ def make(folder: Path, label: str = "", role: str = ACTOR) -> list[str]:
     try:
         (folder / ALLOWED).mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
-        said = [_make_server(folder)]
+        made = [_make_server(folder)]
         first = CLIENT_FILE.removesuffix(".key")
         if label != first:
-            said.append(_make_client(folder, first, ACTOR, again=False))
-        return [*said, _make_client(folder, label, role, again=True)] if label else said
+            made.append(_make_client(folder, first, ACTOR, again=False))
+        return [*made, _make_client(folder, label, role, again=True)] if label else made
     except OSError as error:
         raise ConfigurationError(f"no keys can be made in {folder}: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""The errors of this project. Each message says what happened and what to do next."""
+"""The errors of this project. Each message states what happened and what to do next."""
 
 from farflung.common.process.exits import Exit
 

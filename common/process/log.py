@@ -114,7 +114,7 @@ class Sparingly(logging.Filter):
         self._held: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True for a line to write now; it says how many like it were held back."""
+        """Return True for a line to write now; it counts those like it that were held back."""
         seconds = getattr(record, "once_every", None)
         if seconds is None:
             return True

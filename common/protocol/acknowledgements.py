@@ -10,7 +10,7 @@ NEWS_S = 0.01  # between two rounds of news, so that one acknowledgement covers 
 REPEAT_S = 1.0  # without news; spread over half a second where many fall due at once
 REPEATS_PER_S = 100  # at least, where few fall due
 CREDITS_PER_S = 1000  # incarnations that are looked at for another credit
-LATELY_S = 30.0  # an incarnation that was heard within it is acknowledged
+LATELY_S = 30.0  # an incarnation that was seen within it is acknowledged
 LISTENERS = 4096  # at most; beyond it, those that wait longest since their last one are dropped
 SAVED_S = 0.1  # of a pace that was not used
 
@@ -21,7 +21,7 @@ Key = tuple[str, int]  # actor and incarnation
 class _Listener:
     """An incarnation that is acknowledged."""
 
-    heard_at: float
+    seen_at: float
     sent_at: float = float("-inf")
     credit: Credit | None = None  # of its last acknowledgement
 
@@ -42,7 +42,7 @@ class Pace:
 
 
 class AcknowledgementSchedule:
-    """The incarnations that were heard lately, and which of them are due.
+    """The incarnations that were seen lately, and which of them are due.
 
     A round costs as much as it sends. Two queues turn: one in the order of the last
     acknowledgement, so that each is repeated within about a second; one for the look at credit,
@@ -59,11 +59,11 @@ class AcknowledgementSchedule:
     def __len__(self) -> int:
         return len(self._repeats)
 
-    def heard(self, key: Key, now: float) -> None:
+    def note_message(self, key: Key, now: float) -> None:
         """Note that a message came from an incarnation; the first one counts as news."""
         listener = self._repeats.get(key)
         if listener is not None:
-            listener.heard_at = now
+            listener.seen_at = now
             return
         if len(self._repeats) >= LISTENERS:
             self.forget(next(iter(self._repeats)))
@@ -71,12 +71,12 @@ class AcknowledgementSchedule:
         self._news[key] = None
 
     def add_news(self, key: Key) -> None:
-        """Note that there is something new to tell an incarnation, if it was heard lately."""
+        """Note that there is something new for an incarnation, if it was seen lately."""
         if key in self._repeats:
             self._news[key] = None
 
     def forget(self, key: Key) -> None:
-        """Send an incarnation nothing more, until it is heard again."""
+        """Send an incarnation nothing more, until it is seen again."""
         if self._repeats.pop(key, None) is not None:
             del self._credits[key]
             self._news.pop(key, None)
@@ -102,7 +102,7 @@ class AcknowledgementSchedule:
             key, listener = next(iter(self._repeats.items()), (None, None))
             if key is None or listener is None or now - listener.sent_at < REPEAT_S:
                 return
-            if now - listener.heard_at > LATELY_S:
+            if now - listener.seen_at > LATELY_S:
                 self.forget(key)
             else:
                 yield key, self._send(key, credit(key), now)

@@ -8,7 +8,7 @@ from farflung.common.protocol.incarnation import WINDOW, Incarnation, Received
 from farflung.common.protocol.ledger import Intake
 from farflung.common.protocol.retired import RetiredIncarnations, RetiredState
 
-LIVE = 4096  # incarnations kept in full, those heard last: some 1 KB each; the others are retired
+LIVE = 4096  # incarnations kept in full, those seen last: some 1 KB each; the others are retired
 OUT_OF_RANGE = "number out of range"
 
 
@@ -40,7 +40,7 @@ class InboxState(TypedDict):
     accepted: int
     duplicate: int
     refused: dict[str, int]
-    live: list[IncarnationState]  # the one heard last at the end
+    live: list[IncarnationState]  # the one seen last at the end
     retired: RetiredState
 
 
@@ -84,7 +84,7 @@ class Inbox:
     def refuse(self, actor: str, incarnation: int, sequence: int, reason: str) -> None:
         """Refuse a pending number.
 
-        From its commit on it is told with its reason, until the actor's base has passed it.
+        From its commit on it is reported with its reason, until the actor's base has passed it.
         """
         self._live[actor, incarnation].pending[sequence] = reason
         self.ledger.accepted -= 1
@@ -132,7 +132,7 @@ class Inbox:
 
     @classmethod
     def restore(cls, state: InboxState) -> "Inbox":
-        """Return the inbox of the run's next epoch, which must be durable before it is told.
+        """Return the inbox of the run's next epoch, which must be durable before it is published.
 
         Raise `Refused` if the state makes no sense.
         """

@@ -69,7 +69,7 @@ class Incarnation:
         return lost
 
     def received(self) -> Received:
-        """Return what the actor may be told.
+        """Return the numbers that may be acknowledged.
 
         Everything up to `highest` counts unless it is named. So `highest` stays below the first
         number that is being written, and below those that would be named if there were room.

@@ -39,7 +39,7 @@ class Action(Enum):
     """The next action of a connection."""
 
     NOTHING = "nothing"
-    ASK = "ask"  # subscribe to a fresh nonce and say hello
+    ASK = "ask"  # subscribe to a fresh nonce and send a hello
     REBUILD = "rebuild"  # make both sockets again, resend all, ask
 
 
@@ -66,7 +66,7 @@ class LearnerTracker:
         self._asked_at = NEVER
         self._built_at = NEVER
         self._builds = 0  # since the last answer
-        self._heard_at = NEVER
+        self._seen_at = NEVER
         self._contact_at = NEVER  # the end of the last long silence
         self._obeyed_at = NEVER  # the last message of the obeyed learner
         self._acknowledged_at = NEVER
@@ -132,7 +132,7 @@ class LearnerTracker:
     def arrived(self, nonce: int) -> bool:
         """Note that the snapshot of a nonce is here, spec and weights.
 
-        Return whether it is the one asked for: then unsubscribe, and say hello with it.
+        Return whether it is the one asked for: then unsubscribe, and send a hello with it.
         """
         if nonce != self.nonce:
             return False
@@ -146,7 +146,7 @@ class LearnerTracker:
 
     def silence(self, now: float) -> float:
         """Return the seconds since the last message, or since the sockets were made."""
-        return now - max(self._heard_at, self._built_at)
+        return now - max(self._seen_at, self._built_at)
 
     def contested(self, now: float) -> bool:
         """Return whether two learners claim this address; nothing is sent until one is left."""
@@ -160,13 +160,13 @@ class LearnerTracker:
         return now - self._outlived_at < UNACKNOWLEDGED_S <= self.silence(now)
 
     def sends(self, now: float) -> bool:
-        """Return whether there is a learner to send to: heard lately, and the only one."""
-        return bool(self.run) and now - self._heard_at < SILENCE_S and not self.contested(now)
+        """Return whether there is a learner to send to: seen lately, and the only one."""
+        return bool(self.run) and now - self._seen_at < SILENCE_S and not self.contested(now)
 
     def outdated_s(self, now: float) -> float:
         """Return how long a newer version has been known and has not come.
 
-        Only time in which its learner was heard counts. A snapshot was asked for after the first
+        Only time in which its learner was seen counts. A snapshot was asked for after the first
         second, and again and again since.
         """
         if self._behind is None or not self.sends(now):
@@ -182,7 +182,7 @@ class LearnerTracker:
         """
         if not drained or self.contested(now):
             return Action.NOTHING
-        if self._heard_at > self._built_at and (
+        if self._seen_at > self._built_at and (
             unanswered_since is None or unanswered_since > self._built_at
         ):
             self._builds = 1
@@ -193,9 +193,9 @@ class LearnerTracker:
     def _judge(self, run: str, learner_id: int, epoch: int, now: float) -> Verdict:
         if run in self._reached and epoch < self._reached[run].epoch:
             return self._judge_old(run, now)
-        if now - self._heard_at >= UNACKNOWLEDGED_S:
+        if now - self._seen_at >= UNACKNOWLEDGED_S:
             self._contact_at = now
-        self._heard_at = now
+        self._seen_at = now
         if not self.run:
             self._wanted = self.nonce is None
             return self._adopt(run, learner_id, epoch, now, Verdict.FIRST)
@@ -212,7 +212,7 @@ class LearnerTracker:
     def _judge_old(self, run: str, now: float) -> Verdict:
         """Judge a message of an epoch that is over: late, or of a second learner of our run.
 
-        Nothing is sent to such a learner, so it does not count as heard.
+        Nothing is sent to such a learner, so it does not count as seen.
         """
         if run != self.run:
             return Verdict.STALE
@@ -251,7 +251,7 @@ class LearnerTracker:
 
     def _dead(self, now: float, unanswered_since: float | None) -> bool:
         patience_s = SILENCE_S * _growth(self._builds)
-        if now - max(self._heard_at, self._built_at) >= patience_s:
+        if now - max(self._seen_at, self._built_at) >= patience_s:
             return True
         if unanswered_since is None or self._restoring:
             return False
@@ -259,7 +259,7 @@ class LearnerTracker:
 
     def _lacks(self, now: float) -> bool:
         """Return whether a snapshot is to be asked for."""
-        if not self.run or now - self._heard_at >= UNACKNOWLEDGED_S:
+        if not self.run or now - self._seen_at >= UNACKNOWLEDGED_S:
             return False  # no learner: subscriptions stand, and are repeated at the reconnect
         if self.nonce is not None:
             return now - max(self._asked_at, self._contact_at) >= RETRY_S * _growth(self._asks)

@@ -1,4 +1,4 @@
-"""The messages besides parcels and weights: what actors and learners tell each other."""
+"""The messages besides parcels and weights: what actors and learners send each other."""
 
 from enum import StrEnum
 from typing import Any

@@ -198,7 +198,7 @@ class Outbox(Generic[Item]):
     def _resent(self, number: int, now: float) -> None:
         entry = self._sent[number]
         entry.resent = True
-        # A learner that says nothing at all is not counted against the number.
+        # A learner that sends nothing at all is not counted against the number.
         entry.unanswered += entry.last_at <= self._acknowledged_at
         entry.last_at = now
         self._again.pop(number, None)

@@ -55,9 +55,7 @@ class ParcelCodec:
         self._plan = lru_cache(PLANS)(self._planned)
         self._table = lru_cache(PLANS)(self._tabled)
         self._steps = lru_cache(PLANS)(self._counted)
-        self._known: dict[
-            tuple[bool, bytes], _Plan
-        ] = {}  # by packed table: what lies where its plan says
+        self._known: dict[tuple[bool, bytes], _Plan] = {}  # by packed table: what lies as planned
 
     def encode(self, envelope: Envelope, parcel: Parcel) -> bytearray:
         """Return the frame of a parcel. It is made once, at the first send, and never changes."""
@@ -115,7 +113,7 @@ class ParcelCodec:
     def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
         """Return the plan and the columns of a parcel with a table that is not known yet.
 
-        Each column is checked by itself, unless all lie where the plan says.
+        Each column is checked by itself, unless all lie as planned.
         """
         table = read_table(opened)
         if not isinstance(table, list) or len(table) != len(self._counts) + len(self._results) + (
@@ -282,7 +280,7 @@ def _claimed(row: Any) -> int:
         or type(shape[0]) is not int
         or not 0 <= shape[0] <= MAX_MESSAGE_BYTES
     ):
-        raise Refused("columns", "a column does not say how long it is")
+        raise Refused("columns", "a column does not name its length")
     return shape[0]
 
 

@@ -2,7 +2,7 @@
 
 A run on preemptible machines starts actors for weeks. Any of their messages may still be on its
 way, and a number must count once however late it comes, so nothing is forgotten. An incarnation
-without holes and without refusals to tell is a 96-bit hash of its name and the count of its
+without holes and without refusals to report is a 96-bit hash of its name and the count of its
 numbers, in flat arrays. The few others keep their exact numbers.
 
 Two incarnations with one hash would share their numbers. Among ten million the chance of that is
@@ -84,7 +84,7 @@ class RetiredIncarnations:
         return Incarnation(contiguous=count) if count else None
 
     def take(self, actor: str, incarnation: int) -> Incarnation | None:
-        """Return the numbers of an incarnation that is heard again, and forget them here."""
+        """Return the numbers of an incarnation that is seen again, and forget them here."""
         found = self.find(actor, incarnation)
         if found is not None:
             name = _name(actor, incarnation)

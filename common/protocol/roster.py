@@ -47,8 +47,8 @@ class Member:
     incarnation: int
     index: int
     start: int  # how often the index was given out before
-    heard_at: float
-    spoke: bool = False
+    seen_at: float
+    has_sent: bool = False
     left: bool = False
     longest_step_s: float = 0.0
 
@@ -56,9 +56,9 @@ class Member:
         """Return its state: an actor with long steps may be silent for longer."""
         if self.left:
             return Presence.LEFT
-        if now - self.heard_at >= max(SILENT_S, 3 * self.longest_step_s):
+        if now - self.seen_at >= max(SILENT_S, 3 * self.longest_step_s):
             return Presence.SILENT
-        return Presence.ACTIVE if self.spoke else Presence.JOINING
+        return Presence.ACTIVE if self.has_sent else Presence.JOINING
 
     def is_there(self, now: float) -> bool:
         """Return whether it takes part."""
@@ -93,13 +93,13 @@ class Roster:
     def join(self, actor: str, incarnation: int, now: float) -> Member:
         """Return the place of an incarnation: its own, else its name's, else the first free one.
 
-        A new one may be told at once: `first_start`, which makes it new, is as durable as the
+        A new one may be sent at once: `first_start`, which makes it new, is as durable as the
         epoch that it belongs to.
         """
         member = self._members.get(actor)
         if member is not None and member.incarnation == incarnation:
             self._present += not member.is_there(now)
-            member.heard_at, member.left = now, False
+            member.seen_at, member.left = now, False
             return member
         index = self._free(now) if member is None else member.index
         if (former := self._places.get(index)) is not None:
@@ -112,12 +112,14 @@ class Roster:
         self._present += 1
         return member
 
-    def hear(self, actor: str, incarnation: int, now: float, longest_step_s: float = 0.0) -> None:
+    def note_message(
+        self, actor: str, incarnation: int, now: float, longest_step_s: float = 0.0
+    ) -> None:
         """Note that a message came; a late one of a former incarnation changes nothing."""
         member = self._members.get(actor) or self.join(actor, incarnation, now)
         if member.incarnation == incarnation:
             self._present += not member.is_there(now)
-            member.heard_at, member.spoke, member.left = now, True, False
+            member.seen_at, member.has_sent, member.left = now, True, False
             member.longest_step_s = max(member.longest_step_s, longest_step_s)
 
     def leave(self, actor: str, incarnation: int) -> None:
@@ -140,7 +142,7 @@ class Roster:
 
     @classmethod
     def restore(cls, state: RosterState, now: float, first_start: int = 0) -> "Roster":
-        """Return the roster of the next epoch: each member has as long as ever to be heard.
+        """Return the roster of the next epoch: each member has as long as ever to send again.
 
         The state may be older than the last place that was given out: new starts are
         `first_start` or above.
@@ -172,6 +174,6 @@ class Roster:
         self._looked_at, self._taken = now, 0
         absent = [member for member in self._members.values() if not member.is_there(now)]
         self._present = len(self._members) - len(absent)
-        absent.sort(key=lambda member: member.heard_at)
+        absent.sort(key=lambda member: member.seen_at)
         for member in absent[: max(0, len(absent) - ABSENT)]:
             del self._members[member.actor], self._places[member.index]

@@ -137,7 +137,7 @@ def _episodes(table: Any, most: int) -> int:
     except (TypeError, ValueError, LookupError):
         episodes = None
     if type(episodes) is not int or not 0 <= episodes <= most:
-        raise Refused("columns", "the results do not say how many they are")
+        raise Refused("columns", "the results do not name their number")
     return episodes
 
 

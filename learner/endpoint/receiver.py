@@ -30,7 +30,7 @@ UNTAKEN = {
     Kind.COMMAND: "this learner takes no commands",
 }
 PROBLEMS = 50  # of all actors, the latest
-INCARNATIONS = 4096  # remembered for the screen: those heard last
+INCARNATIONS = 4096  # remembered for the screen: those seen last
 RETURNS = 2  # of one incarnation after another of its name; one may be a late message
 
 
@@ -63,7 +63,7 @@ class Receiver:
         self.inbox, self.roster = inbox, roster
         self.acknowledgements = AcknowledgementSchedule()
         self.seen: dict[str, Seen] = {}  # by actor, the newest incarnation
-        # All of them, the one heard last at the end.
+        # All of them, the one seen last at the end.
         self._incarnations: dict[tuple[str, int], Seen] = {}
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.usual_rows = float(spec.horizon)  # of a parcel
@@ -114,7 +114,7 @@ class Receiver:
             if presence is Presence.SILENT:
                 silent.add(member.actor)
                 if member.actor not in self._silent:
-                    quiet_s = now - member.heard_at
+                    quiet_s = now - member.seen_at
                     log.warning("%s is silent: no message for %.0f s", member.actor, quiet_s)
             elif presence is Presence.ACTIVE and member.actor in self._silent:
                 log.info("%s is back", member.actor)
@@ -136,8 +136,8 @@ class Receiver:
     ) -> AnyItem | None:
         key = envelope.actor, envelope.incarnation
         number = *key, envelope.sequence
-        self.roster.hear(*key, now)
-        self.acknowledgements.heard(key, now)
+        self.roster.note_message(*key, now)
+        self.acknowledgements.note_message(key, now)
         admission = self.inbox.admit(*number, envelope.base)
         if admission is not Admission.NEW:
             if admission is Admission.DUPLICATE:
@@ -171,8 +171,8 @@ class Receiver:
         longest_step_s = (
             message.counters.get("longest_step_s", 0.0) if isinstance(message, Report) else 0.0
         )
-        self.roster.hear(*key, now, longest_step_s)
-        self.acknowledgements.heard(key, now)
+        self.roster.note_message(*key, now, longest_step_s)
+        self.acknowledgements.note_message(key, now)
         seen = self._see(*key)
         seen.version = message.version.number
         if isinstance(message, Report):

@@ -32,7 +32,7 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
     receiver, inbox, problem = endpoint.receiver, endpoint.inbox, endpoint.log.problem
     return EndpointStatus(
         actors=tuple(
-            actor_status(receiver, member.actor, member.presence(now), now - member.heard_at)
+            actor_status(receiver, member.actor, member.presence(now), now - member.seen_at)
             for member in endpoint.roster
         ),
         received=inbox.ledger.received,

@@ -9,7 +9,7 @@ from farflung.actor.heartbeat import RENEW_S, Heartbeat
 from farflung.common.process.errors import ConfigurationError
 
 
-def test_the_heartbeat_is_renewed_only_while_a_learner_is_heard(tmp_path: Path):
+def test_the_heartbeat_is_renewed_only_while_a_learner_sends(tmp_path: Path):
     """It appears with the first word, is renewed every few seconds, and grows old in silence."""
     file = tmp_path / "acting"
     contact = Heartbeat(heartbeat=str(file))

@@ -420,17 +420,17 @@ class TestAge:
         their way from then on.
         """
         desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1)))
-        say = desk.due
+        due = desk.due
 
         def lossy(now: float, client: PolicyClient | None = None) -> list[tuple[bytes, bytes]]:
             if len(desk.accepted) == 2 and desk.publisher.newest.number == 1:
                 desk.publisher.publish(some_weights(desk.spec, 2))
-            heard = say(now, client)
+            messages = due(now, client)
             lost = desk.publisher.newest.number == 2
             return [
-                word
-                for word in heard
-                if not (lost and wire.open_frame(word[1]).kind is wire.Kind.WEIGHTS)
+                message
+                for message in messages
+                if not (lost and wire.open_frame(message[1]).kind is wire.Kind.WEIGHTS)
             ]
 
         desk.due = lossy

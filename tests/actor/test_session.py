@@ -87,7 +87,7 @@ def sockets_of(session: ActorSession) -> Any:
 
 
 def silence(session: ActorSession, clock: Any) -> None:
-    """The learner is not heard any more, and ten seconds pass."""
+    """The learner sends no more, and ten seconds pass."""
     sockets_of(session)._receive = lambda now: None  # type: ignore[method-assign]
     clock.wait(10.0)
 

@@ -144,11 +144,11 @@ class SimulatedLearner:
             case Hello() | Report() | Bye() if message.run == self.disk.run:
                 key = message.actor, message.incarnation
                 self.inbox.rebase(*key, message.base)
-                self.roster.hear(*key, now)
+                self.roster.note_message(*key, now)
                 if isinstance(message, Bye):
                     self.acknowledgements.forget(key)
                 else:
-                    self.acknowledgements.heard(key, now)
+                    self.acknowledgements.note_message(key, now)
                 if isinstance(message, Hello):
                     self.acknowledgements.add_news(key)
                     self.snapshots.confirm(
@@ -160,7 +160,7 @@ class SimulatedLearner:
         number = *key, message.sequence
         live, retired = self.inbox.incarnations
         admission = self.inbox.admit(*number, message.base)
-        self.acknowledgements.heard(key, self.world.now)
+        self.acknowledgements.note_message(key, self.world.now)
         self.world.oracle.seen[admission.value] += 1
         if self.inbox.incarnations == (live, retired):
             self.world.oracle.seen["back from retirement"] += retired > 0

@@ -192,7 +192,7 @@ class Oracle:
             turns.append((now, epoch))
 
     def fell_silent(self, actor: str) -> None:
-        """What the actor heard before says nothing any more.
+        """What the actor received before counts no more.
 
         Its process, its connection or its run is another one.
         """

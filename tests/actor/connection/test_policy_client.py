@@ -154,7 +154,7 @@ class TestJoining:
     def test_an_old_answer_under_the_new_topic_ends_no_question(
         self, client: PolicyClient, desk: Any
     ) -> None:
-        """A learner that began a new run has heard the question of the old life.
+        """A learner that began a new run has received the question of the old life.
 
         Its weights come, and it is asked again.
         """
@@ -248,7 +248,7 @@ class TestDelivery:
         assert (len(desk.accepted), desk.receiver.inbox.ledger.duplicate) == (1, 1)
 
     def test_silence_asks_for_a_new_connection(self, client: PolicyClient) -> None:
-        """After eight seconds in which nothing was heard."""
+        """After eight seconds in which nothing was received."""
         assert client.due(7.9) is Action.NOTHING
         assert client.due(8.1) is Action.REBUILD
 

@@ -118,7 +118,7 @@ def test_of_several_versions_only_the_newest_is_read(
     """An actor that was busy does not build a session for each version it missed."""
     link = dial(Address("127.0.0.1", 9, 10))
     waiting = [[b"w/p/", b"old"], [b"c/p/", b"beacon"], [b"w/p/", b"new"]]
-    heard: list[tuple[bytes, bytes]] = []
+    received: list[tuple[bytes, bytes]] = []
 
     class Feed:
         def get(self, option: int) -> int:
@@ -132,10 +132,10 @@ def test_of_several_versions_only_the_newest_is_read(
 
     link_feed, link._feed = link._feed, Feed()  # type: ignore[assignment]
     monkeypatch.setattr(
-        link.client, "receive", lambda topic, frame, now: heard.append((topic, frame))
+        link.client, "receive", lambda topic, frame, now: received.append((topic, frame))
     )
     link.exchange()
-    assert heard == [(b"c/p/", b"beacon"), (b"w/p/", b"new")]
+    assert received == [(b"c/p/", b"beacon"), (b"w/p/", b"new")]
 
 
 def test_after_a_silence_both_sockets_are_made_anew(

@@ -1,4 +1,4 @@
-"""Why an address says nothing: each cause by name, with its cure, over real sockets."""
+"""Why an address sends nothing: each cause by name, with its cure, over real sockets."""
 
 import http.server
 import logging
@@ -36,7 +36,7 @@ def server(keys_folder=None):
 
 @contextmanager
 def listener():
-    """A port that accepts and says nothing, in front of one that does so too."""
+    """A port that accepts and sends nothing, in front of one that does so too."""
     with (
         socket.create_server(("127.0.0.1", 0)) as first,
         socket.create_server(("127.0.0.1", 0)) as second,
@@ -79,7 +79,7 @@ def test_diagnose_names_a_listener_that_is_no_learner():
         web.shutdown()
         thread.join()
     assert (
-        "says nothing: is the port right" in found.text
+        "sends nothing: is the port right" in found.text
     )  # until the line that we began has an end
     with listener() as (address, second):
         hang_up = threading.Thread(target=lambda: second.accept()[0].close())
@@ -88,7 +88,7 @@ def test_diagnose_names_a_listener_that_is_no_learner():
         assert "hangs up" in diagnose(address, None).text
         hang_up.join()
     with listener() as (address, _):
-        assert "says nothing" in diagnose(address, None).text  # it never says anything
+        assert "sends nothing" in diagnose(address, None).text  # it never sends anything
 
 
 def test_diagnose_compares_the_keys(keys_folder, tmp_path):
@@ -177,7 +177,7 @@ class TestSilence:
         monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: 1 / 0)
         with caplog.at_level(logging.INFO):
             self.look(Diagnosis(Address("desk", 1, 2)), 0, 3)
-        assert "cannot tell why" in caplog.text
+        assert "cannot find out why" in caplog.text
 
     def test_diagnosis_never_blocks_its_caller(self, monkeypatch):
         """Names and connections may take their time; only one question is under way."""

@@ -24,11 +24,11 @@ def sent(
     return [key[0] for key, _ in schedule.due(now, credit)]
 
 
-def heard(count: int, now: float = 0.0) -> AcknowledgementSchedule:
+def seen(count: int, now: float = 0.0) -> AcknowledgementSchedule:
     """Return a schedule that heard so many actors, and acknowledged each once."""
     schedule = AcknowledgementSchedule()
     for number in range(count):
-        schedule.heard((f"{number}", 1), now)
+        schedule.note_message((f"{number}", 1), now)
     assert len(sent(schedule, now)) == count
     return schedule
 
@@ -46,7 +46,7 @@ def later(
 
 def test_news_is_sent_within_ten_milliseconds_and_once() -> None:
     """Several parcels of one actor within a round are one acknowledgement; others get none."""
-    schedule = heard(3)
+    schedule = seen(3)
     for _ in range(5):
         schedule.add_news(("1", 1))
     assert sent(schedule, 0.005) == []
@@ -56,7 +56,7 @@ def test_news_is_sent_within_ten_milliseconds_and_once() -> None:
 
 def test_news_of_all_goes_out_in_one_round() -> None:
     """A thousand actors that send at the same time are acknowledged at the same time."""
-    schedule = heard(1000)
+    schedule = seen(1000)
     for number in range(1000):
         schedule.add_news((f"{number}", 1))
     assert len(set(sent(schedule, 0.01))) == 1000
@@ -64,19 +64,19 @@ def test_news_of_all_goes_out_in_one_round() -> None:
 
 def test_news_of_an_unknown_incarnation_is_nothing() -> None:
     """It was not heard lately, so it does not listen."""
-    schedule = heard(1)
+    schedule = seen(1)
     schedule.add_news(("0", 2))
     assert sent(schedule, 0.5) == []
 
 
 def test_each_actor_is_acknowledged_about_every_second() -> None:
     """A thousand that fell due at once are spread over half a second, from then on for good."""
-    schedule = heard(1000)
+    schedule = seen(1000)
     assert later(schedule, 0.0, 0.99) == []
     for second in range(5):
         found = later(schedule, 0.99 + second, 1.99 + second)
         for _, actor in found:
-            schedule.heard((actor, 1), 2.0 + second)
+            schedule.note_message((actor, 1), 2.0 + second)
         assert 660 <= len(found) <= 1001
         assert max(Counter(now for now, _ in found).values()) <= 21
     assert {actor for _, actor in found} == {f"{number}" for number in range(1000)}
@@ -84,14 +84,14 @@ def test_each_actor_is_acknowledged_about_every_second() -> None:
 
 def test_another_credit_reaches_all_in_turn() -> None:
     """A thousand a second: of 200 actors each has it after 0.2 s, and no one twice."""
-    schedule = heard(200)
+    schedule = seen(200)
     found = later(schedule, 0.0, 0.21, lambda key: NOTHING)
     assert Counter(Counter(actor for _, actor in found).values()) == {1: 200}
 
 
 def test_credit_that_changes_all_the_time_is_shared_fairly() -> None:
     """In half a second 500 of 1,000 actors hear of it, then the other 500."""
-    schedule = heard(1000)
+    schedule = seen(1000)
     grants = iter(range(10**9))
 
     def credit(key: Key) -> Credit:
@@ -105,7 +105,7 @@ def test_credit_that_changes_all_the_time_is_shared_fairly() -> None:
 
 def test_round_without_news_does_not_visit_all() -> None:
     """Its work does not grow with the number of actors: ten looks in 10 ms."""
-    schedule, looks = heard(4000), list[Key]()
+    schedule, looks = seen(4000), list[Key]()
 
     def credit(key: Key) -> Credit:
         looks.append(key)
@@ -120,29 +120,29 @@ def test_round_without_news_does_not_visit_all() -> None:
 
 def test_actor_that_left_or_fell_silent_is_sent_nothing() -> None:
     """It is acknowledged again when it is heard again."""
-    schedule = heard(2)
+    schedule = seen(2)
     schedule.forget(("0", 1))
     schedule.add_news(("0", 1))
-    schedule.heard(("1", 1), 1.0)
+    schedule.note_message(("1", 1), 1.0)
     assert {actor for _, actor in later(schedule, 1.0, 40.0)} == {"1"}
     assert len(schedule) == 0
-    schedule.heard(("0", 1), 41.0)
+    schedule.note_message(("0", 1), 41.0)
     assert sent(schedule, 41.0) == ["0"]
 
 
 def test_schedule_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a flood of names those that were acknowledged longest ago are dropped."""
     monkeypatch.setattr(module, "LISTENERS", 3)
-    schedule = heard(2)
+    schedule = seen(2)
     for number in range(100):
-        schedule.heard(("flood", number), 0.001)
+        schedule.note_message(("flood", number), 0.001)
     assert len(schedule) == 3
     assert sent(schedule, 0.02) == ["flood"] * 3
 
 
 def test_hurry_lets_news_be_due_now() -> None:
     """As for the last messages of a learner."""
-    schedule = heard(1)
+    schedule = seen(1)
     schedule.add_news(("0", 1))
     assert sent(schedule, 0.001) == []
     schedule.hurry()

@@ -27,14 +27,14 @@ def tracker(now: float = 0.0) -> LearnerTracker:
 def joined(now: float = 0.0) -> LearnerTracker:
     """Return a tracker that follows learner_id 1 of run `a` in epoch 1 and holds version 1.0."""
     member = tracker(now)
-    assert hear(member, now) is Verdict.FIRST
+    assert receive(member, now) is Verdict.FIRST
     assert member.take("a", Version(1, 0))
     assert member.arrived(1)
     acknowledge(member, now)
     return member
 
 
-def hear(
+def receive(
     member: LearnerTracker,
     now: float,
     run: str = "a",
@@ -64,9 +64,9 @@ def test_tracker_obeys_the_acknowledgements_of_its_learner_only(
     member, (run, learner_id, epoch) = joined(), origin
     other = Acknowledgement(run, "default", "actor", 7, learner_id, epoch, 3, (), (), Credit(1, 1))
     for now in (1.0, 2.0, 2.9):
-        hear(member, now)
+        receive(member, now)
         assert not member.acknowledgement(other, now)
-    hear(member, 3.1)
+    receive(member, 3.1)
     assert (member.run, member.learner_id, member.epoch) == ("a", 1, 1)
     assert due(member, 3.1) is Action.ASK
 
@@ -82,10 +82,10 @@ def test_tracker_follows_the_first_learner() -> None:
     """Its run, learner_id and epoch are taken over."""
     member = tracker()
     assert not member.sends(0.0)
-    assert hear(member, 1.0, learner_id=5, epoch=3) is Verdict.FIRST
+    assert receive(member, 1.0, learner_id=5, epoch=3) is Verdict.FIRST
     assert (member.run, member.learner_id, member.epoch) == ("a", 5, 3)
     assert member.sends(1.0)
-    assert hear(member, 2.0, learner_id=5, epoch=3) is Verdict.KNOWN
+    assert receive(member, 2.0, learner_id=5, epoch=3) is Verdict.KNOWN
 
 
 def test_tracker_judges_an_announcement_like_a_beacon() -> None:
@@ -111,10 +111,10 @@ def test_tracker_judges_an_announcement_like_a_beacon() -> None:
 def test_tracker_follows_a_newer_epoch_and_not_an_older_one() -> None:
     """A learner that was started again counts; beacons of its former process never do."""
     member = joined()
-    assert hear(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
-    assert not hear(member, 1.5).obeyed
-    assert hear(member, 30.0) is Verdict.STALE
-    assert hear(member, 30.0, learner_id=2, epoch=2) is Verdict.KNOWN
+    assert receive(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
+    assert not receive(member, 1.5).obeyed
+    assert receive(member, 30.0) is Verdict.STALE
+    assert receive(member, 30.0, learner_id=2, epoch=2) is Verdict.KNOWN
     assert not member.contested(30.0)
 
 
@@ -122,7 +122,7 @@ def test_tracker_asks_a_newer_epoch_for_a_fresh_snapshot() -> None:
     """In place of one that the former learner_id was asked for."""
     member = joined()
     member.ask(0.5)
-    hear(member, 1.0, learner_id=2, epoch=2)
+    receive(member, 1.0, learner_id=2, epoch=2)
     assert due(member, 1.0) is Action.ASK
     assert not member.arrived(2)
 
@@ -131,7 +131,7 @@ def test_tracker_follows_a_new_run_without_weights() -> None:
     """Its version numbers have nothing to do with those before."""
     member = joined()
     member.take("a", Version(1, 9))
-    assert hear(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
+    assert receive(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
     assert (member.run, member.held) == ("b", None)
     assert due(member, 1.0) is Action.ASK
     assert not member.take("a", Version(1, 10))
@@ -141,13 +141,13 @@ def test_tracker_follows_a_new_run_without_weights() -> None:
 def test_tracker_sends_nothing_while_two_learners_alternate() -> None:
     """Both are named and nothing is sent until one is silent for 10 s; the followed one stays."""
     member = joined()
-    assert hear(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
-    assert hear(member, 2.0) is Verdict.RIVAL
+    assert receive(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
+    assert receive(member, 2.0) is Verdict.RIVAL
     assert not Verdict.RIVAL.obeyed
     assert member.contested(2.0)
     assert not member.sends(2.0)
     assert due(member, 2.0) is Action.NOTHING
-    assert hear(member, 11.0, run="b", learner_id=2) is Verdict.KNOWN
+    assert receive(member, 11.0, run="b", learner_id=2) is Verdict.KNOWN
     assert member.sends(12.1)
     assert not member.contested(12.1)
 
@@ -155,47 +155,47 @@ def test_tracker_sends_nothing_while_two_learners_alternate() -> None:
 def test_tracker_follows_the_rival_that_is_left() -> None:
     """Also if it is the one that was not obeyed."""
     member = joined()
-    hear(member, 1.0, run="b", learner_id=2)
+    receive(member, 1.0, run="b", learner_id=2)
     for now in range(2, 11):
-        assert hear(member, float(now)) is Verdict.RIVAL
-    assert hear(member, 11.5) is Verdict.NEW_RUN
+        assert receive(member, float(now)) is Verdict.RIVAL
+    assert receive(member, 11.5) is Verdict.NEW_RUN
     assert (member.run, member.sends(11.5)) == ("a", True)
 
 
 def test_tracker_ignores_a_third_learner_while_two_are_rivals() -> None:
     """Its beacons count for nothing."""
     member = joined()
-    hear(member, 1.0, run="b", learner_id=2)
-    hear(member, 2.0)
-    assert hear(member, 3.0, run="c", learner_id=3) is Verdict.RIVAL
+    receive(member, 1.0, run="b", learner_id=2)
+    receive(member, 2.0)
+    assert receive(member, 3.0, run="c", learner_id=3) is Verdict.RIVAL
 
 
 def test_tracker_takes_two_learners_of_one_epoch_for_rivals() -> None:
     """A learner that comes back with the epoch it had counts as started again."""
     member = joined()
-    assert hear(member, 1.0, learner_id=2) is Verdict.NEWER
-    assert hear(member, 2.0, learner_id=1) is Verdict.RIVAL
+    assert receive(member, 1.0, learner_id=2) is Verdict.NEWER
+    assert receive(member, 2.0, learner_id=1) is Verdict.RIVAL
 
 
 def of_a_copy() -> LearnerTracker:
     """Return a tracker that follows epoch 2 since 1 s, after learner_id 1 of epoch 1."""
     member = joined()
-    assert hear(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
+    assert receive(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
     return member
 
 
 def test_tracker_takes_a_former_epoch_that_alternates_for_a_rival() -> None:
     """It speaks at 1.5, 2.5 and 3.5 s: it lives, so nothing is sent until 10 s after that."""
     member = of_a_copy()
-    assert hear(member, 1.5) is Verdict.STALE
-    assert hear(member, 2.0, learner_id=2, epoch=2) is Verdict.KNOWN
-    assert hear(member, 2.5) is Verdict.STALE
+    assert receive(member, 1.5) is Verdict.STALE
+    assert receive(member, 2.0, learner_id=2, epoch=2) is Verdict.KNOWN
+    assert receive(member, 2.5) is Verdict.STALE
     assert member.sends(2.5)
-    assert hear(member, 3.0, learner_id=2, epoch=2) is Verdict.KNOWN
-    assert hear(member, 3.5) is Verdict.RIVAL
+    assert receive(member, 3.0, learner_id=2, epoch=2) is Verdict.KNOWN
+    assert receive(member, 3.5) is Verdict.RIVAL
     assert member.contested(3.5)
     assert not member.sends(3.5)
-    assert hear(member, 13.4, learner_id=2, epoch=2) is Verdict.KNOWN
+    assert receive(member, 13.4, learner_id=2, epoch=2) is Verdict.KNOWN
     assert not member.sends(13.4)
     assert member.sends(13.5)
 
@@ -204,10 +204,10 @@ def test_tracker_takes_queued_beacons_of_a_dead_learner_for_no_rival() -> None:
     """Many may come at once, or a few a second later, but not again and again."""
     member = of_a_copy()
     for _ in range(60):
-        assert hear(member, 1.1) is Verdict.STALE
-        assert hear(member, 1.1, learner_id=2, epoch=2) is Verdict.KNOWN
-    assert hear(member, 2.0) is Verdict.STALE
-    assert hear(member, 2.1) is Verdict.STALE
+        assert receive(member, 1.1) is Verdict.STALE
+        assert receive(member, 1.1, learner_id=2, epoch=2) is Verdict.KNOWN
+    assert receive(member, 2.0) is Verdict.STALE
+    assert receive(member, 2.1) is Verdict.STALE
     assert member.sends(2.1)
 
 
@@ -216,7 +216,7 @@ def test_tracker_takes_a_former_epoch_every_ten_seconds_for_no_rival() -> None:
     member = of_a_copy()
     for now in range(2, 60):
         late = now % 10 == 0
-        assert hear(member, now, **({} if late else {"learner_id": 2, "epoch": 2})) is (
+        assert receive(member, now, **({} if late else {"learner_id": 2, "epoch": 2})) is (
             Verdict.STALE if late else Verdict.KNOWN
         )
 
@@ -225,29 +225,29 @@ def test_tracker_never_sends_to_a_former_epoch_alone() -> None:
     """The followed learner spoke last at 1 s; after 8 s the connection is rebuilt."""
     member = of_a_copy()
     for now in range(2, 9):
-        assert hear(member, float(now)) is Verdict.STALE
+        assert receive(member, float(now)) is Verdict.STALE
         assert member.outlived(now) == (now >= 4)
     assert not member.sends(9.0)
     assert due(member, 9.0) is Action.REBUILD
-    hear(member, 9.5, learner_id=2, epoch=2)
+    receive(member, 9.5, learner_id=2, epoch=2)
     assert not member.outlived(9.5)
 
 
 def test_tracker_takes_a_learner_back_after_10_seconds_for_no_rival() -> None:
     """A user stopped one run, started another, and then the first again."""
     member = joined()
-    hear(member, 1.0, run="b", learner_id=2)
-    assert hear(member, 11.5) is Verdict.NEW_RUN
+    receive(member, 1.0, run="b", learner_id=2)
+    assert receive(member, 11.5) is Verdict.NEW_RUN
 
 
 def test_tracker_never_goes_back_within_a_run() -> None:
     """Its former epochs stay stale after another run was followed, and so do older weights."""
     member = joined()
-    hear(member, 1.0, learner_id=2, epoch=2)
+    receive(member, 1.0, learner_id=2, epoch=2)
     member.take("a", Version(2, 5))
-    hear(member, 2.0, run="b", learner_id=3)
-    assert hear(member, 20.0, learner_id=1, epoch=1) is Verdict.STALE
-    assert hear(member, 20.0, learner_id=2, epoch=2) is Verdict.NEW_RUN
+    receive(member, 2.0, run="b", learner_id=3)
+    assert receive(member, 20.0, learner_id=1, epoch=1) is Verdict.STALE
+    assert receive(member, 20.0, learner_id=2, epoch=2) is Verdict.NEW_RUN
     assert not member.take("a", Version(2, 4))
     assert member.take("a", Version(2, 5))
 
@@ -255,13 +255,13 @@ def test_tracker_never_goes_back_within_a_run() -> None:
 def test_tracker_remembers_a_bounded_count_of_runs() -> None:
     """A run forgotten long ago is as good as new."""
     member = joined()
-    hear(member, 1.0, learner_id=2, epoch=2)
+    receive(member, 1.0, learner_id=2, epoch=2)
     for number in range(100):
         assert (
-            hear(member, 20.0 * (number + 1), run=f"r{number}", learner_id=number + 3)
+            receive(member, 20.0 * (number + 1), run=f"r{number}", learner_id=number + 3)
             is Verdict.NEW_RUN
         )
-    assert hear(member, 3000.0, learner_id=1, epoch=1) is Verdict.NEW_RUN
+    assert receive(member, 3000.0, learner_id=1, epoch=1) is Verdict.NEW_RUN
 
 
 def test_tracker_takes_only_newer_weights() -> None:
@@ -271,7 +271,7 @@ def test_tracker_takes_only_newer_weights() -> None:
     assert not member.take("a", Version(1, 7))
     assert not member.take("a", Version(1, 6))
     assert not member.take("b", Version(9, 9))
-    hear(member, 1.0, learner_id=2, epoch=2, version=3)
+    receive(member, 1.0, learner_id=2, epoch=2, version=3)
     assert not member.take("a", Version(1, 8))
     assert member.take("a", Version(2, 3))
 
@@ -280,14 +280,14 @@ def test_tracker_takes_weights_of_a_newer_epoch_before_its_beacon() -> None:
     """They are taken; the beacon still tells that the learner was started again."""
     member = joined()
     assert member.take("a", Version(2, 0))
-    assert hear(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
+    assert receive(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
     assert member.held == Version(2, 0)
 
 
 def test_tracker_asks_after_being_a_second_behind() -> None:
     """A version that a beacon named has not come; when it comes, there is nothing to ask."""
     member = joined()
-    hear(member, 1.0, version=4)
+    receive(member, 1.0, version=4)
     acknowledge(member, 1.0)
     assert due(member, 1.9) is Action.NOTHING
     assert due(member, 2.0) is Action.ASK
@@ -298,9 +298,9 @@ def test_tracker_asks_after_being_a_second_behind() -> None:
 def test_tracker_times_each_version_by_itself() -> None:
     """Where versions come fast, each must be a second late by itself."""
     member = joined()
-    hear(member, 1.0, version=4)
+    receive(member, 1.0, version=4)
     member.take("a", Version(1, 4))
-    hear(member, 1.9, version=5)
+    receive(member, 1.9, version=5)
     assert due(member, 2.5) is Action.NOTHING
 
 
@@ -309,7 +309,7 @@ def test_tracker_counts_a_policys_age_from_the_first_newer_version() -> None:
     member = joined()
     assert member.outdated_s(0.5) == 0
     for now, version in ((1.0, 4), (3.5, 4), (6.0, 4), (8.5, 5)):
-        hear(member, now, version=version)
+        receive(member, now, version=version)
     assert member.outdated_s(9.5) == 8.5
     member.take("a", Version(1, 4))
     assert member.outdated_s(9.5) == 0
@@ -318,11 +318,11 @@ def test_tracker_counts_a_policys_age_from_the_first_newer_version() -> None:
 def test_tracker_counts_the_age_on_after_a_snapshot_of_old_weights() -> None:
     """It came at 3.0 s with the version already held; the next request waits for 2 s."""
     member = joined()
-    hear(member, 1.0, version=4)
+    receive(member, 1.0, version=4)
     acknowledge(member, 1.0)
     assert due(member, 2.0) is Action.ASK
     member.ask(2.0)
-    hear(member, 3.0, version=4)
+    receive(member, 3.0, version=4)
     acknowledge(member, 3.0)
     assert not member.take("a", Version(1, 0))
     assert member.arrived(2)
@@ -334,9 +334,9 @@ def test_tracker_counts_the_age_on_after_a_snapshot_of_old_weights() -> None:
 def test_tracker_counts_no_age_while_the_learner_is_silent() -> None:
     """Version 4 is announced at 1.0 s; silence lasts to 21.0 s; at 22.0 s one second counts."""
     member = joined()
-    hear(member, 1.0, version=4)
+    receive(member, 1.0, version=4)
     assert member.outdated_s(9.5) == 0
-    hear(member, 21.0, version=4)
+    receive(member, 21.0, version=4)
     assert member.outdated_s(22.0) == 1
 
 
@@ -344,9 +344,9 @@ def test_tracker_counts_no_age_while_the_learner_restores() -> None:
     """It has nothing newer to offer until its replay is rebuilt: from 1.0 to 50.0 s here."""
     member = joined()
     for now in range(1, 51):
-        hear(member, float(now), learner_id=2, epoch=2, version=7, state=State.RESTORING)
+        receive(member, float(now), learner_id=2, epoch=2, version=7, state=State.RESTORING)
     assert member.outdated_s(50.0) == 0
-    hear(member, 51.0, learner_id=2, epoch=2, version=7)
+    receive(member, 51.0, learner_id=2, epoch=2, version=7)
     assert member.outdated_s(53.0) == 2
 
 
@@ -354,10 +354,10 @@ def test_tracker_does_not_ask_again_before_the_learner_is_there() -> None:
     """The subscription comes with the connection, so first contact needs no request."""
     member = tracker()
     assert due(member, 5.0) is Action.NOTHING
-    hear(member, 6.0)
+    receive(member, 6.0)
     assert due(member, 6.1) is Action.NOTHING
     assert member.nonce == 1
-    hear(member, 8.0)
+    receive(member, 8.0)
     assert due(member, 8.0) is Action.ASK
 
 
@@ -368,7 +368,7 @@ def test_tracker_asks_for_a_missing_snapshot_more_and_more_slowly() -> None:
     asked = []
     for tenth in range(1, 300):
         now = tenth / 10
-        hear(member, now)
+        receive(member, now)
         acknowledge(member, now)
         if due(member, now) is Action.ASK:
             asked.append(now)
@@ -391,7 +391,7 @@ def test_tracker_asks_at_first_contact_if_it_did_not_before() -> None:
     """A connection that did not subscribe beforehand is told to."""
     member = LearnerTracker(count(1).__next__)
     member.connected(0.0)
-    hear(member, 1.0)
+    receive(member, 1.0)
     assert due(member, 1.0) is Action.ASK
 
 
@@ -399,11 +399,11 @@ def test_tracker_asks_after_beacons_without_its_acknowledgement() -> None:
     """After 3 s the learner does not seem to know us; while it restores, it cannot."""
     member = joined()
     for now in (1.0, 2.0, 2.9):
-        hear(member, now)
+        receive(member, now)
     assert due(member, 2.9) is Action.NOTHING
-    hear(member, 3.1, state=State.RESTORING)
+    receive(member, 3.1, state=State.RESTORING)
     assert due(member, 3.1) is Action.NOTHING
-    hear(member, 3.2)
+    receive(member, 3.2)
     assert due(member, 3.2) is Action.ASK
     acknowledge(member, 3.2)
     assert due(member, 3.2) is Action.NOTHING
@@ -412,7 +412,7 @@ def test_tracker_asks_after_beacons_without_its_acknowledgement() -> None:
 def test_tracker_does_not_count_silence_as_missing_acknowledgements() -> None:
     """When the learner is heard again after a silence, it has 3 s to name us."""
     member = joined()
-    hear(member, 7.0)
+    receive(member, 7.0)
     assert due(member, 7.0) is Action.NOTHING
 
 
@@ -433,7 +433,7 @@ def test_tracker_resets_its_patience_when_a_rebuilt_connection_works() -> None:
     member = joined()
     member.connected(8.0)
     member.connected(24.0)
-    hear(member, 25.0)
+    receive(member, 25.0)
     assert due(member, 25.0) is not Action.REBUILD
     assert due(member, 32.9) is not Action.REBUILD
     assert due(member, 33.0) is Action.REBUILD
@@ -443,7 +443,7 @@ def test_tracker_judges_silence_only_after_the_feed_was_drained() -> None:
     """A process that slept has not read, and what is unread is not silence."""
     member = joined()
     assert due(member, 100.0, drained=False) is Action.NOTHING
-    hear(member, 100.0)
+    receive(member, 100.0)
     assert due(member, 100.0) is not Action.REBUILD
 
 
@@ -451,15 +451,15 @@ def test_tracker_rebuilds_without_acknowledgements_despite_beacons() -> None:
     """One direction may be dead: 8 s after the last answer, unless the learner restores."""
     member = joined()
     for now in range(1, 9):
-        hear(member, float(now), state=State.RESTORING)
+        receive(member, float(now), state=State.RESTORING)
         acknowledge(member, float(now))
     assert due(member, 8.5, unanswered_since=0.5) is Action.NOTHING
-    hear(member, 8.5)
+    receive(member, 8.5)
     assert due(member, 8.5, unanswered_since=0.75) is Action.NOTHING
     assert due(member, 8.5, unanswered_since=0.5) is Action.REBUILD
 
 
-def test_tracker_sends_only_to_a_learner_heard_lately() -> None:
+def test_tracker_sends_only_to_a_learner_seen_lately() -> None:
     """Else they would pile up in a socket."""
     member = joined()
     assert member.sends(7.9)

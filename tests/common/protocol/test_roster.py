@@ -44,7 +44,7 @@ def test_roster_names_the_presence_of_an_actor() -> None:
     roster = Roster()
     member = roster.join("a", 7, 0.0)
     assert member.presence(1.0) is Presence.JOINING
-    roster.hear("a", 7, 2.0, longest_step_s=5.0)
+    roster.note_message("a", 7, 2.0, longest_step_s=5.0)
     assert [member.presence(now) for now in (3.0, 16.9, 17.0)] == [
         Presence.ACTIVE,
         Presence.ACTIVE,
@@ -53,7 +53,7 @@ def test_roster_names_the_presence_of_an_actor() -> None:
     assert (roster.present(15.9), roster.present(17.0)) == (1, 0)
     roster.leave("a", 7)
     assert member.presence(3.0) is Presence.LEFT
-    roster.hear("a", 7, 18.0)
+    roster.note_message("a", 7, 18.0)
     assert member.presence(18.0) is Presence.ACTIVE
     assert Member("b", 7, 1, 0, 0.0).presence(8.0) is Presence.SILENT
 
@@ -63,9 +63,9 @@ def test_roster_ignores_a_late_message_of_a_former_incarnation() -> None:
     roster = Roster()
     roster.join("a", 7, 0.0)
     roster.join("a", 8, 1.0)
-    roster.hear("a", 7, 5.0)
+    roster.note_message("a", 7, 5.0)
     roster.leave("a", 7)
-    assert [(member.incarnation, member.heard_at, member.left) for member in roster] == [
+    assert [(member.incarnation, member.seen_at, member.left) for member in roster] == [
         (8, 1.0, False)
     ]
 
@@ -73,7 +73,7 @@ def test_roster_ignores_a_late_message_of_a_former_incarnation() -> None:
 def test_roster_takes_in_an_actor_that_speaks_without_having_joined() -> None:
     """The learner was started again and knows it no more."""
     roster = Roster()
-    roster.hear("a", 7, 0.0)
+    roster.note_message("a", 7, 0.0)
     assert places(roster) == [("a", 0, 0)]
 
 
