@@ -18,8 +18,8 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.version import Version
 from farflung.learner.replay.replay import Replay
-from farflung.learner.replay.rows.transitions import Transitions
-from farflung.learner.replay.samplers.uniform import Uniform
+from farflung.learner.replay.sampling import Uniform
+from farflung.learner.replay.transitions import Transitions
 
 BATCH = 256
 SEATS, HORIZON = 64, 32

@@ -23,7 +23,7 @@ from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.core.guard import Guard
-from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Batch
 
 BATCH, CAPACITY, UPDATES = 128, 100_000, 300
 SETTINGS = DQNSettings()

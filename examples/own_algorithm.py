@@ -19,7 +19,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.process.config import require
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

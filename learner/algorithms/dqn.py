@@ -11,17 +11,13 @@ from torch import Tensor, nn
 
 from farflung.common.data.spec import Column, Spec
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.algorithms.flat_parameters import FlatAdam, FlatParameters
+from farflung.learner.algorithms.flat_parameters import FlatAdam, FlatParameters, TargetNetwork
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.protocol import Gradients, Model
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.algorithms.staging import stage
-from farflung.learner.algorithms.states import part, prefixed
-from farflung.learner.algorithms.target import TargetNetwork
-from farflung.learner.replay.batch import Batch
-from farflung.learner.replay.replay import Replay
-from farflung.learner.replay.rows.transitions import Transitions
-from farflung.learner.replay.samplers.uniform import Uniform
+from farflung.learner.replay.replay import Batch, Replay
+from farflung.learner.replay.sampling import Uniform
+from farflung.learner.replay.transitions import Transitions
 
 DISTANCES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
@@ -163,3 +159,29 @@ def build(spec: Spec, settings: DQNSettings) -> nn.Module:
 def chosen(values: Tensor, actions: Tensor) -> Tensor:  # [B, A] float32, [B] int64
     """Return the value of each row's action, `[B] float32`."""
     return values.gather(1, actions.long()[:, None])[:, 0]
+
+
+def stage(array: np.ndarray, device: torch.device) -> Tensor:
+    """Return an array as a tensor on the device: shared memory on the CPU, a copy on CUDA.
+
+    The copy runs while the caller continues. torch reuses a pinned block only after the copies that
+    read it have finished, so the caller need not keep anything alive.
+    """
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def prefixed(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state with a prefix before each name."""
+    return {prefix + name: tensor for name, tensor in state.items()}
+
+
+def part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the entries of a state under a prefix, without the prefix."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if name.startswith(prefix)
+    }

@@ -1,9 +1,10 @@
-"""The trained parameters of a module as one vector, and Adam (Kingma and Ba, 2015) for it.
+"""The trained parameters of a module as one vector, with Adam and a target network for it.
 
 Clipping, an optimizer's step, a target network and the search for NaN are then one call each, not
 one for each parameter. Of small networks those calls are most of the time.
 """
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 
@@ -67,7 +68,7 @@ class FlatParameters:
 
 
 class FlatAdam:
-    """Adam with the same bits as `torch.optim.Adam(..., fused=True)`, for flat parameters.
+    """Adam (Kingma and Ba, 2015) for flat parameters: the bits of torch.optim.Adam(fused=True).
 
     It calls torch's fused kernel itself, since the first optimizer object of a process imports all
     of torch's compiler: more than a second of a start, in which actors wait.
@@ -116,6 +117,32 @@ class FlatAdam:
                     f"the optimizer's {name} is {list(saved.shape)}, not {list(tensor.shape)}"
                 )
             tensor.copy_(saved)
+
+
+class TargetNetwork:
+    """A copy of a network that takes a share of it at each update, or all of it every few ones."""
+
+    def __init__(
+        self, network: nn.Module, parameters: FlatParameters, *, polyak: float, every: int
+    ) -> None:
+        self._network, self._parameters = network, parameters
+        self._polyak, self._every = polyak, every
+        self.module = copy.deepcopy(network)
+        self._copies = FlatParameters(self.module)
+        self.module.requires_grad_(False).train(mode=False)
+
+    @torch.no_grad()
+    def follow(self, updates: int) -> None:
+        """Follow the network after its update of this number."""
+        if self._polyak:
+            self._copies.vector.lerp_(self._parameters.vector, self._polyak)
+        elif updates % self._every == 0:
+            self._copies.vector.copy_(self._parameters.vector)
+        else:
+            return
+        buffers = zip(self.module.buffers(), self._network.buffers(), strict=True)
+        for copied, buffer in buffers:
+            copied.copy_(buffer)
 
 
 def _join(parameters: list[nn.Parameter]) -> Tensor:

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from farflung.common.data.spec import Column, Spec
-from farflung.learner.replay.batch import Batch
-from farflung.learner.replay.replay import Replay
+from farflung.learner.replay.replay import Batch, Replay
 
 Model = Callable[[Spec], torch.nn.Module]
 """A user's network, `--model package.module:function`. It answers observations with the outputs of

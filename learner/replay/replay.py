@@ -1,12 +1,117 @@
-"""A replay: parcels go in, batches come out."""
+"""A replay: parcels go in, batches come out. An algorithm chooses its rows and its sampler."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.spec import Spec
-from farflung.learner.replay.batch import Batch
-from farflung.learner.replay.protocol import Rows, Sampler
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS, Spec
 from farflung.learner.replay.store import Store
+
+RETURNS = "returns"
+DISCOUNTS = "discounts"
+
+Columns = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sampled rows, column by column, each `[B, ...]`.
+
+    `batch["mask"]` is a column of the row's step.
+
+    Gamma, n and endings are already in `returns` and `discounts`. Extra columns keep their names.
+    A column per observation is in both mappings: at the row's observation and at its bootstrap one.
+    """
+
+    columns: Columns
+    next_columns: Columns  # at the bootstrap observation
+    indices: np.ndarray  # [B] int64: numbers of the rows, counted from the first one ever added
+    weights: np.ndarray | None = None  # [B] float32: importance of each row; None: all the same
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    @property
+    def observations(self) -> dict[str, np.ndarray]:
+        """Observations by leaf of the observation space; a plain space has one leaf, named "".
+
+        Each is `[B, *shape]`, or `[B, stack, *shape]` where the spec stacks frames.
+        """
+        return _leaves(self.columns)
+
+    @property
+    def next_observations(self) -> dict[str, np.ndarray]:
+        """The bootstrap observations, in the form of `observations`."""
+        return _leaves(self.next_columns)
+
+    @property
+    def actions(self) -> np.ndarray:
+        """Actions, `[B, *shape]` in the dtype of the action space."""
+        return self.columns[ACTIONS]
+
+    @property
+    def returns(self) -> np.ndarray:
+        """Discounted sums of the rewards before the bootstrap observation, `[B] float32`."""
+        return self.columns[RETURNS]
+
+    @property
+    def discounts(self) -> np.ndarray:
+        """Weights of the bootstrap observations' values, `[B] float32`; 0 after TERMINATED only."""
+        return self.columns[DISCOUNTS]
+
+
+class Rows(Protocol):
+    """The meaning of a row: the way from parcels to rows, and from rows to the columns of a batch.
+
+    A row is one record. Its field `FRAME` is the number of the first frame that the row needs; it
+    rises by at least 1 from row to row, in the order of the rows.
+    """
+
+    @property
+    def layout(self) -> np.dtype:
+        """The dtype of a row: one record, so that one gather brings all of it."""
+
+    @property
+    def length(self) -> int:
+        """Environment steps in a row, at most."""
+
+    @property
+    def stride(self) -> int:
+        """Environment steps from a row to the next one, at most."""
+
+    def cut(self, parcels: Sequence[Parcel], first_frame: int) -> np.ndarray:
+        """Return the rows `[R] of layout` of parcels, the first frame of which has this number."""
+
+    def columns(self, store: Store, numbers: np.ndarray) -> tuple[Columns, Columns]:
+        """Return a batch's `columns` and `next_columns` for rows by number `[B] int64`."""
+
+
+class Sampler(Protocol):
+    """The choice of rows for each batch. A `range` holds the numbers of all stored rows."""
+
+    def add(self, first: int, rows: np.ndarray) -> None:
+        """Note new rows `[R] of layout`, numbered from `first`. Their columns are fields."""
+
+    def sample(self, update: int, stored: range) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the numbers `[B] int64` of a batch's rows, and their weights `[B] float32` if any.
+
+        The same content, seed and number of the update lead to the same rows.
+        """
+
+    def prioritise(self, numbers: np.ndarray, priorities: np.ndarray) -> None:
+        """Note the priorities `[B]` of rows that are still stored, `[B] int64`."""
+
+    def state(self, stored: range) -> bytes:
+        """Return all that sampling depends on beside the rows, such as priorities; else nothing."""
+
+    def restore(self, state: bytes, stored: range) -> None:
+        """Continue from the `state()` of a sampler of the same rows. Their numbers may differ."""
 
 
 class Replay:
@@ -65,3 +170,15 @@ class Replay:
     def restore(self, state: bytes) -> None:
         """Continue from the `state()` of a replay of the same rows."""
         self._sampler.restore(state, self._store.numbers)
+
+
+def _leaves(columns: Columns) -> dict[str, np.ndarray]:
+    """Return the observation columns under the keys of the observation space."""
+    if OBSERVATIONS in columns:
+        return {"": columns[OBSERVATIONS]}
+    prefix = f"{OBSERVATIONS}."
+    return {
+        name.removeprefix(prefix): column
+        for name, column in columns.items()
+        if name.startswith(prefix)
+    }

@@ -19,8 +19,8 @@ from farflung.actor.player import Player
 from farflung.common.data.spec import Space, World
 from farflung.common.heads import Choice
 from farflung.learner.replay.replay import Replay
-from farflung.learner.replay.rows.transitions import Transitions
-from farflung.learner.replay.samplers.uniform import Uniform
+from farflung.learner.replay.sampling import Uniform
+from farflung.learner.replay.transitions import Transitions
 
 LONGEST = 9
 GAMMA = 0.9

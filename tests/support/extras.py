@@ -9,7 +9,7 @@ from farflung.common.heads.head import LOG_PROBABILITY
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.protocol import Gradients
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Batch
 
 COLUMNS = (
     LOG_PROBABILITY,  # per step, computed by the head

@@ -11,7 +11,7 @@ import torch
 
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.protocol import Gradients
-from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Batch
 
 
 class Brittle(DQN):

@@ -11,10 +11,10 @@ from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.algorithms.dqn import DQN, stage
 from farflung.learner.algorithms.protocol import Algorithm
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.replay.batch import Batch
+from farflung.learner.replay.replay import Batch
 from farflung.learner.storage.checkpoint import copies
 
 CPU = torch.device("cpu")
@@ -27,7 +27,7 @@ TARGET = [[0.0, 10.0], [0.0, 4.0]]
 
 
 def make_spec(observation: dict[str, Space] = VECTOR, actions: int = 2) -> Spec:
-    """A spec with discrete actions."""
+    """Return a spec with discrete actions."""
     action = Space("discrete", "int64", (), (actions,))
     return Spec(
         "r",
@@ -49,7 +49,7 @@ def make(
     model: Callable[[Spec], nn.Module] | None = None,
     **others: object,
 ) -> DQN:
-    """A small DQN on the CPU."""
+    """Return a small DQN on the CPU."""
     return DQN(
         make_spec(observation),
         DQNSettings(**{"hidden": (8,)} | others),
@@ -60,12 +60,12 @@ def make(
 
 
 def table(_: Spec) -> nn.Module:
-    """Values of two states, given one-hot, with nothing else in the way."""
+    """Return a network that holds the values of two one-hot states, and nothing else."""
     return nn.Linear(2, 2, bias=False)
 
 
 def two_states(**others: object) -> DQN:
-    """A DQN with the values ONLINE and TARGET of its two networks."""
+    """Return a DQN whose two networks have the values ONLINE and TARGET."""
     algorithm = make(model=table, **others)
     algorithm.restore(
         algorithm.state()
@@ -75,7 +75,7 @@ def two_states(**others: object) -> DQN:
 
 
 def batch(count: int = 1, weights: list[float] | None = None) -> Batch:
-    """From the first state by the first action to the second state: return 1, discount a half."""
+    """Return rows from the first to the second state: action 0, return 1, discount a half."""
     first, second = np.array([[1, 0]] * count, np.float32), np.array([[0, 1]] * count, np.float32)
     ones = np.ones(count, np.float32)
     importance = None if weights is None else np.array(weights, np.float32)
@@ -89,7 +89,7 @@ def batch(count: int = 1, weights: list[float] | None = None) -> Batch:
 
 
 def noise(seed: int, count: int = 16) -> Batch:
-    """A batch of random transitions."""
+    """Return a batch of random transitions."""
     generator = np.random.default_rng(seed)
     first, second = generator.normal(size=(2, count, 2)).astype(np.float32)
     returns, discounts = (
@@ -106,7 +106,7 @@ def noise(seed: int, count: int = 16) -> Batch:
 
 
 def train(algorithm: Algorithm, updates: range) -> None:
-    """Some updates on random batches."""
+    """Run some updates on random batches."""
     for update in updates:
         algorithm.apply(algorithm.gradients(noise(update)))
 
@@ -133,7 +133,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_loss_of_two_states_is_the_one_worked_by_hand(
     double: bool, loss: str, expected: float, slope: float
 ) -> None:
-    """So are the gradients; only the value of the chosen action has one."""
+    """Loss and gradients are right; only the value of the chosen action has a gradient."""
     gradients = two_states(double=double, loss=loss).gradients(batch())
     assert gradients.metrics["loss"].item() == expected
     assert gradients.metrics["value"].item() == 1
@@ -166,7 +166,7 @@ def test_gradients_leave_the_state_alone() -> None:
 
 
 def test_step_equals_clipped_adam_of_torch() -> None:
-    """Parameter by parameter, to rounding."""
+    """Each parameter equals that of torch's own clipping and Adam, to rounding."""
     algorithm = make(
         learning_rate=0.01, max_gradient_norm=0.5, double=False, loss="mse", target_every=10**6
     )
@@ -193,14 +193,14 @@ def test_step_equals_clipped_adam_of_torch() -> None:
 
 @pytest.mark.parametrize(("limit", "length"), [(0.0, 10.0), (2.0, 2.0), (100.0, 10.0)])
 def test_long_gradients_of_dqn_are_clipped(limit: float, length: float) -> None:
-    """One of length 10 is cut to the limit; 0 is no limit. Adam's first moment is a tenth of it."""
+    """A gradient of length 10 is cut to the limit; 0 is no limit. Adam's mean is a tenth of it."""
     algorithm = two_states(double=False, loss="mse", max_gradient_norm=limit)
     algorithm.apply(algorithm.gradients(batch()))
     assert algorithm.state()["optimizer.exp_avg"].norm().item() == pytest.approx(length / 10)
 
 
 def test_target_network_is_copied_every_so_many_updates() -> None:
-    """It stands still in between; at the third update of three it is the online network."""
+    """The target network stays as it is until the third update, which copies the online one."""
     algorithm = make(target_every=3)
     first = copies(algorithm.state())["target.body.0.weight"]
     train(algorithm, range(2))
@@ -223,7 +223,7 @@ def test_target_network_follows_by_a_share_with_polyak() -> None:
 
 
 def test_target_network_follows_buffers_too() -> None:
-    """State besides parameters, such as the statistics of batch norm."""
+    """The target network copies buffers, such as the statistics of batch norm."""
     algorithm = make(
         model=lambda _: nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)),
         target_every=2,
@@ -239,7 +239,7 @@ def test_target_network_follows_buffers_too() -> None:
 
 
 def test_training_repeats_its_bits_by_seed() -> None:
-    """Another seed has others; torch's global generator is left alone."""
+    """The same seed trains the same bits; torch's global generator does not change."""
     torch.manual_seed(1)
     expected = torch.random.get_rng_state()
     algorithms = [make(seed=seed) for seed in (5, 5, 6)]
@@ -254,7 +254,7 @@ def test_training_repeats_its_bits_by_seed() -> None:
 @pytest.mark.parametrize("updates", [0, 5])
 @pytest.mark.parametrize("polyak", [0.0, 0.1])
 def test_restored_algorithm_continues_bit_by_bit(updates: int, polyak: float) -> None:
-    """From a state before the first update or later, as if it had never stopped."""
+    """Training continues from a saved state with the bits of an uninterrupted training."""
     whole, resumed = (
         make(target_every=4, polyak=polyak),
         make(target_every=4, polyak=polyak, seed=9),
@@ -267,7 +267,7 @@ def test_restored_algorithm_continues_bit_by_bit(updates: int, polyak: float) ->
 
 
 def test_restore_leaves_the_kept_state_alone() -> None:
-    """A kept state stays what it was while those that were restored from it train."""
+    """A saved state does not change while an algorithm restored from it trains."""
     algorithm, other = make(), make(seed=1)
     train(algorithm, range(3))
     state = copies(algorithm.state())
@@ -290,7 +290,7 @@ def test_policy_module_is_the_one_that_trains() -> None:
 
 
 def test_frozen_parameters_stay_and_unused_ones_have_zero_gradients() -> None:
-    """A user's module may have both."""
+    """A user's module may have frozen parameters and unused ones."""
 
     class Odd(nn.Module):
         def __init__(self) -> None:
@@ -315,7 +315,7 @@ def test_frozen_parameters_stay_and_unused_ones_have_zero_gradients() -> None:
 
 
 def test_dueling_network_learns_from_a_dictionary_of_observations() -> None:
-    """Observations reach it by key; it learns the returns of its batch."""
+    """The network receives observations by key; it learns the returns of its batch."""
     algorithm = make(
         {"place": Space("box", "float32", (2,)), "goal": Space("discrete", "int64", (), (3,))},
         dueling=True,
@@ -363,7 +363,7 @@ def test_dqn_refuses_continuous_actions() -> None:
 
 
 def test_network_follows_from_spec_settings_and_seed() -> None:
-    """Two learners make the same one: only plain data has to travel."""
+    """Two learners with the same spec, settings and seed make the same network."""
     assert equal(make(seed=4).state(), make(seed=4).state())
 
 
@@ -382,8 +382,23 @@ ENDLESS = [
 ]  # a reward of 1 for each step into the last cell, or against its wall
 
 
+def test_stage_on_the_cpu_copies_nothing() -> None:
+    """A tensor on the CPU is the array's own memory, strided fields of records included."""
+    records = np.zeros(4, np.dtype([("frame", "i8"), ("discount", "f4"), ("span", "i4")]))
+    tensor = stage(records["discount"], CPU)
+    records["discount"] = 3
+    assert tensor.tolist() == [3, 3, 3, 3]
+    assert tensor.dtype == torch.float32
+
+
+def test_stage_on_another_device_copies_the_array() -> None:
+    """The tensor lives on that device, with the array's shape and dtype."""
+    tensor = stage(np.zeros((2, 3), np.uint8), torch.device("meta"))
+    assert (tensor.device.type, tuple(tensor.shape), tensor.dtype) == ("meta", (2, 3), torch.uint8)
+
+
 def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
-    """Windows of seven steps in five cells; walks end in the last cell or at a time limit."""
+    """Return windows of seven steps in five cells; episodes end in the last cell or at a limit."""
     generator = np.random.default_rng(0)
     parcels, cell, taken = [], int(generator.integers(0, 4)), 0
     for _ in range(steps // 7):
@@ -432,7 +447,7 @@ def corridor(terminates: bool, steps: int, limit: int = 6) -> list[Parcel]:
 def test_dqn_learns_the_analytic_values_of_a_corridor(
     terminates: bool, expected: list[list[float]], double: bool
 ) -> None:
-    """Within 0.03, both where the last cell terminates and where only a time limit truncates."""
+    """Values are right within 0.03, with termination in the last cell or only a time limit."""
     observation = {"": Space("discrete", "int64", (), (5,))}
     algorithm = make(
         observation,

@@ -112,7 +112,7 @@ def test_weights_come_from_another_run(tmp_path):
 
 
 def a_batch():
-    from farflung.learner.replay.batch import Batch
+    from farflung.learner.replay.replay import Batch
 
     frames, ones = {"observations": np.ones((8, 4), np.float32)}, np.ones(8, np.float32)
     others = {"actions": np.zeros(8, np.int64), "returns": ones, "discounts": ones}

@@ -13,11 +13,10 @@ from support.replays import EXTRAS, make_spec, walk
 from farflung.common.data.parcel import Column, Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, Spec, column_name
 from farflung.common.data.version import Version
-from farflung.learner.replay.batch import Batch
-from farflung.learner.replay.replay import Replay
-from farflung.learner.replay.rows.transitions import Transitions
-from farflung.learner.replay.samplers.uniform import Uniform
+from farflung.learner.replay.replay import Batch, Replay
+from farflung.learner.replay.sampling import Uniform
 from farflung.learner.replay.store import frames_for
+from farflung.learner.replay.transitions import Transitions
 
 GAMMA = 0.5
 FRAME_BYTES = 2 * 4 + 2 * 4  # of an observation and its mask

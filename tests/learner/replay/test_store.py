@@ -1,13 +1,14 @@
-"""The store: its size in memory, and the number of its frames."""
+"""The store: its size in memory, the number of its frames, and its rings."""
 
+import numpy as np
 import psutil
 import pytest
 from support.replays import make_spec
 
 from farflung.common.data.spec import Space
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.replay.rows.transitions import Transitions
-from farflung.learner.replay.store import Store, frames_for
+from farflung.learner.replay.store import Ring, Store, frames_for
+from farflung.learner.replay.transitions import Transitions
 
 IMAGE, VECTOR = 84 * 84, 16  # bytes
 
@@ -52,3 +53,26 @@ def test_store_reserves_frames_for_its_rows(
     A window of one step holds one trajectory. There is always room for one whole trajectory.
     """
     assert frames_for(steps, stack, horizon, size) == expected
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 7, 13])
+def test_ring_keeps_the_numbers_of_entries_over_many_laps(capacity: int) -> None:
+    """The last entries stay under their numbers, blocks that are longer than the ring included."""
+    ring = Ring(capacity, np.dtype("int64"))
+    generator = np.random.default_rng(capacity)
+    for size in generator.integers(0, 3 * capacity, 60).tolist():
+        ring.append(np.arange(ring.count, ring.count + size))
+        there = np.arange(ring.oldest, ring.count)
+        np.testing.assert_array_equal(ring.take(there), there)
+        assert len(there) == min(capacity, ring.count)
+        assert all(ring[number] == number for number in there.tolist())
+
+
+def test_ring_returns_copies() -> None:
+    """Entries that were taken do not change when the ring overwrites them."""
+    ring = Ring(2, np.dtype("float32"), (3,))
+    ring.append(np.ones((2, 3), np.float32))
+    taken = ring.take(np.array([[0, 1], [1, 0]]))
+    ring.append(np.zeros((2, 3), np.float32))
+    assert taken.shape == (2, 2, 3)
+    assert (taken == 1).all()

@@ -8,8 +8,7 @@ import numpy as np
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import REWARDS, Spec
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.replay.batch import DISCOUNTS, RETURNS
-from farflung.learner.replay.protocol import Columns
+from farflung.learner.replay.replay import DISCOUNTS, RETURNS, Columns
 from farflung.learner.replay.store import FRAME, Store
 
 SPAN = ".span"  # field of a row: steps from its observation to its bootstrap observation

@@ -6,7 +6,7 @@ from support.replays import make_spec
 
 from farflung.common.data.parcel import Column, Ending
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.replay.rows.transitions import Transitions, n_step_returns
+from farflung.learner.replay.transitions import Transitions, n_step_returns
 
 REWARDS = np.array([1, 2, 3, 4], np.float32)
 

@@ -1,1 +1,0 @@
-"""Kinds of rows: single transitions; sequences and trajectories have their place here."""

@@ -1,1 +1,0 @@
-"""Ways to choose the rows of a batch."""
