@@ -22,24 +22,52 @@ class Policy:
         self._graph = graph
         self._outputs = [output.name for output in graph.outputs]
         self._session: Any = None
+        self._inputs: dict[str, np.ndarray] = {}  # of the last call
+        self._binding: Any = None  # to the arrays of the last call, if it came twice
+        self._answers: list[np.ndarray] = []  # of the binding
 
     def load(self, weights: Weights) -> None:
         """Act on these weights from the next answer on."""
-        self._session = session(self._graph, weights)
+        self._session, self._inputs = session(self._graph, weights), {}
 
     def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         """Return outputs [N, *shape] in the graph's order for inputs [N, *shape] by name.
 
         The same call has the same bits in any process; the same row in a batch of another size, or
-        at another place in it, need not.
+        at another place in it, need not. The next answer may overwrite the outputs.
         """
         if self._session is None:
             raise ValueError("a policy answers from the first load() on")
         try:
-            answers: Sequence[np.ndarray] = self._session.run(self._outputs, inputs)
+            known = self._inputs
+            if len(known) != len(inputs):
+                return self._answer_once(inputs)
+            for name, array in known.items():
+                if inputs[name] is not array:
+                    return self._answer_once(inputs)
+            # The same arrays again, with other numbers: a binding saves a quarter of the time.
+            if self._binding is None:
+                self._bind()
+            self._session.run_with_iobinding(self._binding)
         except Exception as error:  # onnxruntime's errors have no common ancestor of their own
             raise Refused("graph", f"it cannot answer: {error}") from error
+        return self._answers
+
+    def _answer_once(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        answers: Sequence[np.ndarray] = self._session.run(self._outputs, inputs)
+        lasting = all(array.flags.c_contiguous for array in inputs.values())  # others are copied
+        self._inputs, self._binding = dict(inputs) if lasting else {}, None
+        self._answers = [*answers]
         return answers
+
+    def _bind(self) -> None:
+        """Bind the session to the arrays of the last call."""
+        self._binding = binding = self._session.io_binding()
+        for name, array in self._inputs.items():
+            binding.bind_cpu_input(name, array)
+        for name, array in zip(self._outputs, self._answers, strict=True):
+            place = array.ctypes.data
+            binding.bind_output(name, "cpu", 0, array.dtype, array.shape, place)
 
 
 def session(graph: Graph, weights: Weights) -> Any:

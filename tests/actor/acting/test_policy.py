@@ -35,6 +35,40 @@ def test_all_seats_are_answered_in_one_call(policy: Policy) -> None:
     np.testing.assert_array_equal(q, np.array([[10], [0], [0]]) + np.arange(6))
 
 
+@pytest.mark.parametrize("seats", [1, 3, 64])
+def test_arrays_that_come_again_are_read_again(linear: Graph, seats: int) -> None:
+    """A player fills the same arrays at each step. The answers are those of fresh arrays."""
+    rng = np.random.default_rng(1)
+    again, fresh = Policy(linear), Policy(linear)
+    kept = np.zeros((seats, 4), np.float32)
+    inputs = {"observations": kept}
+    for number in range(8):
+        if number % 4 == 0:
+            again.load(weights(linear, number + 0.1))
+            fresh.load(weights(linear, number + 0.1))
+        kept[:] = rng.standard_normal(kept.shape, np.float32)
+        (expected,) = fresh.answer({"observations": kept.copy()})
+        np.testing.assert_array_equal(again.answer(inputs)[0], expected)
+
+
+def test_another_array_in_the_same_mapping_is_read(policy: Policy) -> None:
+    """An array counts as the same one only if it is."""
+    inputs = {"observations": np.ones((1, 4), np.float32)}
+    policy.answer(inputs)
+    policy.answer(inputs)
+    inputs["observations"] = np.full((2, 4), 2, np.float32)
+    np.testing.assert_array_equal(policy.answer(inputs)[0], [8 + np.arange(6)] * 2)
+
+
+def test_arrays_with_gaps_are_read_again(policy: Policy) -> None:
+    """Every other row of an array: onnxruntime copies these."""
+    rows = np.ones((4, 4), np.float32)
+    inputs = {"observations": rows[::2]}
+    for value in (1, 2, 3):
+        rows[:] = value
+        np.testing.assert_array_equal(policy.answer(inputs)[0], [4 * value + np.arange(6)] * 2)
+
+
 def test_new_weights_have_their_effect(policy: Policy, linear: Graph) -> None:
     """After a load the answers are those of the new weights."""
     policy.load(weights(linear, -2.0))
