@@ -22,17 +22,13 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.config import LearnerConfig
-from farflung.learner.core.actions import UPDATE, Action, Wait
 from farflung.learner.core.build import build_core
 from farflung.learner.core.core import Core
-from farflung.learner.core.pacing import Pacing
-from farflung.learner.core.state import CoreState
+from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
-from farflung.learner.endpoint.item_log import ItemLog, Unlogged
-from farflung.learner.endpoint.item_queue import ItemQueue
+from farflung.learner.endpoint.items import ItemLog, ItemQueue, Unlogged
 from farflung.learner.loop import Loop
-from farflung.learner.schedule.asynchronous import Asynchronous
-from farflung.learner.schedule.schedule import Moment
+from farflung.learner.schedule.schedule import UPDATE, Action, Asynchronous, Moment, Wait
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.transport.network_thread import NetworkThread
 

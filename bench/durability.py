@@ -116,8 +116,7 @@ def receiver(durability: str, folder: Path) -> "AbstractContextManager[subproces
 def receive(durability: str, folder: Path) -> None:
     """Run a learner; answer each request with the time of its last parcel in the replay."""
     from bench import _learner  # imports torch, which the sender does not need
-    from farflung.learner.endpoint.item_log import ItemLog, Unlogged
-    from farflung.learner.endpoint.item_queue import ItemQueue
+    from farflung.learner.endpoint.items import ItemLog, ItemQueue, Unlogged
     from farflung.learner.storage.journal.journal import Journal
     from farflung.learner.storage.journal.totals import JournalTotals
 

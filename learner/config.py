@@ -14,7 +14,7 @@ from farflung.common.process.config import load as load_any
 from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner import config_checks
 from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.schedule.until import Condition, parse
+from farflung.learner.schedule.goal import Condition, parse
 
 WORLD = Parameter(group=Group("World", sort_key=1))
 RUN = Parameter(group=Group("Run", sort_key=2))

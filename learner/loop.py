@@ -5,12 +5,43 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from farflung.learner.core.actions import STOP, Action, Insert, Publish, Stop, Update, Wait
+from farflung.common.protocol.messages import State
 from farflung.learner.core.core import Core
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.schedule.schedule import Moment, Schedule
+from farflung.learner.observe.endpoint_status import EndpointStatus
+from farflung.learner.schedule.schedule import (
+    STOP,
+    Action,
+    Insert,
+    Moment,
+    Publish,
+    Schedule,
+    Stop,
+    Update,
+    Wait,
+)
 from farflung.learner.storage.replay_extent import ReplayExtent
-from farflung.learner.transport.transport import Transport
+
+
+class Transport(Protocol):
+    """The way between an endpoint and its actors. All methods are for the training thread."""
+
+    @property
+    def status(self) -> EndpointStatus:
+        """The state of the endpoint, as of a moment ago."""
+        ...
+
+    def check(self) -> None:
+        """Raise the error that ended the transport, if one did."""
+        ...
+
+    def wait(self) -> None:
+        """Wait a moment for items, or let the actors here collect some."""
+        ...
+
+    def close(self, state: State = State.AWAY) -> None:
+        """Publish the state in which this learner leaves, and end."""
+        ...
 
 
 class Supervision(Protocol):
@@ -49,7 +80,7 @@ class Loop:
         self._moment = Moment()
 
     def run(self, supervisor: Supervision) -> None:
-        """Train until the schedule says stop."""
+        """Train until the schedule decides to stop."""
         # Torch and all modules stay: without this a full collection visits them again and again.
         gc.freeze()
         supervisor.tick()
@@ -64,7 +95,7 @@ class Loop:
         return self._schedule.decide(self.core.state, self._queue, moment)
 
     def do(self, action: Action) -> None:
-        """Do one action, and tell the endpoint how far training is now."""
+        """Do one action, and note in the endpoint how far training is now."""
         self._transport.check()
         match action:
             case Update():

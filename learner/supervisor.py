@@ -9,12 +9,12 @@ from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.local.children import Children
+from farflung.learner.loop import Transport
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.goal import Goal
 from farflung.learner.storage.saver import Saver
-from farflung.learner.transport.transport import Transport
 
 log = logging.getLogger(__name__)
 

@@ -14,22 +14,19 @@ from farflung.learner.core import device, out_of_memory
 from farflung.learner.core.build import build_core
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.local.children import Children
-from farflung.learner.loop import Loop
+from farflung.learner.loop import Loop, Transport
 from farflung.learner.observe.metrics import metrics
 from farflung.learner.observe.screen import screen
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import to_document
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.schedule.asynchronous import Asynchronous
-from farflung.learner.schedule.schedule import Schedule
-from farflung.learner.schedule.sequential import Sequential
+from farflung.learner.schedule.schedule import Asynchronous, Schedule, Sequential
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.recover import Recovered
 from farflung.learner.storage.restore import restore
 from farflung.learner.storage.run_folder import Run
 from farflung.learner.storage.saver import Saver
 from farflung.learner.supervisor import Supervisor
-from farflung.learner.transport.transport import Transport
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from farflung.learner.local.actors import players
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.schedule.sequential import Sequential
+from farflung.learner.schedule.schedule import Sequential
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.storage.saver import Saver
 from farflung.learner.supervisor import Supervisor

@@ -14,9 +14,8 @@ from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
-from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.progress import Progress
-from farflung.learner.core.state import CoreState
 from farflung.learner.graph.acting_graph import state_arrays
 from farflung.learner.replay.replay import Replay
 from farflung.learner.storage.checkpoint import copies

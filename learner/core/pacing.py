@@ -1,4 +1,4 @@
-"""Pacing: the replay ratio, held from both sides."""
+"""Pacing, the replay ratio held from both sides, and the counters that schedules decide on."""
 
 import math
 import sys
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from farflung.common.data.version import Version
 from farflung.common.process.errors import ConfigurationError
 
 
@@ -141,3 +142,20 @@ class Pacing:
         if math.isinf(self.ratio):
             return sys.maxsize
         return max(0, math.floor(self.warmup - rows + (self.samples + self.tolerance) / self.ratio))
+
+
+@dataclass(slots=True)
+class CoreState:
+    """The progress of training. Only the core writes it; schedules read it."""
+
+    pacing: Pacing
+    version: Version  # the newest publication
+    steps: int = 0  # environment steps that entered the replay
+    updates: int = 0
+    published_steps: int = 0
+    published_updates: int = 0
+
+    @property
+    def unpublished(self) -> int:
+        """Updates that no version has yet."""
+        return self.updates - self.published_updates

@@ -1,4 +1,4 @@
-"""The spec that actors are told: described from the settings, and kept in the run's folder."""
+"""The spec that actors receive: described from the settings, and kept in the run's folder."""
 
 import logging
 

@@ -10,9 +10,7 @@ from farflung.common.net.keys import ANY_CLIENT, Client
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner.endpoint.item import Settlements
-from farflung.learner.endpoint.item_log import ItemLog, Unlogged
-from farflung.learner.endpoint.item_queue import ItemQueue
+from farflung.learner.endpoint.items import ItemLog, ItemQueue, Settlements, Unlogged
 from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
 from farflung.learner.endpoint.receiver import Receiver
 
@@ -94,7 +92,7 @@ class Endpoint:
         return count
 
     def settle(self) -> int:
-        """Book the outcomes of items, so that their actors are told; return how many."""
+        """Book the outcomes of items, so that acknowledgements have them; return how many."""
         outcomes = self.settlements.take()
         for envelope, outcome in outcomes:
             self.receiver.settle(envelope, outcome)

@@ -20,7 +20,7 @@ from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.wire import Envelope, Kind, Opened
-from farflung.learner.endpoint.item import TAKEN, AnyItem, Item, RefusedNumber, Settlements
+from farflung.learner.endpoint.items import TAKEN, AnyItem, Item, RefusedNumber, Settlements
 from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Receiver:
         self._silent = silent
 
     def settle(self, envelope: Envelope, outcome: str = TAKEN) -> None:
-        """Book the outcome of an item: from now on its actor may be told.
+        """Book the outcome of an item: from now on it is acknowledged.
 
         The outcome is a reason if the item was refused after the receiver had taken it.
         """

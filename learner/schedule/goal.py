@@ -1,24 +1,120 @@
-"""The goals of a run: `--steps` and `--until`, judged by metrics alone."""
+"""The goals of a run, `--steps` and `--until "evaluation >= 475 and steps > 1e4"`.
+
+Metrics alone decide; a condition is read, never executed.
+"""
 
 import math
+import operator
+import re
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from farflung.learner.config import LearnerConfig
-from farflung.learner.core.core import Core
+from farflung.common.process.config import suggestion
+from farflung.common.process.errors import UsageError
+
+if TYPE_CHECKING:  # settings import this module, and a core imports torch
+    from farflung.learner.config import LearnerConfig
+    from farflung.learner.core.core import Core
+
+METRICS = {
+    "evaluation": "mean return of the newest evaluation",
+    "return": "mean return of the last 100 episodes",
+    "steps": "environment steps",
+    "updates": "gradient steps",
+    "episodes": "finished episodes",
+    "seconds": "seconds since the start",
+}
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+COMPARISON = re.compile(
+    r"\s*(\w+)\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A metric compared with a number."""
+
+    metric: str
+    sign: str
+    number: float
+
+    def met(self, metrics: Mapping[str, float | None]) -> bool:
+        """Return whether it holds; with an unknown value it does not."""
+        value = metrics.get(self.metric)
+        return value is not None and OPERATORS[self.sign](value, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Alternatives (`or`) of comparisons that must hold together (`and`); empty: never met."""
+
+    alternatives: tuple[tuple[Comparison, ...], ...] = ()
+
+    def met(self, metrics: Mapping[str, float | None]) -> bool:
+        """Return whether these values end the run."""
+        return any(
+            all(comparison.met(metrics) for comparison in together)
+            for together in self.alternatives
+        )
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """Return the metrics that it depends on."""
+        return frozenset(
+            comparison.metric for together in self.alternatives for comparison in together
+        )
+
+
+def parse(text: str) -> Condition:
+    """Return the condition in a text; an empty text is never met."""
+    if not text.strip():
+        return Condition()
+    return Condition(
+        tuple(
+            tuple(_comparison(part) for part in re.split(r"\band\b", side))
+            for side in re.split(r"\bor\b", text)
+        )
+    )
+
+
+def _comparison(text: str) -> Comparison:
+    found = COMPARISON.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"--until: {text.strip()!r} is not a comparison. "
+            "Write one such as 'evaluation >= 475', and join several by 'and' or 'or'"
+        )
+    metric, sign, number = found.groups()
+    if metric not in METRICS:
+        raise UsageError(
+            f"--until: unknown metric {metric!r} (known: {', '.join(METRICS)})."
+            f"{suggestion(metric, METRICS)}"
+        )
+    return Comparison(metric, sign, float(number))
 
 
 class Goal:
     """The conditions that end a run with success."""
 
-    def __init__(self, config: LearnerConfig) -> None:
+    def __init__(self, config: "LearnerConfig") -> None:
         self._steps, self._until, self._condition = config.steps, config.until, config.condition
         self._warmup = config.warmup
 
-    def rows_wanted(self, core: Core) -> int:
+    def rows_wanted(self, core: "Core") -> int:
         """Return how many more environment steps `--steps` allows."""
         return max(0, self._steps - core.state.steps) if self._steps else sys.maxsize
 
-    def reached(self, core: Core, seconds: float) -> str:
+    def reached(self, core: "Core", seconds: float) -> str:
         """Return the goal that was reached as a sentence; empty while the run goes on."""
         if self._condition.alternatives and self._condition.met(_metrics(core, seconds)):
             return f"solved: {self._until}"
@@ -32,12 +128,12 @@ class Goal:
         return ""
 
 
-def _must_learn(core: Core) -> bool:
+def _must_learn(core: "Core") -> bool:
     """Return whether a finite replay ratio asks for more updates."""
     return core.pacing.may_update and not math.isinf(core.pacing.ratio)
 
 
-def _metrics(core: Core, seconds: float) -> dict[str, float | None]:
+def _metrics(core: "Core", seconds: float) -> dict[str, float | None]:
     """Return the values of the metrics that a condition may name."""
     evaluation = core.progress.evaluation
     return {

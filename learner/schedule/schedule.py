@@ -1,13 +1,53 @@
-"""A schedule: decides what the training thread does next, as data."""
+"""Schedules: each decides what the training thread does next, as data.
+
+An action says what is done and with how much, never with which objects. A log of them together with
+the parcels in their order is enough to do the same again, in another process or after a crash.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from farflung.learner.core.actions import Action
-from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.item_queue import ItemQueue
+from farflung.learner.core.pacing import CoreState, Waiting
+from farflung.learner.endpoint.items import ItemQueue
 
 NEVER = float("-inf")
+PUBLISH_S = 0.05  # at least, between two versions of the async mode
+TOGETHER_ROWS = 4096  # in one insert: beyond it only the memory that an insert takes would grow
+ROOM = 1 << 40  # rows of the sequential mode: the order of the turns paces collection
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Take so many parcels from the head of the queue into the replay, in one go."""
+
+    parcels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Sample a batch, compute gradients, apply them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publish the weights under the next version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until there is something to insert, or for a moment."""
+
+    waiting: Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the run."""
+
+
+Action = Insert | Update | Publish | Wait | Stop
+
+UPDATE, PUBLISH, STOP = Update(), Publish(), Stop()
 
 
 @dataclass(slots=True)
@@ -34,3 +74,58 @@ class Schedule(Protocol):
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return how many rows may be on their way into the replay: the credit of all actors."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asynchronous:
+    """The async mode: actors and learner run side by side, and pacing holds the replay ratio.
+
+    Insert first, then update, publish now and then, and wait only where nothing can be done.
+    """
+
+    publish_every: int  # updates between two versions
+
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
+        """Return the next action."""
+        if moment.published_at == NEVER:
+            return PUBLISH  # actors cannot act without weights
+        if moment.over:
+            return PUBLISH if core.unpublished else STOP
+        may_publish = moment.now - moment.published_at >= PUBLISH_S
+        if may_publish and core.unpublished >= self.publish_every:
+            return PUBLISH
+        if queue.parcels and (fitting := core.pacing.fit(queue.rows(), TOGETHER_ROWS)):
+            return Insert(fitting)
+        if core.pacing.may_update:
+            return UPDATE
+        if may_publish and core.unpublished:
+            return PUBLISH  # learning pauses: actors get what was learned last
+        return Wait(core.pacing.waiting)
+
+    def room(self, core: CoreState, moment: Moment) -> int:
+        """Return the rows that pacing has room for, and no more than the run still wants."""
+        return min(core.pacing.room, moment.rows_wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequential:
+    """The sequential mode: actors and learner take turns in one process, and repeat to the bit.
+
+    Rounds: publish, let every actor take its turn, insert, make all updates that are due.
+    """
+
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
+        """Return the next action. A run ends between two rounds only."""
+        if queue.parcels:
+            return Insert(queue.parcels)
+        if core.pacing.may_update:
+            return UPDATE
+        if moment.over:
+            return STOP
+        if moment.published_at == NEVER or core.steps > core.published_steps:
+            return PUBLISH
+        return Wait(core.pacing.waiting)
+
+    def room(self, core: CoreState, moment: Moment) -> int:
+        """Return no bound."""
+        return ROOM

@@ -75,7 +75,7 @@ class NetworkThread:
             raise RuntimeError("the network thread ended") from self._failure
 
     def close(self, state: State = State.AWAY) -> None:
-        """Tell the actors in which state this learner leaves; end the thread and both sockets."""
+        """Publish the state in which this learner leaves; end the thread and both sockets."""
         self._leaves_as = state
         self._closing.set()
         if self._thread.is_alive():
@@ -171,7 +171,7 @@ class NetworkThread:
             self._feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
 
     def _finish(self, now: float) -> None:
-        """Take what is here already, and tell all in which state this learner leaves."""
+        """Take what is here already, and publish the state in which this learner leaves."""
         self._endpoint.receive(self._messages(), now)
         self._endpoint.log.drain(DRAIN_S)
         self._endpoint.settle()

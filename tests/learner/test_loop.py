@@ -6,11 +6,10 @@ import pytest
 from support.makers import a_parcel, an_evaluation, an_item
 
 from farflung.common.data.version import Version
-from farflung.learner.core.pacing import Pacing
-from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.item_queue import ItemQueue
+from farflung.learner.core.pacing import CoreState, Pacing
+from farflung.learner.endpoint.items import ItemQueue
 from farflung.learner.loop import Loop
-from farflung.learner.schedule.asynchronous import Asynchronous
+from farflung.learner.schedule.schedule import Asynchronous
 from farflung.learner.storage.journal.record import Position
 
 ROUND_S = 0.02

@@ -10,7 +10,7 @@ from farflung.common.data.version import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Outbox
-from farflung.learner.endpoint.item import Item, RefusedNumber, Settlements
+from farflung.learner.endpoint.items import Item, RefusedNumber, Settlements
 from farflung.learner.storage import checkpoint, manifest, recover
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import record as record_module

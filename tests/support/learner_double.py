@@ -13,7 +13,7 @@ from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Frame
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.endpoint.item import Item
+from farflung.learner.endpoint.items import Item
 from farflung.learner.transport.network_thread import NetworkThread
 from support.contexts import ANYWHERE, listening_again
 from support.makers import a_spec, some_weights

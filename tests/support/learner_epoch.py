@@ -12,7 +12,7 @@ from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.learner.core.build import build_core
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.endpoint.item import holds_parcel
+from farflung.learner.endpoint.items import holds_parcel
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.recover import recover

@@ -18,7 +18,7 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.protocol import packing, wire
 from farflung.common.protocol.parcels import ParcelCodec
-from farflung.learner.endpoint.item import Item, Settlements
+from farflung.learner.endpoint.items import Item, Settlements
 
 TENSORS = (Tensor("matrix", "float32", (2, 2)),)
 

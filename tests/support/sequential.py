@@ -8,7 +8,7 @@ from farflung.common.process.lifecycle import Stop
 from farflung.learner.local.players import LocalActor, local_actor
 from farflung.learner.loop import Loop
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.schedule.sequential import Sequential
+from farflung.learner.schedule.schedule import Sequential
 from farflung.learner.transport.in_process import InProcess
 
 

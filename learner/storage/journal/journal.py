@@ -10,8 +10,7 @@ from typing import NamedTuple
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process import atomic_file
-from farflung.learner.endpoint.item import AnyItem, parcels_of
-from farflung.learner.endpoint.item_log import Deliver
+from farflung.learner.endpoint.items import AnyItem, Deliver, parcels_of
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
 from farflung.learner.storage.journal.log import Log

@@ -11,8 +11,7 @@ from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Beacon, Telemetry
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.endpoint.item import RefusedNumber
-from farflung.learner.endpoint.item_log import Unlogged
+from farflung.learner.endpoint.items import RefusedNumber, Unlogged
 
 W, C, T = topics.weights("default"), topics.beacon("default"), topics.telemetry("default")
 

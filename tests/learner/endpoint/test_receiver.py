@@ -13,7 +13,7 @@ from farflung.common.data.version import Version
 from farflung.common.net.keys import Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
-from farflung.learner.endpoint.item import RefusedNumber
+from farflung.learner.endpoint.items import RefusedNumber
 
 KEY = ("box-1", 7)
 

@@ -4,12 +4,19 @@ import pytest
 from support.makers import a_parcel, an_evaluation, an_item
 
 from farflung.common.data.version import Version
-from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Insert, Wait
-from farflung.learner.core.pacing import Cause, Pacing, Waiting
-from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.item_queue import ItemQueue
-from farflung.learner.schedule.asynchronous import TOGETHER_ROWS, Asynchronous
-from farflung.learner.schedule.schedule import NEVER, Moment
+from farflung.learner.core.pacing import Cause, CoreState, Pacing, Waiting
+from farflung.learner.endpoint.items import ItemQueue
+from farflung.learner.schedule.schedule import (
+    NEVER,
+    PUBLISH,
+    STOP,
+    TOGETHER_ROWS,
+    UPDATE,
+    Asynchronous,
+    Insert,
+    Moment,
+    Wait,
+)
 
 SCHEDULE = Asynchronous(publish_every=4)
 

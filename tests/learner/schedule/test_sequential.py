@@ -4,12 +4,18 @@ import pytest
 from support.makers import a_parcel, an_item
 
 from farflung.common.data.version import Version
-from farflung.learner.core.actions import PUBLISH, STOP, UPDATE, Insert, Wait
-from farflung.learner.core.pacing import Cause, Pacing, Waiting
-from farflung.learner.core.state import CoreState
-from farflung.learner.endpoint.item_queue import ItemQueue
-from farflung.learner.schedule.schedule import NEVER, Moment
-from farflung.learner.schedule.sequential import Sequential
+from farflung.learner.core.pacing import Cause, CoreState, Pacing, Waiting
+from farflung.learner.endpoint.items import ItemQueue
+from farflung.learner.schedule.schedule import (
+    NEVER,
+    PUBLISH,
+    STOP,
+    UPDATE,
+    Insert,
+    Moment,
+    Sequential,
+    Wait,
+)
 
 
 def a_state(rows=0, updates=0, published_steps=0):

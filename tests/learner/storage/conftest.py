@@ -9,7 +9,7 @@ from support.makers import a_frame, a_parcel, a_spec
 from support.waiting import eventually
 
 from farflung.common.protocol import wire
-from farflung.learner.endpoint.item import Item, RefusedNumber, Settlements
+from farflung.learner.endpoint.items import Item, RefusedNumber, Settlements
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.disk import Disk
 from farflung.learner.storage.journal.journal import Journal

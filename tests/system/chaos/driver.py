@@ -19,7 +19,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.endpoint.item import Item
+from farflung.learner.endpoint.items import Item
 from farflung.learner.storage import audit, checkpoint, manifest, recover
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import journal, segments

@@ -1,7 +1,7 @@
 import pytest
 
 from farflung.common.process.errors import UsageError
-from farflung.learner.schedule.until import parse
+from farflung.learner.schedule.goal import parse
 
 
 @pytest.mark.parametrize(
