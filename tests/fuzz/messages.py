@@ -2,49 +2,36 @@
 
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from unittest import mock
 
 import numpy as np
 from fuzz.inputs import MESSAGE, PACKED, frame, join, split, unframed
 from fuzz.target import Target
 from msgspec import structs
 from support.makers import TENSORS, a_frame, a_parcel, a_spec, some_weights
+from support.messages import (
+    PARAMETERS,
+    from_actor,
+    from_learner,
+    gradients,
+    parcel_of,
+    rich_spec,
+)
 
 from farflung.actor.acting import graph_check
+from farflung.actor.connection import policy_client
 from farflung.actor.connection.codec import parcel_codec
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.broker.relay import Subscriptions
-from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.spec import (
-    Column,
-    Evaluation,
-    Exploration,
-    Graph,
-    Space,
-    Spec,
-    Tensor,
-    World,
-)
-from farflung.common.data.version import Version
+from farflung.common.data.parcel import Results
+from farflung.common.data.spec import Column, Graph, Space, Spec
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.messages import (
-    Acknowledgement,
-    Announcement,
-    Beacon,
-    Bye,
-    Command,
-    Credit,
-    Hello,
-    Problem,
-    Report,
-    State,
-    Telemetry,
-)
+from farflung.common.protocol.messages import Acknowledgement, Announcement, Command, Credit
 from farflung.common.protocol.parcels import ParcelCodec
-from farflung.common.protocol.tensors import Gradients, GradientsCodec, GradientsEnvelope
+from farflung.common.protocol.tensors import Gradients, GradientsCodec
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
 
@@ -78,25 +65,6 @@ def formats() -> tuple[ParcelCodec, ...]:
     return tuple(map(ParcelCodec, specs()))
 
 
-def parcel_of(spec: Spec, lengths: tuple[int, ...] = (3, 1)) -> Parcel:
-    """A parcel of a spec; without lengths it is an evaluation."""
-    steps, count = sum(lengths), len(lengths)
-    columns = {
-        c.name: np.ones((c.count(steps, count, spec.stack), *c.shape), c.dtype)
-        for c in spec.columns
-    }
-    results = Results(np.array([1.5]), np.array([9], np.int32))
-    endings = np.full(count, Ending.TRUNCATED, np.uint8)
-    return Parcel(
-        Version(1, 1),
-        np.array(lengths, np.int32),
-        endings,
-        columns,
-        results,
-        evaluation=not lengths,
-    )
-
-
 def parcel_frames(spec: Spec) -> list[bytes]:
     """Messages of parcels of a spec."""
     return [a_frame(spec, parcel_of(spec, lengths)) for lengths in ((3, 1), (8,), ())]
@@ -104,7 +72,8 @@ def parcel_frames(spec: Spec) -> list[bytes]:
 
 # ---- experience
 
-LIFE = ("run-1", "default", "box-1", 7)
+LEARNER = 5
+SENDER = ("run-1", "default", "box-1", 7)
 
 
 def test_parcel(data: bytes) -> None:
@@ -147,9 +116,6 @@ def table_seeds() -> list[bytes]:
     return [wire.open_frame(one).table for one in parcel_frames(specs()[2])]
 
 
-PARAMETERS = (Tensor("layer.weight", "float32", (2, 3)), Tensor("scale", "float64", ()))
-
-
 def test_gradients(data: bytes) -> None:
     """Gradients of two parameters; what is read is finite and written the same again."""
     codec = GradientsCodec(PARAMETERS)
@@ -162,16 +128,10 @@ def test_gradients(data: bytes) -> None:
 
 
 def gradients_seeds() -> list[bytes]:
-    codec = GradientsCodec(PARAMETERS)
-    envelope = GradientsEnvelope(
-        *LIFE, 2, 1, Version(1, 2), codec.schema, 0, 128, 32, 2.5, {"loss": 0.25}
-    )
-    arrays = {"layer.weight": np.ones((2, 3), np.float32), "scale": np.array(0.5)}
-    episodes = Results(np.array([1.5]), np.array([4], np.int32))
-    return [
-        unframed(codec.encode(Gradients(envelope, arrays, results)))
-        for results in (episodes, Results())
-    ]
+    """Return gradients with and without results of episodes."""
+    codec, sample = GradientsCodec(PARAMETERS), gradients(SENDER)
+    samples = (sample, Gradients(sample.envelope, sample.arrays, Results()))
+    return [unframed(codec.encode(one)) for one in samples]
 
 
 def test_command(data: bytes) -> None:
@@ -184,8 +144,8 @@ def test_command(data: bytes) -> None:
 
 
 def command_seeds() -> list[bytes]:
-    arguments = {"replay_ratio": 2.5, "names": ["a", None, {"b": True}]}
-    return [unframed(wire.encode(Command(*LIFE, 2, 1, "set", arguments)))]
+    """Return a command."""
+    return [unframed(wire.encode(from_actor(SENDER)["command"]))]
 
 
 def parcel_seeds() -> list[bytes]:
@@ -196,19 +156,13 @@ def parcel_seeds() -> list[bytes]:
     ]
 
 
-def words() -> list[Any]:
-    """What an actor says besides parcels."""
-    report = Report(
-        *LIFE,
-        1,
-        Version(1, 2),
-        {"steps": 8.0, "longest_step_s": 0.5},
-        (Problem(1, "environment", "Traceback\nValueError: x"),),
-    )
-    return [Hello(*LIFE, 99, Version(1, 2), 1, 4, True), report, Bye(*LIFE, 3, "stopped")]
+def reports() -> list[bytes]:
+    """Return a hello, a report and a bye."""
+    messages = from_actor(SENDER)
+    return [wire.encode(messages[name]) for name in ("hello", "report", "bye")]
 
 
-def test_words(data: bytes) -> None:
+def test_report(data: bytes) -> None:
     """Each message without columns of an actor, as learner and broker read it."""
     sealed = frame(data)
     with suppress(Refused):
@@ -234,13 +188,17 @@ def test_gate(data: bytes) -> None:
 
 
 def gate_seeds() -> list[bytes]:
-    said = [unframed(wire.encode(word)) for word in words()]
+    hello, report, bye = (unframed(one) for one in reports())
     spec = specs()[0]
     parcels = [
         unframed(a_frame(spec, parcel_of(spec), sequence=number, base=base))
         for number, base in ((1, 1), (3, 1), (5, 3))
     ]
-    return [join([said[0], *parcels, said[1], parcels[1], said[2]]), join(parcels), join(said)]
+    return [
+        join([hello, *parcels, report, parcels[1], bye]),
+        join(parcels),
+        join([hello, report, bye]),
+    ]
 
 
 # ---- feed
@@ -258,26 +216,6 @@ def a_graph() -> Graph:
     )
 
 
-@cache
-def a_rich_spec() -> Spec:
-    """A spec in which every field says something."""
-    world = World("Toy-v0", {"size": 3, "names": ["a", {"b": 1.5}]}, (("Frame", {"skip": 4}),), 9)
-    space = Space("box", "float32", (2,))
-    extras = (Column("mask", "bool", (2,), "step"),)
-    spec = a_spec(
-        world=world,
-        observation={"": space, "key": space},
-        extras=extras,
-        compression={"observations": "lz4"},
-    )
-    return structs.replace(
-        spec,
-        graph=a_graph(),
-        exploration=Exploration(1.0, 0.1, 100, 4),
-        evaluation=Evaluation(1000, 5),
-    )
-
-
 def test_announcement(data: bytes) -> None:
     """A spec that nobody vouches for, up to where a session would be built and parcels written."""
     announcement = wire.read(wire.open_frame(frame(data)))
@@ -287,8 +225,11 @@ def test_announcement(data: bytes) -> None:
 
 
 def announcement_seeds() -> list[bytes]:
-    specs_ = [a_rich_spec(), *specs()]
-    return [unframed(wire.encode(Announcement(spec, 5, 1, 0, 2))) for spec in specs_]
+    specs_ = [structs.replace(rich_spec(), graph=a_graph()), *specs()]
+    return [
+        unframed(wire.encode(from_learner(SENDER, LEARNER, spec)["announcement"]))
+        for spec in specs_
+    ]
 
 
 def test_feed(data: bytes) -> None:
@@ -301,22 +242,22 @@ def test_feed(data: bytes) -> None:
         wire.read(opened)
 
 
-def said() -> list[Any]:
-    """What a learner says to an actor, in order: the snapshot's two parts, and beacons."""
-    spec = specs()[0]
-    origin = ("run-1", "default", "box-1", 7, 5, 1)
-    told = Acknowledgement(*origin, 3, (2,), ((1, "nonfinite"),), Credit(8, 1 << 20))
-    beacon = Beacon("run-1", "default", 5, Version(1, 2), 100, 10, State.RUN)
-    frames = [
-        wire.encode(Announcement(spec, 5, 1, 0, 0)),
-        tensors.encode_weights(some_weights(spec, number=2)),
-    ]
-    last = Telemetry("run-1", "default", 5, "{}")
-    return [*frames, wire.encode(beacon), wire.encode(told), wire.encode(last)]
+def feed() -> list[bytes]:
+    """Return the frames that a learner publishes for an actor.
+
+    They are in order: the two parts of the snapshot, a beacon, an acknowledgement, telemetry.
+    """
+    messages = from_learner(SENDER, LEARNER, specs()[0])
+    messages["acknowledgement"] = structs.replace(
+        messages["acknowledgement"], highest=3, missing=(2,), refused=((1, "nonfinite"),)
+    )
+    weights = bytes(tensors.encode_weights(some_weights(specs()[0], number=2)))
+    announcement, *others = (bytes(wire.encode(message)) for message in messages.values())
+    return [announcement, weights, *others]
 
 
 def feed_seeds() -> list[bytes]:
-    return [unframed(one) for one in said()]
+    return [unframed(one) for one in feed()]
 
 
 def test_channel(data: bytes) -> None:
@@ -324,9 +265,8 @@ def test_channel(data: bytes) -> None:
 
     It must never raise, and its books balance.
     """
-    client = PolicyClient("default", "box-1", 4)
-    client.outbox.incarnation = 7
-    client._standing = client._standing_topics()
+    with mock.patch.object(policy_client, "draw_identity", return_value=SENDER[3]):
+        client = PolicyClient("default", "box-1", 4)
     client.ask(0.0)
     for count, part in enumerate(split(data)[:16]):
         topic = {
@@ -342,8 +282,8 @@ def test_channel(data: bytes) -> None:
 
 
 def channel_seeds() -> list[bytes]:
-    announced, weights, beacon, told, last = [unframed(one) for one in said()]
-    joined = [b"z" + announced, b"z" + weights, b"c" + beacon, b"a" + told]
+    announced, weights, beacon, acknowledged, last = [unframed(one) for one in feed()]
+    joined = [b"z" + announced, b"z" + weights, b"c" + beacon, b"a" + acknowledged]
     return [join(joined), join([*joined, b"c" + last, b"c" + weights, b"c" + beacon])]
 
 
@@ -389,7 +329,7 @@ TARGETS = (
     Target("table", test_table, table_seeds, PACKED),
     Target("gradients", test_gradients, gradients_seeds, MESSAGE),
     Target("command", test_command, command_seeds, MESSAGE),
-    Target("words", test_words, lambda: [unframed(wire.encode(word)) for word in words()], MESSAGE),
+    Target("words", test_report, lambda: [unframed(one) for one in reports()], MESSAGE),
     Target("gate", test_gate, gate_seeds, never_refuses=True),
     Target("announcement", test_announcement, announcement_seeds, MESSAGE),
     Target("feed", test_feed, feed_seeds, MESSAGE),

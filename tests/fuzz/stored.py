@@ -13,9 +13,10 @@ from pathlib import Path
 import msgpack
 import torch
 from fuzz.inputs import JSON, PACKED, RAW, RECORD, join, segment
-from fuzz.messages import parcel_of, specs
+from fuzz.messages import specs
 from fuzz.target import Target
 from support.makers import a_frame
+from support.messages import parcel_of
 
 from farflung.common.data.version import Version
 from farflung.common.net.address import parse_address

@@ -10,80 +10,21 @@ import numpy as np
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from msgspec.structs import replace  # noqa: E402
 from support.makers import a_parcel, a_spec, an_evaluation, some_weights  # noqa: E402
+from support.messages import PARAMETERS, SENDER, from_actor, from_learner, gradients  # noqa: E402
 
-from farflung.common.data.parcel import Ending, Results  # noqa: E402
-from farflung.common.data.spec import (  # noqa: E402
-    Column,
-    Evaluation,
-    Exploration,
-    Space,
-    Spec,
-    Tensor,
-    World,
-)
+from farflung.common.data.parcel import Ending  # noqa: E402
+from farflung.common.data.spec import Space, Spec  # noqa: E402
 from farflung.common.data.version import Version  # noqa: E402
 from farflung.common.protocol import packing, wire  # noqa: E402
 from farflung.common.protocol.compression import DECODE  # noqa: E402
-from farflung.common.protocol.messages import (  # noqa: E402
-    Acknowledgement,
-    Announcement,
-    Beacon,
-    Bye,
-    Command,
-    Credit,
-    Hello,
-    Problem,
-    Report,
-    State,
-    Telemetry,
-)
 from farflung.common.protocol.parcels import ParcelCodec  # noqa: E402
-from farflung.common.protocol.tensors import (  # noqa: E402
-    Gradients,
-    GradientsCodec,
-    GradientsEnvelope,
-    encode_weights,
-)
+from farflung.common.protocol.tensors import GradientsCodec, encode_weights  # noqa: E402
 
-SENDER = ("run-1", "default", "lab/box-1", 7)
-LEARNER = 2**53 - 1  # the highest identity
 SPEC = a_spec()
 PICTURES = a_spec(
     observation={"": Space("box", "uint8", (4, 4))}, stack=2, compression={"observations": "lz4"}
 )
-RICH = replace(
-    SPEC,
-    world=World("Toy-v0", {"size": 3, "names": ["a", {"b": 1.5}]}, (("Frame", {"skip": 4}),), 9),
-    observation={
-        "camera": Space("box", "uint8", (4, 4, 1)),
-        "gear": Space("discrete", "int64", (), (6,)),
-    },
-    exploration=Exploration(1.0, 0.1, 100, 4),
-    evaluation=Evaluation(1000, 5),
-    extras=(Column("mask", "bool", (2,), "step"),),
-    compression={"observations.camera": "lz4"},
-)
-PARAMETERS = (Tensor("layer.weight", "float32", (2, 3)), Tensor("scale", "float32", ()))
-
-
-def messages() -> dict[str, wire.Message]:
-    """Return one of each message without columns."""
-    numbers = (9, (3, 4), ((2, "nonfinite"),))
-    credit = Credit(4, 1 << 20)
-    problem = Problem(1, "environment", "Traceback\nValueError: größer")
-    counters = {"steps": 12.0, "longest_step_s": 0.5}
-    return {
-        "hello": Hello(*SENDER, 99, Version(1, 2), 1, 4, False),
-        "report": Report(*SENDER, 3, Version(1, 2), counters, (problem,)),
-        "command": Command(*SENDER, 1, 1, "set", {"replay_ratio": 2.5, "names": ["a", None, True]}),
-        "bye": Bye(*SENDER, 3, "interrupted"),
-        "announcement": Announcement(RICH, LEARNER, 1, 0, 2),
-        "beacon": Beacon("run-1", "default", LEARNER, Version(1, 2), 96, 4, State.RUN),
-        "acknowledgement": Acknowledgement(*SENDER, LEARNER, 1, *numbers, credit),
-        "telemetry": Telemetry("run-1", "default", LEARNER, '{"steps":96}'),
-    }
 
 
 def parcel(spec: Spec, content: Any) -> bytes:
@@ -105,30 +46,17 @@ def pictures() -> Any:
     )
 
 
-def gradients() -> bytes:
-    """Return the frame of gradients of two parameters."""
-    codec = GradientsCodec(PARAMETERS)
-    envelope = GradientsEnvelope(
-        *SENDER, 5, 3, Version(1, 2), codec.schema, 0, 128, 32, 2.5, {"loss": 0.25}
-    )
-    arrays = {
-        "layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "scale": np.array(0.5, np.float32),
-    }
-    results = Results(np.array([1.5]), np.array([4], np.int32))
-    return bytes(codec.encode(Gradients(envelope, arrays, results)))
-
-
 def frames() -> dict[str, bytes]:
     """Return the frame of each example by its name."""
     endings = (Ending.OPEN, Ending.TRUNCATED)
+    messages = from_actor() | from_learner()
     return {
         "parcel": parcel(SPEC, a_parcel((2, 3), endings, results=((1.5, 4), (-2.0, 9)))),
         "parcel-lz4": parcel(PICTURES, pictures()),
         "evaluation": parcel(SPEC, an_evaluation([3.0, 4.0])),
-        "gradients": gradients(),
+        "gradients": bytes(GradientsCodec(PARAMETERS).encode(gradients())),
         "weights": bytes(encode_weights(some_weights(SPEC, 2, steps=96, value=0.5))),
-        **{name: bytes(wire.encode(message)) for name, message in messages().items()},
+        **{name: bytes(wire.encode(message)) for name, message in messages.items()},
     }
 
 
