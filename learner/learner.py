@@ -21,9 +21,8 @@ from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.spec import saved_spec
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
-from farflung.learner.local.actors import join_command, players, start_local_actors
+from farflung.learner.local.actors import join_command, local_actors, players, start_local_actors
 from farflung.learner.local.children import Children
-from farflung.learner.local.processors import local_actors
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals

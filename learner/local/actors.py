@@ -1,22 +1,36 @@
-"""Local actors: started as child processes, or made as players of the sequential mode."""
+"""Local actors: started as child processes, or made as players of the sequential mode.
+
+Players take turns with training in its process.
+"""
 
 import shlex
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from farflung.actor.config import ActorConfig
+from farflung.actor.connection.inline import InlineConnection, InTurns
+from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.net.address import Address
 from farflung.common.net.keys import CLIENT_FILE, client_keys
-from farflung.common.process.lifecycle import Stop
+from farflung.common.process.lifecycle import Stop, Watchdog
+from farflung.common.process.log import Who
 from farflung.learner.config import LearnerConfig
 from farflung.learner.local.children import Children, actor_command
-from farflung.learner.local.players import local_actor
-from farflung.learner.local.processors import local_actors
+from farflung.learner.local.processors import actors_for, usable_processors
 from farflung.learner.transport.in_process import Player
 
 DEFAULT_POLICY = ActorConfig().policy
 EVALUATION_SEATS = 20
+
+
+def local_actors(config: LearnerConfig) -> int:
+    """Return how many actors this learner starts on its own machine."""
+    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
 
 
 def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
@@ -65,3 +79,45 @@ def players(config: LearnerConfig, stop: Stop) -> list[Player]:
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)
         made.append(make("evaluator", seats, evaluates=True))
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class LocalActor:
+    """An ordinary actor, except that the learner carries its messages and runs its turns."""
+
+    client: PolicyClient
+    loop: ActorLoop
+
+    def turn(self) -> None:
+        """Play one window or evaluation, if the actor has a policy and credit."""
+        self.loop.turn()
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.loop.close()
+
+
+def local_actor(
+    policy: str,
+    name: str,
+    environments: int,
+    *,
+    stop: Stop,
+    wait: Callable[[float], object],
+    clock: Callable[[], float],
+    evaluates: bool = False,
+) -> LocalActor:
+    """Return an actor of this process. `wait` and `clock` are for environments that fail."""
+    client = PolicyClient(policy, name, environments, evaluates=evaluates)
+    open_world = opener(environments, Surroundings(client.problem, wait, clock))
+    rules = Rules(evaluates=evaluates)
+    # Within a turn no time passes: messages are exchanged between two turns.
+    connection = InlineConnection(client, InTurns(), _no_time)
+    loop = ActorLoop(
+        connection, open_world, rules, stop, Watchdog(0.0), Who("actor", name), _no_time
+    )
+    return LocalActor(client, loop)
+
+
+def _no_time() -> float:
+    return 0.0

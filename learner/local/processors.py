@@ -4,8 +4,6 @@ import math
 import os
 from pathlib import Path
 
-from farflung.learner.config import LearnerConfig
-
 
 def usable_processors(
     cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
@@ -54,8 +52,3 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def local_actors(config: LearnerConfig) -> int:
-    """Return how many actors this learner starts on its own machine."""
-    return actors_for(usable_processors()) if config.actors == "auto" else config.actors

@@ -1,6 +1,6 @@
 """The builder of a learner's status: from training, the network thread and the clock."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import replace
 
 from farflung.common.data.statistics import Rate
@@ -8,13 +8,14 @@ from farflung.common.heads import registry as heads
 from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
+from farflung.learner.core.pacing import Cause, Waiting
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.observe.status import EvaluationStatus, Status
-from farflung.learner.observe.waits import Waits
+from farflung.learner.observe.status import EvaluationStatus, Status, WaitingStatus
 from farflung.learner.storage.run_folder import Run
 
 PROBLEMS = 10
+RECENT = 20  # calls of `status`, four a second
 
 
 class StatusBuilder:
@@ -69,7 +70,7 @@ class StatusBuilder:
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
-            waiting=self._waits.look(pacing.waiting),
+            waiting=self._waits.add(pacing.waiting),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
             replay_size=core.replay.size,
@@ -104,3 +105,20 @@ class StatusBuilder:
         return EvaluationStatus(
             result.mean, result.episodes, result.version.number, self._best, result.length_mean
         )
+
+
+class Waits:
+    """The waits of the last seconds: the side that waits changes many times a second."""
+
+    def __init__(self) -> None:
+        self._causes: deque[Cause] = deque(maxlen=RECENT)
+
+    def add(self, now: Waiting) -> WaitingStatus:
+        """Add the present wait; return the most frequent one of the last seconds."""
+        self._causes.append(now.cause)
+        counts = Counter(cause for cause in self._causes if cause is not Cause.NONE)
+        if not counts:
+            return WaitingStatus()
+        ((cause, times),) = counts.most_common(1)
+        number = now.number if cause is now.cause else 0
+        return WaitingStatus(cause, number, times / len(self._causes))

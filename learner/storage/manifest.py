@@ -1,4 +1,4 @@
-"""The complete checkpoints of a run and the facts in them, without torch."""
+"""The complete checkpoints of a run, their facts, and the segments that they need. No torch."""
 
 import re
 from pathlib import Path
@@ -66,3 +66,14 @@ def facts(run_folder: Path, name: str) -> dict[str, Any]:
         raise ConfigurationError(
             f"the checkpoint {path.parent} cannot be read: {refusal}"
         ) from refusal
+
+
+def needed_from(run_folder: Path) -> int:
+    """Return the first segment that a kept checkpoint needs, for its position or its replay.
+
+    Return 0 if one of the checkpoints does not name its segments.
+    """
+    found = [facts(run_folder, name) for name in kept(run_folder)]
+    if not found or not all(POSITION in each and REPLAY_FROM in each for each in found):
+        return 0
+    return min(min(int(each[POSITION][0]), int(each[REPLAY_FROM])) for each in found)

@@ -20,8 +20,7 @@ from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.payloads import Marker
 from farflung.learner.storage.journal.record import Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
-from farflung.learner.storage.manifest import TOTALS
-from farflung.learner.storage.retention import needed_from
+from farflung.learner.storage.manifest import TOTALS, needed_from
 from farflung.learner.storage.run_folder import Run
 
 log = logging.getLogger(__name__)
@@ -122,7 +121,7 @@ def _count(
 
 
 def _first_needed(run_folder: Path) -> int:
-    """Return the first segment that a checkpoint needs, or 0 if one of them cannot say."""
+    """Return the first segment that a checkpoint needs, or 0 if one of them cannot be read."""
     try:
         return needed_from(run_folder)
     except ConfigurationError:

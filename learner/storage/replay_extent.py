@@ -1,16 +1,19 @@
-"""The part of the journal that the replay is made of."""
+"""The part of the journal that the replay is made of, as a checkpoint records it."""
 
 import hashlib
 from collections import deque
+from typing import Any
 
+from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import BEGINNING, Position
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TOTALS
 
 
 class ReplayExtent:
     """The segments that the replay's rows came from.
 
-    It says which segments must stay so that the replay can be made again, and a hash by which
-    the same replay is recognised.
+    It determines the segments that must stay so that the replay can be made again, and a hash that
+    identifies the replay.
     """
 
     def __init__(self) -> None:
@@ -47,3 +50,18 @@ class ReplayExtent:
         first = self.oldest_segment(size)
         digests = [(segment, self._digests[segment]) for segment, _ in self._segments]
         return hashlib.blake2b(repr((size, first, digests)).encode(), digest_size=16).hexdigest()
+
+
+def journal_facts(journal: Journal, extent: ReplayExtent, replay_size: int) -> dict[str, Any]:
+    """Return the facts about the journal that belong to a checkpoint taken now.
+
+    They are its position in the journal, the first segment that its replay needs, a hash of that
+    replay, and the totals that begin the newest segment, in case those are damaged later.
+    """
+    position, (segment, totals) = extent.position, journal.beginning
+    return {
+        POSITION: [position.segment, position.offset],
+        REPLAY_FROM: extent.oldest_segment(replay_size),
+        REPLAY_HASH: extent.digest(replay_size),
+        TOTALS: [segment, totals],
+    }

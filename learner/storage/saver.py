@@ -19,9 +19,8 @@ from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal.disk import FULL, DiskFailure
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import Position
-from farflung.learner.storage.manifest import POSITION, REPLAY_HASH
-from farflung.learner.storage.replay_extent import ReplayExtent
-from farflung.learner.storage.retention import journal_facts, needed_from
+from farflung.learner.storage.manifest import POSITION, REPLAY_HASH, needed_from
+from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 from farflung.learner.storage.run_folder import Run
 
 log = logging.getLogger(__name__)

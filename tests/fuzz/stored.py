@@ -42,8 +42,8 @@ from farflung.learner.storage.journal import record as form
 from farflung.learner.storage.journal.payloads import Marker, Refusal, Start
 from farflung.learner.storage.journal.record import Damage, Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.manifest import needed_from
 from farflung.learner.storage.recover import counted
-from farflung.learner.storage.retention import needed_from
 
 DEEP = b"[" * 5000  # more than a reader that calls itself can take
 KEYS = {"replay-ratio": False, "device": False, "dqn": True, "dqn.hidden": False}

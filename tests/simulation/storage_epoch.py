@@ -18,9 +18,8 @@ from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import Position
 from farflung.learner.storage.journal.totals import JournalTotals
-from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
-from farflung.learner.storage.replay_extent import ReplayExtent
-from farflung.learner.storage.retention import journal_facts, needed_from
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, needed_from
+from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 
 if TYPE_CHECKING:
     from simulation.storage import Storage

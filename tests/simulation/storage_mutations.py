@@ -17,7 +17,7 @@ STORAGE_MUTATIONS = (
     ),
     Mutation(
         "a full disk passed over",
-        "journal.segment",
+        "journal.log",
         "            self._disk.write(self._descriptor, self._end, pieces)\n",
         "            try:\n"
         "                self._disk.write(self._descriptor, self._end, pieces)\n"
@@ -54,28 +54,28 @@ STORAGE_MUTATIONS = (
     ),
     Mutation(
         "segments dropped by the newest checkpoint",
-        "retention",
-        "in manifest.kept(run_folder)]",
-        "in manifest.kept(run_folder)[-1:]]",
+        "manifest",
+        "in kept(run_folder)]",
+        "in kept(run_folder)[-1:]]",
     ),
     Mutation(
         "segments dropped before they are replayed",
-        "retention",
-        ", int(facts[REPLAY_FROM]))",
-        ", int(facts[POSITION][0]))",
+        "manifest",
+        ", int(each[REPLAY_FROM]))",
+        ", int(each[POSITION][0]))",
     ),
     Mutation(
         "found, acknowledged, not synced", "recover", "    if durable:\n", "    if not durable:\n"
     ),
     Mutation(
         "folder not synced at a new segment",
-        "journal.segment",
+        "journal.log",
         "        if durable:\n            disk.sync_folder(folder)",
         "        pass",
     ),
     Mutation(
         "segment not synced",
-        "journal.segment",
+        "journal.log",
         "        if self._durable:\n            self._disk.sync(",
         "        if False:\n            self._disk.sync(",
     ),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from farflung.common.process.lifecycle import Stop
-from farflung.learner.local.players import LocalActor, local_actor
+from farflung.learner.local.actors import LocalActor, local_actor
 from farflung.learner.loop import Loop
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.schedule.schedule import Sequential

@@ -1,11 +1,15 @@
 """Local actors: their command lines, their number, and players of the sequential mode."""
 
 import pytest
+from support.learner_double import LearnerDouble
 from support.learners import a_config
+from support.sequential import an_evaluator, collectors
+from support.stamps import a_stamp_spec
 
+from farflung.common.data.spec import Evaluation
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
-from farflung.learner.local import actors, processors
+from farflung.learner.local import actors
 from farflung.learner.local.children import Children
 
 
@@ -35,9 +39,9 @@ def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
 
 def test_actors_auto_is_the_number_of_processors_less_two(monkeypatch):
     """Eight processors make six actors; a number in the settings is taken as it is."""
-    monkeypatch.setattr(processors, "usable_processors", lambda: 8)
-    assert processors.local_actors(a_config(mode="async", actors="auto")) == 6
-    assert processors.local_actors(a_config(actors=3)) == 3
+    monkeypatch.setattr(actors, "usable_processors", lambda: 8)
+    assert actors.local_actors(a_config(mode="async", actors="auto")) == 6
+    assert actors.local_actors(a_config(actors=3)) == 3
 
 
 def test_sequential_mode_always_has_an_actor():
@@ -67,3 +71,38 @@ def test_sequential_mode_always_has_an_actor():
 def test_join_command_names_all_that_an_actor_cannot_guess(changes, address, expected):
     """The command has a feed port that is not the next one, the policy, and imports."""
     assert actors.join_command(a_config(**changes), address) == expected
+
+
+@pytest.fixture
+def double():
+    """Return a learner that requires an evaluation every step."""
+    return LearnerDouble(a_stamp_spec(policy="default", evaluation=Evaluation(1, 2)))
+
+
+def test_local_actor_plays_one_window_a_turn(double):
+    """The actor plays nothing before it has a snapshot, then one window a turn."""
+    (actor,) = collectors(1, 3)
+    actor.client.ask(0.0)
+    actor.turn()
+    assert actor.client.outbox.idle
+    for now in (0.0, 1.0):
+        double.send_to(actor.client, now)
+        actor.turn()
+        double.receive_from(actor.client, now)
+    actor.close()
+    assert [parcel.rows for parcel in double.parcels] == [12, 12]
+    assert actor.client.work.steps == 24
+
+
+def test_local_evaluator_plays_when_episodes_are_due(double):
+    """A turn without enough steps since the last evaluation does nothing."""
+    actor = an_evaluator(2)
+    actor.client.ask(0.0)
+    for now in (0.0, 1.0, 2.0):
+        double.send_to(actor.client, now)
+        actor.turn()
+        double.receive_from(actor.client, now)
+    actor.close()
+    assert [(p.rows, len(p.results.returns), p.evaluation) for p in double.parcels] == [
+        (0, 2, True)
+    ]

@@ -1,3 +1,5 @@
+"""The number of processors that a process may use, from affinity and control groups."""
+
 from pathlib import Path
 
 import pytest

@@ -1,26 +1,29 @@
-"""The manifest and the facts of checkpoints: odd ones are refused before a run resumes."""
+"""The manifest and the facts of checkpoints: damaged ones are refused, old segments named."""
 
 import msgpack
 import pytest
 
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.storage import manifest
-from farflung.learner.storage.retention import needed_from
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, needed_from
 
 
-def write_facts(run, facts):
-    """Write one checkpoint with these facts."""
-    (run / manifest.MANIFEST).write_text("000001\n")
-    path = run / manifest.FOLDER / "000001" / manifest.FACTS
-    path.parent.mkdir(parents=True)
-    path.write_bytes(msgpack.packb(facts))
+def checkpoints(run, *facts):
+    """Write checkpoints with these facts."""
+    for number, fact in enumerate(facts, 1):
+        path = run / manifest.FOLDER / f"{number:06}"
+        path.mkdir(parents=True)
+        (path / manifest.FACTS).write_bytes(msgpack.packb(fact))
+    (run / manifest.MANIFEST).write_text(
+        "".join(f"{number:06}\n" for number in range(1, len(facts) + 1))
+    )
 
 
 @pytest.mark.parametrize(
     "damage", [b"000001\n00000\xd8\n", "٣\n".encode(), b"../000001\n", b"9" * 5000]
 )
 def test_damaged_manifest_is_refused(tmp_path, damage):
-    """If odd names were passed over, the newest checkpoint would silently be an older one."""
+    """A reader that skipped odd names would take an older checkpoint for the newest one."""
     (tmp_path / manifest.MANIFEST).write_bytes(damage)
     with pytest.raises(ConfigurationError, match="MANIFEST is damaged"):
         manifest.kept(tmp_path)
@@ -37,13 +40,28 @@ def test_damaged_manifest_is_refused(tmp_path, damage):
     ],
 )
 def test_facts_of_a_wrong_type_are_refused(tmp_path, facts):
-    """An odd position in the journal would decide which segments go."""
-    write_facts(tmp_path, facts)
+    """Facts decide which segments are removed, so a position of another type is refused."""
+    checkpoints(tmp_path, facts)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         needed_from(tmp_path)
 
 
 def test_unknown_facts_pass(tmp_path):
-    """Another release may write more."""
-    write_facts(tmp_path, {"steps": 5, "colour": [1]})
+    """A checkpoint of another release may hold more facts."""
+    checkpoints(tmp_path, {"steps": 5, "colour": [1]})
     assert manifest.facts(tmp_path, "000001") == {"steps": 5, "colour": [1]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "first"),
+    [
+        ([], 0),
+        ([{POSITION: [9, 0], REPLAY_FROM: 4}, {POSITION: [12, 0], REPLAY_FROM: 7}], 4),
+        ([{POSITION: [3, 0], REPLAY_FROM: 5}, {POSITION: [12, 0], REPLAY_FROM: 7}], 3),
+        ([{}, {POSITION: [12, 0], REPLAY_FROM: 7}], 0),
+    ],
+)
+def test_oldest_kept_checkpoint_decides_which_segments_stay(tmp_path, facts, first):
+    """Its position or its replay's first segment decides; if one is unknown, all segments stay."""
+    checkpoints(tmp_path, *facts)
+    assert needed_from(tmp_path) == first

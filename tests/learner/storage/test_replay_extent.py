@@ -1,7 +1,10 @@
 """The part of the journal that the replay is made of."""
 
+from types import SimpleNamespace
+
 from farflung.learner.storage.journal.record import BEGINNING, Position
-from farflung.learner.storage.replay_extent import ReplayExtent
+from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TOTALS
+from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 
 
 def test_oldest_segment_moves_when_the_replay_has_dropped_its_rows():
@@ -17,23 +20,35 @@ def test_oldest_segment_moves_when_the_replay_has_dropped_its_rows():
 
 
 def test_empty_extent_is_at_the_beginning():
-    """It needs no segment."""
+    """An extent without rows needs no segment."""
     extent = ReplayExtent()
     assert (extent.position, extent.oldest_segment(0)) == (BEGINNING, 0)
 
 
 def digest(*parcels, size=20):
-    """The hash after parcels of 10 rows, each given as its segment and the digest at its end."""
+    """Return the hash after parcels of 10 rows, each given as its segment and its end's digest."""
     extent = ReplayExtent()
     for segment, chained in parcels:
         extent.inserted(10, Position(segment, 100, chained))
     return extent.digest(size)
 
 
-def test_digest_tells_other_parcels_another_order_and_another_size():
-    """It covers the replay and nothing before: a later start with the same rows has the same."""
+def test_digest_depends_on_parcels_their_order_and_the_replays_size():
+    """The digest covers only the replay: parcels before its first segment do not change it."""
     one = digest((1, 11), (2, 21), (2, 22))
     assert one == digest((2, 21), (2, 22))
     assert one != digest((1, 11), (2, 21), (2, 23))
     assert one != digest((1, 11), (2, 21), (3, 22))
     assert one != digest((1, 11), (2, 21), (2, 22), size=10)
+
+
+def test_journal_facts_name_position_replay_and_totals():
+    """A checkpoint holds these facts about the journal."""
+    extent, journal = ReplayExtent(), SimpleNamespace(beginning=(6, b"totals"))
+    extent.inserted(10, Position(5, 640))
+    assert journal_facts(journal, extent, 10) == {
+        POSITION: [5, 640],
+        REPLAY_FROM: 5,
+        REPLAY_HASH: extent.digest(10),
+        TOTALS: [6, b"totals"],
+    }

@@ -15,10 +15,9 @@ from farflung.learner.storage import checkpoint, recover
 from farflung.learner.storage.checkpoint import Checkpoint, copies
 from farflung.learner.storage.journal import segments
 from farflung.learner.storage.journal.record import Kind, Position, Record
-from farflung.learner.storage.manifest import POSITION, REPLAY_HASH
-from farflung.learner.storage.replay_extent import ReplayExtent
+from farflung.learner.storage.manifest import POSITION, REPLAY_HASH, needed_from
+from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 from farflung.learner.storage.restore import restore
-from farflung.learner.storage.retention import journal_facts, needed_from
 from farflung.learner.storage.saver import Saver
 
 

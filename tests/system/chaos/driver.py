@@ -25,9 +25,8 @@ from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import journal, segments
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals
-from farflung.learner.storage.manifest import POSITION
-from farflung.learner.storage.replay_extent import ReplayExtent
-from farflung.learner.storage.retention import journal_facts, needed_from
+from farflung.learner.storage.manifest import POSITION, needed_from
+from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 from farflung.learner.storage.run_folder import Run
 
 SEGMENT_BYTES = 4096  # a handful of parcels

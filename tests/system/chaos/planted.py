@@ -37,11 +37,11 @@ PLANTED = (
     ),
     Fault(
         "drop segments by the current replay",
-        "farflung.learner.storage.retention",
+        "farflung.learner.storage.manifest",
         (
             (
-                "int(facts[REPLAY_FROM])) for facts in kept)",
-                "int(facts[REPLAY_FROM])) for facts in kept[-1:])",
+                "int(each[REPLAY_FROM])) for each in found)",
+                "int(each[REPLAY_FROM])) for each in found[-1:])",
             ),
         ),
     ),
