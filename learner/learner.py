@@ -157,7 +157,7 @@ class Learner:
         )
 
     def _listen(self, endpoint: Endpoint) -> NetworkThread:
-        """Open both ports and the journal. From here on actors find this learner."""
+        """Open both ports and the journal. From now on actors find this learner."""
         config, recovered = self.config, self._recovered
         keys = server_keys(Path(config.keys)) if config.keys else None
         endpoint.publisher.state = State.RUN if recovered is None else State.RESTORING
@@ -167,7 +167,7 @@ class Learner:
         network = NetworkThread(context, config.address, endpoint, keys)
         self.resources.callback(network.close)
         if config.durability != "none":
-            # Once the journal is open, the epoch is on disk, and may be told to actors.
+            # Once the journal is open, the epoch is on disk, and may be sent to actors.
             endpoint.log = Journal(
                 self._folder.folder,
                 JournalTotals(self._folder.identity) if recovered is None else recovered.totals,

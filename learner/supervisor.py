@@ -18,11 +18,11 @@ from farflung.learner.storage.saver import Saver
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.25  # between two looks at everything but the end of the run
+CHECK_S = 0.25  # between two checks of everything but the end of the run
 
 
 class Supervisor:
-    """Looks after a run while it trains: call `tick` after every action."""
+    """Supervises a run while it trains: call `tick` after every action."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Supervisor:
         self._goal = Goal(config)
         self._stop, self._who, self._started_at = stop, who, started_at
         self._checkpoint_every = config.checkpoint_every
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self._saved_at = time.monotonic()
 
     @property
@@ -64,11 +64,11 @@ class Supervisor:
         return State.STOP if self.finished else State.AWAY
 
     def tick(self) -> None:
-        """Judge whether the run is over, and look after everything else now and then."""
+        """Check whether the run is over, and from time to time everything else."""
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_S:
-            self._looked_at = now
-            self._look(now)
+        if now - self._checked_at >= CHECK_S:
+            self._checked_at = now
+            self._check(now)
         if self._stop:
             self.verdict = f"stopped: {self._stop.reason}"
         else:
@@ -91,7 +91,7 @@ class Supervisor:
         """Write the last checkpoint."""
         self.saver.finish(self._transport.status.roster)
 
-    def _look(self, now: float) -> None:
+    def _check(self, now: float) -> None:
         self._who.version = str(self._core.state.version)
         for death in self._children.tick(now):
             self._report(death)

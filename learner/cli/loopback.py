@@ -78,15 +78,15 @@ class Pair:
 
     def status_when(self, condition: Callable[[Status], bool], what: str) -> Status:
         """Return the learner's first status for which this holds."""
-        with suppress(Unhealthy):  # no status came: the logs may say why
+        with suppress(Unhealthy):  # no status came: the logs may hold the cause
             while (left_s := self.end - time.monotonic()) > 0 and self.learner.poll() is None:
                 status = receive(self.context, self.address, left_s)
                 if condition(status):
                     return status
-        words = "; ".join(
+        lines = "; ".join(
             f"{role}: {last_line(self.folder, role)}" for role in ("learner", "actor")
         )
-        raise Broken(f"waited for {what}. The last words of the {words}")
+        raise Broken(f"waited for {what}. The last lines of the logs: {lines}")
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def exit_code(process: "subprocess.Popen[bytes]", end: float) -> int:
 
 
 def listening_address(folder: Path, learner: "subprocess.Popen[bytes]", end: float) -> Address:
-    """Return the address in the learner's log, once it is there."""
+    """Return the address in the learner's log, once the log has it."""
     log, poll = folder / "learner.log", Stop()
     listens = re.compile(r"listening: actor (\S+) \(feed on port (\d+)\)")
     try:
@@ -163,6 +163,6 @@ def damaged_message() -> bytes:
 
 
 def last_line(folder: Path, role: str) -> str:
-    """Return the last words of a process."""
+    """Return the last line in the log of a process."""
     lines = (folder / f"{role}.log").read_text().strip().splitlines()
     return lines[-1] if lines else "nothing"

@@ -59,14 +59,14 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
 
 def join_command(config: LearnerConfig, address: Address) -> str:
     """Return the command that starts an actor of this learner, from elsewhere if it can."""
-    words = ["actor", str(address.seen_from_elsewhere)]
-    words += (
+    parts = ["actor", str(address.seen_from_elsewhere)]
+    parts += (
         ["--feed-port", str(address.feed_port)] if address.feed_port != address.port + 1 else []
     )
-    words += ["--keys", CLIENT_FILE] if config.keys else []
-    words += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
-    words += [word for package in config.imports for word in ("--import", package)]
-    return shlex.join(words)
+    parts += ["--keys", CLIENT_FILE] if config.keys else []
+    parts += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
+    parts += [part for package in config.imports for part in ("--import", package)]
+    return shlex.join(parts)
 
 
 def players(config: LearnerConfig, stop: Stop) -> list[Player]:

@@ -28,7 +28,7 @@ IDLE_S = 0.5
 AGE_S = 0.7  # of a line: the frame below it must not be older ("box-1 joined", "no actor yet")
 LINES = 1000  # that wait for the terminal; older ones are counted and left out
 HINT = "Ctrl-C finishes and saves"
-# The cursor waits below the frame, where the terminal may echo a ^C; from there it goes back up.
+# The cursor waits below the frame, where the terminal may echo a ^C, and then moves back up.
 BACK = Control(
     ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)
 )
@@ -117,6 +117,6 @@ class LivePanel:
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:
-    """Return columns and lines; 80 by 24 if there is no terminal, or one that does not say."""
+    """Return columns and lines; 80 by 24 if there is no terminal, or one that reports no size."""
     columns, lines = os.get_terminal_size(stream.fileno()) if stream.isatty() else (0, 0)
     return columns or 80, lines or 24

@@ -91,7 +91,7 @@ def _safe(row: Text, width: int) -> Text:
 
 
 def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
-    """Yield the rows inside the frame. Figures make room for actors if there are too few rows."""
+    """Yield the rows inside the frame. In a low frame figures make room for actors."""
     gap = [Text()] if height >= 17 else []
     problems = _problems(status)[: 4 if height >= 22 else 2]
     below = [*gap, *problems] if problems else []
@@ -107,14 +107,14 @@ def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
 
 
 def _title(status: Status) -> Text:
-    word = STATES.get(status.state, status.state)
+    state = STATES.get(status.state, status.state)
     where = f" on {status.device}" if status.algorithm and status.device else ""
     mode = "" if status.mode == "async" else status.mode
     policy = "" if status.policy == "default" else f"policy {status.policy}"
     about = (status.environment, f"{status.algorithm}{where}", mode, policy, status.run)
     return Text.assemble(
         ("learner ", "bold cyan"),
-        (word, STYLES.get(word, "")),
+        (state, STYLES.get(state, "")),
         (f" {duration(status.seconds)}", "not dim"),
         *((f" · {part}", "not dim") for part in about if part),
     )
@@ -127,7 +127,7 @@ def _row(label: str, value: str, style: str = "", *more: str) -> Text:
 
 
 def _heads(status: Status, width: int) -> Iterator[Text]:
-    """Yield progress, return and evaluation: the rows that one looks at first."""
+    """Yield progress, return and evaluation: the rows that matter most."""
     yield _progress(status, 30 if width >= 90 else 16)
     row = _row("return", figure(status.return_mean).rjust(7), "bold")
     history = [math.nan if value is None else value for value in status.return_history]

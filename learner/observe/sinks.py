@@ -13,17 +13,17 @@ class Tolerant:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._said = ""
+        self._logged = ""
 
     def __call__(self, function: Callable[[], object]) -> None:
         """Call the function. A closed terminal or a full disk may pass, so it is tried again."""
         try:
             function()
         except Exception as error:  # a fault of ours in what people see is not worth the run either
-            words = f"{type(error).__name__}: {error}"
-            if words != self._said:
-                log.warning("%s cannot be written, the run goes on: %s", self._name, words)
-            self._said = words
+            failure = f"{type(error).__name__}: {error}"
+            if failure != self._logged:
+                log.warning("%s cannot be written, the run goes on: %s", self._name, failure)
+            self._logged = failure
 
 
 class StatusSink:

@@ -15,12 +15,12 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 class ActorState(StrEnum):
     """The activity of an actor."""
 
-    JOINING = "joining"  # it has its place and has not said anything yet
+    JOINING = "joining"  # it has its place and has not sent anything yet
     RUNNING = "running"
     WAITING = "waiting"  # it has no credit: pacing or memory holds it back
     EVALUATING = "evaluating"
-    SILENT = "silent"  # not heard for longer than its steps explain
-    LEFT = "left"  # it said goodbye
+    SILENT = "silent"  # it sent nothing for longer than its steps explain
+    LEFT = "left"  # it sent a goodbye
 
 
 @dataclass(frozen=True, slots=True)

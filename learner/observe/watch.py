@@ -16,7 +16,7 @@ from farflung.learner.observe.formatting import duration, waiting
 from farflung.learner.observe.screen import can_draw, line
 from farflung.learner.observe.status import Status, from_document, to_document
 
-PATIENCE_S = 1.5  # before asking why there is silence: a status comes every second
+PATIENCE_S = 1.5  # before the cause is diagnosed: a status comes every second
 STALLED_S = 60.0  # without a step or an update; 0: for ever
 
 

@@ -11,7 +11,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.process.errors import ConfigurationError
 
 FRAME = ".frame"  # field of a row: the number of its first frame. No column has a dot in front
-SMALL = 1024  # bytes of frames that a row may need at worst, up to which there is room for all
+SMALL = 1024  # bytes of frames that a row may need at worst, up to which all have room
 
 
 class Store:

@@ -105,7 +105,7 @@ def n_step_returns(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return for each step its n-step return, its discount, and the span to its bootstrap value.
 
-    A row looks n steps ahead, or to the end of its trajectory if that is nearer: the last n - 1
+    A row spans n steps, or those up to the end of its trajectory if they are fewer: the last n - 1
     steps bootstrap early, with the shorter discount. After TRUNCATED or OPEN the last observation
     has a value; after TERMINATED the discount is 0.
 

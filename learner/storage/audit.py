@@ -1,4 +1,4 @@
-"""`learner audit`: read a run's folder and say whether it adds up. Read-only, without torch."""
+"""`learner audit`: read a run's folder and check that its parts agree. Read-only, without torch."""
 
 import json
 import struct
@@ -35,8 +35,8 @@ def audit(run: Path, against: Sequence[Path], actor: str, stream: TextIO) -> int
     found.check_checkpoints()
     stream.writelines(f"{line}\n" for line in found.summary())
     if against:
-        told = [receipt for path in against for receipt in receipts.read(path)]
-        stream.write(f"{found.compare(told)}\n")
+        given = [receipt for path in against for receipt in receipts.read(path)]
+        stream.write(f"{found.compare(given)}\n")
     stream.writelines(f"note: {note}\n" for note in found.notes)
     stream.writelines(f"problem: {problem}\n" for problem in found.problems)
     count = len(found.problems)
@@ -183,9 +183,9 @@ class Audit:
                     f"and the first one is {first}"
                 )
 
-    def compare(self, told: Sequence[receipts.Receipt]) -> str:
+    def compare(self, given: Sequence[receipts.Receipt]) -> str:
         """Compare the journal with the receipts of actors; return a line of counts."""
-        ours = [receipt for receipt in told if receipt.run == self.totals.run]
+        ours = [receipt for receipt in given if receipt.run == self.totals.run]
         missing, changed, gone = list[Number](), list[Number](), 0
         for receipt in ours:
             number = receipt.actor, receipt.incarnation, receipt.sequence
@@ -205,7 +205,7 @@ class Audit:
                 f"{gone} acknowledged parcels are in segments that are gone: "
                 "only with --keep-journal can they be compared"
             )
-        others = f" ({len(told) - len(ours)} of other runs)" if len(told) > len(ours) else ""
+        others = f" ({len(given) - len(ours)} of other runs)" if len(given) > len(ours) else ""
         return (
             f"acknowledged: {len(ours)}{others}; lost: {len(missing)}; "
             f"duplicated: {self._duplicates}; changed: {len(changed)}"
@@ -259,7 +259,7 @@ class Audit:
 
 
 def check_tensors(path: Path) -> None:
-    """Raise if a file of tensors is not as long as it says."""
+    """Raise if a file of tensors does not have the length in its header."""
     try:
         data = path.read_bytes()
         (length,) = struct.unpack_from("<Q", data)

@@ -64,7 +64,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(run_folder: Path) -> Checkpoint:
-    """Read the newest checkpoint of a run; if that fails, say so and read the one before it."""
+    """Read the newest checkpoint of a run; if that fails, log it and read the one before it."""
     kept = manifest.kept(run_folder)
     if not kept:
         raise ConfigurationError(f"{run_folder} has no checkpoint: name a run that has one")
@@ -72,7 +72,7 @@ def load(run_folder: Path) -> Checkpoint:
         try:
             return read(run_folder, name)
         except ConfigurationError as error:
-            log.error("%s; taking the one before it", error)  # noqa: TRY400  # says everything
+            log.error("%s; taking the one before it", error)  # noqa: TRY400  # the text is complete
     return read(run_folder, kept[0])
 
 

@@ -94,7 +94,7 @@ def _count(
         for number, packed in (facts[TOTALS] for facts in saved if TOTALS in facts)
     }
     parcels = defaultdict[int, "array[int]"](partial(array, "Q"))
-    # Before a run's first segment there is nothing. Its own totals may never have been finished.
+    # A run's first segment follows nothing. Its own totals may never have been finished.
     totals = JournalTotals(run.identity) if numbers == [1] else None
     blank = numbers[:1] == [1]  # a learner that dies before its first record leaves such a segment
     progress = SlowProgress("read segment %d of %d")
@@ -133,7 +133,7 @@ def _spare_totals(
 ) -> JournalTotals | None:
     """Return a checkpoint's copy of a segment's damaged totals.
 
-    Without a copy the next segment's totals will do, so return None, unless there is none.
+    Without a copy the next segment's totals serve, so return None, unless this one is the last.
     """
     path = segments.path_of(journal, number)
     if spare is not None:

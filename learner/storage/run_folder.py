@@ -18,7 +18,7 @@ from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
 
 CONFIGURATION, FACTS, LOCK, FINISHED = "config.toml", "run.json", "LOCK", "FINISHED"
-SUFFIX = 9  # characters of a run id that tell it from other runs of that name
+SUFFIX = 9  # characters of a run id that distinguish it from other runs of that name
 
 
 @dataclass(frozen=True, slots=True)

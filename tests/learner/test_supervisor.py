@@ -22,7 +22,7 @@ from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.storage.saver import Saver
-from farflung.learner.supervisor import LOOK_S, Supervisor
+from farflung.learner.supervisor import CHECK_S, Supervisor
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_supervisor_shows_a_status_four_times_a_second(make, clock):
     for _ in range(5):
         one.over()
     assert len(one.shown) == 1
-    clock.now += 1.01 * LOOK_S
+    clock.now += 1.01 * CHECK_S
     one.over()
     assert len(one.shown) == 2
 

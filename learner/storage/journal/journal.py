@@ -139,7 +139,7 @@ class Journal:
         with self._changed:
             self._entries.extend(entries)
             self.waiting_rows += sum(entry.rows for entry in entries)
-            if not self._busy:  # a busy thread looks again by itself; waking it costs time here
+            if not self._busy:  # a busy thread checks again by itself; waking it costs time
                 self._changed.notify_all()
 
     def _run(self) -> None:

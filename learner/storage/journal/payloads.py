@@ -73,7 +73,7 @@ def unpack_plain(record: Record) -> Any:
     """Return the plain data of a record."""
     try:
         return msgpack.unpackb(record.payload, max_ext_len=0)
-    except Exception as error:  # msgpack raises a dozen kinds, and each means the same here
+    except Exception as error:  # msgpack raises a dozen kinds, and all mean the same
         reason = f"a record that cannot be read: {type(error).__name__}"
         raise Refused("malformed", reason) from error
 

@@ -45,7 +45,7 @@ class Position:
 
     segment: int
     offset: int
-    digest: int = field(default=0, compare=False)  # of the segment's messages up to here, if known
+    digest: int = field(default=0, compare=False)  # of the segment's messages so far, if known
 
     def __str__(self) -> str:
         return f"{self.segment}:{self.offset}"

@@ -51,8 +51,8 @@ def mend(folder: Path, first: int = 0) -> Iterator[tuple[int, Record | str]]:
     """Repair the segments from a number on after a crash.
 
     Yields every record, and a sentence for each damage. The torn tail of the last segment is cut:
-    nothing in it was acknowledged. Other damage lies before good records, so something was lost
-    there: the bytes stay, are copied to `quarantine/` and named. Reserved space is returned.
+    nothing in it was acknowledged. Other damage lies before good records, so something was lost:
+    the bytes stay, are copied to `quarantine/` and named. Reserved space is returned.
     """
     known = numbers(folder)
     for number in (number for number in known if number >= first):

@@ -21,13 +21,13 @@ PLANTED = (
         "acknowledge before commit",
         "farflung.learner.storage.journal.journal",
         (
+            ("        for item in items:\n            item.settle()\n", ""),
             (
                 "        self._put(*map(_entry, items))\n",
                 "        for item in items:\n"
                 "            item.settle()\n"
                 "        self._put(*map(_entry, items))\n",
             ),
-            ("        for item in items:\n            item.settle()\n", ""),
         ),
     ),
     Fault(
