@@ -1,4 +1,4 @@
-"""The work around training: goals, checkpoints, children and status."""
+"""The supervisor of a run: goals, checkpoints, children and status."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ from farflung.learner.supervisor import CHECK_S, Supervisor
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is set by hand."""
+    """Return a clock that the test sets."""
     clock = SimpleNamespace(now=100.0)
     clock.monotonic = lambda: clock.now
     monkeypatch.setattr(supervisor, "time", clock)
@@ -43,7 +43,7 @@ def settle(supervisor):
 
 @pytest.fixture
 def make(tmp_path, clock):
-    """Makes a supervisor that began at 100 s, with everything it looks after as attributes."""
+    """Return a function that makes a supervisor at 100 s, with its parts as attributes."""
     stops = []
 
     def make(**changes):
@@ -83,12 +83,12 @@ def make(tmp_path, clock):
 
 
 def test_run_without_a_goal_is_never_over(make):
-    """Only a signal ends it."""
+    """A run without a goal ends only by a signal."""
     assert not make().over()
 
 
 def test_signal_ends_a_run_and_is_named(make):
-    """The verdict holds the reason."""
+    """The verdict names the signal."""
     one = make()
     one.stop.set("SIGTERM")
     assert one.over()
@@ -97,7 +97,7 @@ def test_signal_ends_a_run_and_is_named(make):
 
 
 def test_steps_end_a_run_once_they_are_learned_from(make):
-    """Once all steps are collected and no update is left that pacing allows."""
+    """A run ends when all steps are collected and pacing allows no further update."""
     one = make(steps=16)
     one.core.state.steps = 15
     assert not one.over()
@@ -109,8 +109,8 @@ def test_steps_end_a_run_once_they_are_learned_from(make):
     assert (one.supervisor.finished, one.supervisor.last_state) == (True, State.STOP)
 
 
-def test_verdict_says_that_the_warmup_was_never_over(make):
-    """Without an update nothing was learned."""
+def test_verdict_names_a_warmup_that_was_never_over(make):
+    """The verdict of a run without an update names the warm-up."""
     one = make(steps=8, warmup=16)
     one.core.state.steps = 8
     assert one.over()
@@ -118,7 +118,7 @@ def test_verdict_says_that_the_warmup_was_never_over(make):
 
 
 def test_run_is_not_over_while_the_ratio_asks_for_updates(make):
-    """With updates left that the ratio asks for, it goes on."""
+    """A run continues while the replay ratio requires updates."""
     one = make(steps=16, warmup=0)
     one.core.state.steps = 16
     one.core.pacing.inserted(16)
@@ -128,7 +128,7 @@ def test_run_is_not_over_while_the_ratio_asks_for_updates(make):
 
 
 def test_run_with_an_infinite_ratio_ends_with_its_steps(make):
-    """There is always one more update: the steps alone decide."""
+    """An infinite ratio always allows one more update, so the steps alone end the run."""
     one = make(mode="async", replay_ratio=float("inf"), steps=32, warmup=0)
     one.core.pacing.inserted(32)
     assert not one.over()
@@ -137,7 +137,7 @@ def test_run_with_an_infinite_ratio_ends_with_its_steps(make):
 
 
 def test_condition_ends_a_run_as_solved(make):
-    """A run is solved when its figures say so; unknown figures say nothing."""
+    """A run is solved when its figures meet the condition; an unknown figure does not."""
     one = make(until="evaluation >= 5 and steps > 10", evaluate_every=10)
     one.core.state.steps = 11
     assert not one.over()
@@ -151,7 +151,7 @@ def test_condition_ends_a_run_as_solved(make):
     "condition", ["seconds >= 7", "return > 2", "episodes >= 1", "updates >= 3"]
 )
 def test_every_figure_may_be_a_goal(make, clock, condition):
-    """Time since the start, the mean return, episodes and updates."""
+    """Seconds, mean return, episodes and updates can end a run."""
     one = make(until=condition)
     assert not one.over()
     clock.now += 7.0
@@ -161,7 +161,7 @@ def test_every_figure_may_be_a_goal(make, clock, condition):
 
 
 def test_supervisor_shows_a_status_four_times_a_second(make, clock):
-    """Between two looks a tick costs next to nothing."""
+    """Ticks between two checks show no status."""
     one = make()
     for _ in range(5):
         one.over()
@@ -172,7 +172,7 @@ def test_supervisor_shows_a_status_four_times_a_second(make, clock):
 
 
 def test_supervisor_checkpoints_at_the_interval(make, clock):
-    """Every 60 s here, counted from the last one."""
+    """A checkpoint is written 60 s after the last one."""
     often = make(checkpoint_every=60.0)
     for at, expected in ((159.0, 0), (160.0, 1), (219.0, 1), (220.0, 2)):
         clock.now = at
@@ -181,7 +181,7 @@ def test_supervisor_checkpoints_at_the_interval(make, clock):
 
 
 def test_supervisor_without_an_interval_checkpoints_at_the_end_only(make, clock):
-    """0 means only at the end."""
+    """With an interval of 0 no checkpoint is written during the run."""
     one = make(checkpoint_every=0.0)
     clock.now += 10**6
     one.over()
@@ -189,7 +189,7 @@ def test_supervisor_without_an_interval_checkpoints_at_the_end_only(make, clock)
 
 
 def test_status_names_a_checkpoint_that_failed(make, monkeypatch):
-    """What the saver says of it is a problem."""
+    """The saver's sentence is shown as a problem."""
     one = make()
     monkeypatch.setattr(
         one.supervisor.saver, "problem", lambda: "no checkpoint could be written: No space left"
@@ -199,7 +199,7 @@ def test_status_names_a_checkpoint_that_failed(make, monkeypatch):
 
 
 def test_supervisor_skips_a_checkpoint_while_one_is_written(make, clock, monkeypatch):
-    """One at a time; it is tried again at its time."""
+    """The saver writes one checkpoint at a time; the next one starts an interval later."""
     begun = []
     one = make(checkpoint_every=60.0)
     monkeypatch.setattr(one.supervisor.saver, "begin", begun.append)
@@ -211,7 +211,7 @@ def test_supervisor_skips_a_checkpoint_while_one_is_written(make, clock, monkeyp
 
 
 def test_log_lines_carry_the_version(make, clock):
-    """A reader of the log knows which weights were the newest."""
+    """The log names the newest version of the weights."""
     one = make()
     one.core.publish()
     one.over()
@@ -219,7 +219,7 @@ def test_log_lines_carry_the_version(make, clock):
 
 
 def test_last_checkpoint_holds_counters_randomness_and_roster(make):
-    """Steps, updates, samples and episodes go with the weights, the run's id and the members."""
+    """The checkpoint holds steps, updates, samples, episodes, the run's id and the members."""
     one = make()
     one.core.state.steps, one.core.state.updates, one.core.progress.episodes = 30, 4, 2
     one.transport.status = EndpointStatus(roster={"starts": [1], "members": []})
@@ -237,7 +237,7 @@ def test_last_checkpoint_holds_counters_randomness_and_roster(make):
 
 
 def test_status_names_a_child_that_died(make, monkeypatch, caplog):
-    """Its sentence is logged and shown."""
+    """The sentence about its end is logged and shown."""
     one = make()
     monkeypatch.setattr(one.children, "tick", lambda now: ["local-0 ended with exit code 70"])
     one.over()
@@ -246,7 +246,7 @@ def test_status_names_a_child_that_died(make, monkeypatch, caplog):
 
 
 def test_supervisor_shows_the_last_status_and_closes_its_sinks(make):
-    """With the newest view and the state in which it leaves, also after an error."""
+    """The last status has the newest counters and the state in which the learner leaves."""
     one = make()
     one.transport.status = EndpointStatus(received=7)
     one.supervisor.tick()

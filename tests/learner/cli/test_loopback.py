@@ -1,4 +1,4 @@
-"""The self-test's check with real processes: it notices what does not work."""
+"""The self-test's check with real processes, and the failures that it reports."""
 
 import io
 import math
@@ -18,8 +18,8 @@ from farflung.learner.cli.loopback import Broken
 from farflung.learner.observe.status import ActorStatus, Status
 
 
-def test_the_damaged_message_is_damaged() -> None:
-    """It is refused for its checksum and nothing else."""
+def test_damaged_message_is_refused_for_its_checksum() -> None:
+    """The reason of the refusal is the checksum."""
     with pytest.raises(Refused) as refusal:
         wire.open_frame(loopback.damaged_message())
     assert refusal.value.reason == "checksum"
@@ -33,7 +33,7 @@ def status(
     acknowledged: int = 2,
     waiting: int = 1,
 ) -> Status:
-    """Three parcels of 32 rows, a duplicate, and a refused message."""
+    """Return a status with three parcels of 32 rows, a duplicate, and a refused message."""
     actor = ActorStatus("self-test", state, acknowledged=acknowledged, waiting=waiting)
     return Status(
         "run",
@@ -46,8 +46,8 @@ def status(
     )
 
 
-def test_a_ledger_that_balances() -> None:
-    """Three accepted parcels are 96 steps, and the actor knows of two or three."""
+def test_ledger_that_agrees_is_balanced() -> None:
+    """Three accepted parcels are 96 steps, and the actor has two or three acknowledged."""
     assert loopback.is_balanced(status())
 
 
@@ -63,20 +63,20 @@ def test_a_ledger_that_balances() -> None:
     ],
     ids=lambda odd: next(iter(odd)),
 )
-def test_a_ledger_that_does_not(odd: dict[str, int]) -> None:
-    """A step too few, a parcel too many, one lost, an actor that is there or counts otherwise."""
+def test_ledger_with_one_odd_count_is_not_balanced(odd: dict[str, int]) -> None:
+    """A missing step, an extra or lost parcel, and an actor that runs or counts differently."""
     assert not loopback.is_balanced(status(**odd))
 
 
-def test_a_learner_that_does_not_listen_is_quoted(tmp_path) -> None:
-    """The last line of a process that has ended is the reason."""
+def test_failure_quotes_a_learner_that_does_not_listen(tmp_path) -> None:
+    """The failure quotes the last line of the log of a process that has ended."""
     (tmp_path / "learner.log").write_text("starting\nlearner: no port is free\n")
     with pytest.raises(Broken, match="no port is free"):
         loopback.listening_address(tmp_path, SimpleNamespace(poll=lambda: 1), math.inf)
 
 
-def test_the_address_is_what_the_learner_says(tmp_path) -> None:
-    """Port and feed are read from its log."""
+def test_address_is_read_from_the_learners_log(tmp_path) -> None:
+    """The log line has the port and the feed port."""
     (tmp_path / "learner.log").write_text(
         "INFO listening: actor 127.0.0.1:10002 (feed on port 10009)\n"
     )
@@ -84,20 +84,20 @@ def test_the_address_is_what_the_learner_says(tmp_path) -> None:
     assert (address.port, address.feed_port) == (10002, 10009)
 
 
-def sleeper(*words: object) -> "subprocess.Popen[bytes]":
+def sleeper() -> "subprocess.Popen[bytes]":
     """Start a process that does nothing, and ignores SIGTERM."""
-    deaf = (
+    program = (
         "import signal, threading; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         "threading.Event().wait()"
     )
-    return subprocess.Popen([sys.executable, "-c", deaf])
+    return subprocess.Popen([sys.executable, "-c", program])
 
 
 @pytest.mark.slow
-def test_a_learner_that_never_listens_is_waited_for_until_that_moment(
+def test_check_waits_for_a_learner_that_never_listens_until_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Then it is ended, and said to be what does not work."""
+    """The check ends the learner and reports the failure."""
     started: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(
         loopback,
@@ -114,32 +114,32 @@ def test_a_learner_that_never_listens_is_waited_for_until_that_moment(
 
 
 @pytest.mark.slow
-def test_an_actor_that_never_sends_is_waited_for_until_that_moment(tmp_path) -> None:
-    """A learner that tells nothing, or nothing that is wanted: what both said last is quoted."""
+def test_check_waits_for_an_actor_that_never_sends_until_its_end(tmp_path) -> None:
+    """The failure quotes the last log lines of a learner and an actor that never train."""
     for role in ("learner", "actor"):
-        (tmp_path / f"{role}.log").write_text(f"the {role} said this\n")
+        (tmp_path / f"{role}.log").write_text(f"the {role} wrote this\n")
     end = time.monotonic() + 0.3
     with sockets.context() as context:
         alive = SimpleNamespace(poll=lambda: None)
         pair = loopback.Pair(alive, alive, parse_address("127.0.0.1:9"), context, tmp_path, end)
         with pytest.raises(
             Broken,
-            match=r"waited for a word. .*learner: the learner said .*; actor: the actor said this",
+            match=r"waited for a status. .*learner: the learner .*; actor: the actor wrote this",
         ):
-            pair.status_when(lambda status: True, "a word")
+            pair.status_when(lambda status: True, "a status")
     assert time.monotonic() >= end
 
 
 @pytest.mark.slow
-def test_a_learner_that_does_not_end_is_named() -> None:
-    """Its exit code is not waited for any longer than the rest."""
+def test_failure_names_a_learner_that_does_not_end() -> None:
+    """The check waits for the exit code until its end."""
     process = sleeper()
     with pytest.raises(Broken, match="does not end on SIGTERM"):
         loopback.exit_code(process, time.monotonic() + 0.1)
     loopback.kill(process)
 
 
-def test_what_still_runs_is_ended() -> None:
+def test_self_test_kills_a_process_that_still_runs() -> None:
     """No process of a self-test outlives it."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     loopback.kill(process)

@@ -1,4 +1,4 @@
-"""From settings to a core: the settings are followed, or a sentence says why not."""
+"""The building of a core from settings, and the refusal of settings that do not fit."""
 
 import math
 import sys
@@ -22,14 +22,14 @@ from farflung.learner.storage.checkpoint import Checkpoint, copies
 
 @pytest.fixture
 def own(monkeypatch):
-    """A user's module named `own`, whose attributes a test gives."""
+    """Return a user's module named `own`, with attributes that the test sets."""
     module = ModuleType("own")
     monkeypatch.setitem(sys.modules, "own", module)
     return module
 
 
 def test_the_spec_says_what_was_asked_for(tmp_path):
-    """World, spaces, horizon, exploration and evaluation, under the run's id."""
+    """The spec holds world, spaces, horizon, exploration and evaluation, under the run's id."""
     config = a_config(
         stack=2,
         seed=3,
@@ -57,7 +57,7 @@ def test_the_spec_says_what_was_asked_for(tmp_path):
 
 
 def test_images_are_compressed_and_nothing_else(tmp_path):
-    """Bytes of two dimensions or more; numbers of other kinds never pay."""
+    """Only uint8 arrays of two dimensions or more are compressed."""
     config = a_config(environment="toys/Parts-v0")
     run = an_empty_run(tmp_path)
     assert describe(config, run, "q").compression == {"observations.picture": "lz4"}
@@ -67,7 +67,7 @@ def test_images_are_compressed_and_nothing_else(tmp_path):
 
 
 def test_a_learner_is_all_of_one_spec(tmp_path):
-    """The graph that was proved is what actors are told, and what is in the run folder."""
+    """The proved graph is in the spec for actors and in the run folder."""
     config = a_config()
     learner = a_learner(config, tmp_path)
     spec = learner.core.spec
@@ -87,12 +87,12 @@ def test_a_learner_is_all_of_one_spec(tmp_path):
     ],
 )
 def test_the_tolerance_has_room_for_the_warmup(changes, tolerance):
-    """Unless one is given: twice the least that works, or what the warm-up brings."""
+    """The default tolerance is twice the least that works, or the samples of the warm-up."""
     assert pacing(a_config(**changes)).tolerance == tolerance
 
 
 def test_an_infinite_ratio_paces_nobody():
-    """With or without a warm-up."""
+    """The default tolerance works with and without a warm-up."""
     for warmup in (0, 10):
         made = pacing(a_config(mode="async", replay_ratio=math.inf, warmup=warmup))
         made.inserted(11)
@@ -120,14 +120,14 @@ def a_batch():
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path):
-    """Another network's checkpoint is named with the reason."""
+    """The refusal names the checkpoint of another network and the reason."""
     checkpoint.save(tmp_path / "old", Checkpoint({"network.other": torch.zeros(1)}))
     with pytest.raises(ConfigurationError, match=r"--init .*old: its weights do not fit"):
         a_learner(a_config(init=str(tmp_path / "old")), tmp_path)
 
 
 def test_continuous_actions_are_refused_in_a_sentence(tmp_path):
-    """DQN chooses one of several actions."""
+    """DQN refuses continuous actions."""
     with pytest.raises(
         ConfigurationError, match="dqn chooses one of several actions; the actions here are box"
     ):
@@ -135,10 +135,10 @@ def test_continuous_actions_are_refused_in_a_sentence(tmp_path):
 
 
 def test_an_algorithm_of_ones_own(tmp_path, own):
-    """Named as package.module:Class, made with spec, settings, device, seed and model."""
+    """A class named package.module:Class receives spec, settings, device, seed and model."""
 
     class Own(DQN):
-        """As DQN, under a name of its own."""
+        """DQN under another name."""
 
     own.Own = Own
     learner = a_learner(a_config(algorithm="own:Own"), tmp_path)
@@ -146,7 +146,7 @@ def test_an_algorithm_of_ones_own(tmp_path, own):
 
 
 def test_an_algorithm_without_a_head_is_refused(tmp_path, own):
-    """It must say what its policy answers with."""
+    """An algorithm must name the head of its policy."""
     own.Odd = type("Odd", (), {"head": "answer"})
     with pytest.raises(
         ConfigurationError,
@@ -156,7 +156,7 @@ def test_an_algorithm_without_a_head_is_refused(tmp_path, own):
 
 
 def test_an_algorithm_without_columns_is_refused(tmp_path, own):
-    """It must say which extra columns actors shall record, if only that there are none."""
+    """An algorithm must return the extra columns that actors record, or an empty tuple."""
     own.Odd = type("Odd", (), {"head": "q", "name": "odd", "Settings": DQNSettings})
     with pytest.raises(ConfigurationError, match=r"own:Odd has no columns: docs/algorithms\.md"):
         a_learner(a_config(algorithm="own:Odd"), tmp_path)
@@ -164,10 +164,10 @@ def test_an_algorithm_without_columns_is_refused(tmp_path, own):
 
 @pytest.mark.slow
 def test_extra_columns_of_an_algorithm_are_in_the_spec(tmp_path, own):
-    """What the algorithm asks for is what actors record."""
+    """The spec holds the columns that the algorithm requires."""
 
     class Own(DQN):
-        """As DQN, with the log-probability of each action."""
+        """DQN with the log-probability of each action."""
 
         @classmethod
         def columns(cls, spec, settings):
@@ -180,7 +180,7 @@ def test_extra_columns_of_an_algorithm_are_in_the_spec(tmp_path, own):
 
 @pytest.mark.slow
 def test_a_network_with_another_number_of_answers_is_refused(tmp_path, own):
-    """Every actor would refuse it: so the learner does, before anybody joins."""
+    """Every actor would refuse this graph, so the learner refuses it at its start."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
     with pytest.raises(
         ConfigurationError,
@@ -190,7 +190,7 @@ def test_a_network_with_another_number_of_answers_is_refused(tmp_path, own):
 
 
 def test_a_network_that_cannot_be_made_is_named(tmp_path, own, caplog):
-    """The fault is in the user's module: its name is in the sentence, its traceback in the log."""
+    """A failure in the user's module is named in the message; its traceback is in the log."""
 
     def network(spec):
         raise KeyError("widths")
@@ -206,14 +206,14 @@ def test_a_network_that_cannot_be_made_is_named(tmp_path, own, caplog):
 
 @pytest.mark.slow
 def test_a_network_of_ones_own(tmp_path, own):
-    """A function of the spec, in place of the built-in one."""
+    """A function of the spec replaces the built-in network."""
     own.network = lambda spec: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
     learner = a_learner(a_config(model="own:network"), tmp_path)
     assert isinstance(learner.core.algorithm.policy()[1], torch.nn.Linear)
 
 
 def test_settings_reach_the_algorithm(tmp_path):
-    """The section of flags is what it is made with."""
+    """An algorithm receives the settings of its section of flags."""
     settings = DQNSettings(hidden=(4,), gamma=0.5, n_step=3)
     learner = a_learner(a_config(settings=settings), tmp_path)
     assert learner.core.algorithm.settings is settings

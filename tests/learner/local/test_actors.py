@@ -38,7 +38,7 @@ def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
 
 
 def test_actors_auto_is_the_number_of_processors_less_two(monkeypatch):
-    """Eight processors make six actors; a number in the settings is taken as it is."""
+    """Eight processors make six actors; a number in the settings is used unchanged."""
     monkeypatch.setattr(actors, "usable_processors", lambda: 8)
     assert actors.local_actors(a_config(mode="async", actors="auto")) == 6
     assert actors.local_actors(a_config(actors=3)) == 3

@@ -1,4 +1,4 @@
-"""The builder of a status: from settings, core, network and clock."""
+"""The builder of a status, from settings, core, network and clock."""
 
 import numpy as np
 import pytest
@@ -17,26 +17,27 @@ from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
 
 @pytest.fixture
 def core(tmp_path):
-    """Of a small run in turns."""
+    """Return the core of a small run in sequential mode."""
     return a_learner(a_config(steps=100, until="steps > 5"), tmp_path).core
 
 
 @pytest.fixture
 def overview(tmp_path, core):
-    """Of the same run."""
+    """Return the builder for the same run."""
     return StatusBuilder(
         a_config(steps=100, until="steps > 5"), an_empty_run(tmp_path), core, "cpu"
     )
 
 
 def evaluated(mean, version):
+    """Return the result of an evaluation of one episode."""
     return EvaluationResult(
         10, Version(1, version), Results(np.array([mean]), np.array([3], np.int32))
     )
 
 
-def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
-    """Settings are there; figures that are not known yet are None, not 0."""
+def test_status_of_a_new_run_shows_its_settings(overview, tmp_path):
+    """The status has the settings; figures that are not known yet are None, not 0."""
     overview.join = "actor box:5555"
     status = overview.status(EndpointStatus(), 0.0)
     assert (status.run, status.policy, status.mode, status.environment, status.algorithm) == (
@@ -53,52 +54,52 @@ def test_a_fresh_run_is_known_by_its_settings(overview, tmp_path):
     assert status.waiting == WaitingStatus(Cause.WARMUP, 24, 1.0)
 
 
-def test_metrics_are_those_of_algorithm_and_exploration(overview, core):
-    """The builder knows none of them by name."""
+def test_status_has_the_metrics_of_algorithm_and_exploration(overview, core):
+    """The builder passes metrics of any name on."""
     core.metrics = {"anything": torch.tensor(2.0)}
     core.state.steps = core.spec.exploration.steps
     status = overview.status(EndpointStatus(), 0.0)
     assert status.metrics == {"anything": 2.0, "epsilon": pytest.approx(0.05)}
 
 
-def test_the_wait_that_is_told_is_the_most_frequent_one_of_the_last_seconds(overview, core):
-    """A single look would show chance: the side that is held back changes many times a second."""
+def test_status_shows_the_most_frequent_wait_of_the_last_seconds(overview, core):
+    """A single moment would show chance: the side that waits changes many times a second."""
     pacing = core.pacing
     # After a warm-up of 16 rows, in batches of 8, with a tolerance of 32.
     rows = {"updates": 16, "neither": 24, "collection": 48}
 
-    def look(times, side):
+    def wait_after(times, side):
         for _ in range(times):
             pacing.rows = rows[side]
             wait = overview.status(EndpointStatus(), 0.0).waiting
         return wait
 
-    look(5, "updates")
-    look(13, "collection")
-    wait = look(3, "neither")  # the first of the 21 looks is forgotten
+    wait_after(5, "updates")
+    wait_after(13, "collection")
+    wait = wait_after(3, "neither")  # the first of the 21 is forgotten
     assert wait == WaitingStatus(Cause.UPDATES, 0, 0.65)
-    assert look(16, "updates") == WaitingStatus(Cause.WARMUP, 8, 0.8)
-    assert look(20, "neither") == WaitingStatus()
+    assert wait_after(16, "updates") == WaitingStatus(Cause.WARMUP, 8, 0.8)
+    assert wait_after(20, "neither") == WaitingStatus()
 
 
-def test_rates_come_from_the_clock(overview, core):
-    """40 steps and 10 updates in 2 s."""
+def test_status_computes_rates_from_the_clock(overview, core):
+    """40 steps and 10 updates in 2 s are 20 and 5 a second."""
     overview.status(EndpointStatus(), 0.0)
     core.state.steps, core.state.updates = 40, 10
     status = overview.status(EndpointStatus(), 2.0)
     assert (status.steps_per_second, status.updates_per_second) == (20.0, 5.0)
 
 
-def test_standing_still_is_timed(overview, core):
-    """Since when neither steps nor updates grew."""
+def test_status_shows_the_seconds_without_progress(overview, core):
+    """Seconds count from the last growth of steps or updates."""
     overview.status(EndpointStatus(), 1.0)
     assert overview.status(EndpointStatus(), 4.0).idle_seconds == 3.0
     core.state.updates = 1
     assert overview.status(EndpointStatus(), 5.0).idle_seconds == 0.0
 
 
-def test_the_best_evaluation_stays(overview, core):
-    """The newest is shown with the best so far."""
+def test_status_keeps_the_best_evaluation(overview, core):
+    """The status has the newest evaluation and the best mean so far."""
     for mean, version in ((5.0, 1), (9.0, 2), (7.0, 3)):
         core.progress.evaluation = evaluated(mean, version)
         status = overview.status(EndpointStatus(), 0.0)
@@ -109,8 +110,8 @@ def test_the_best_evaluation_stays(overview, core):
     )
 
 
-def test_suspicious_observations_are_reported(overview, core):
-    """The sentence stands first among the problems."""
+def test_status_reports_suspicious_observations(overview, core):
+    """The sentence about observations is the first of the problems."""
     core.progress.constant_observations.verdict = "the observations are all zero"
     overview.problems.append("local-0 ended")
     status = overview.status(EndpointStatus(problems=("box-1: environment: no",)), 0.0)
@@ -121,24 +122,24 @@ def test_suspicious_observations_are_reported(overview, core):
     )
 
 
-def test_steps_that_were_not_made_are_counted_and_weights_that_were_given_up_named(overview, core):
-    """The guard's books are shown with the updates."""
+def test_status_counts_skipped_steps_and_names_abandoned_weights(overview, core):
+    """The status has the counter and the sentence of the guard."""
     core.guard.skipped = 12
     core.guard.sentence = "the weights in head.bias were not finite"
     status = overview.status(EndpointStatus(), 0.0)
     assert (status.skipped, status.problems) == (12, ("the weights in head.bias were not finite",))
 
 
-def test_old_problems_make_room(overview):
-    """However often children die, the list stays short."""
+def test_status_keeps_only_the_latest_problems(overview):
+    """The list of problems has a bound, also when children die often."""
     overview.problems.extend(str(n) for n in range(100))
     assert overview.status(EndpointStatus(), 0.0).problems == tuple(
         str(n) for n in range(100 - PROBLEMS, 100)
     )
 
 
-def test_the_networks_books_are_passed_on(overview):
-    """Actors, received, duplicates, lost and refused by reason."""
+def test_status_has_the_counters_of_the_endpoint(overview):
+    """The status has actors, received, duplicates, lost, and refused by reason."""
     actor = ActorStatus("box-1", "running")
     status = overview.status(EndpointStatus((actor,), 9, 2, 1, (("schema", 3),)), 0.0, State.STOP)
     assert (status.actors, status.received, status.duplicates, status.lost) == ((actor,), 9, 2, 1)

@@ -1,4 +1,4 @@
-"""A replay of transitions, against a slow model that keeps everything apart."""
+"""A replay of transitions, against a slow model that keeps every transition separately."""
 
 import itertools
 from collections.abc import Iterator
@@ -223,7 +223,7 @@ def test_replay_and_batches_share_no_memory_with_parcels() -> None:
 
 
 def test_replay_keeps_dtype_and_shape_of_leaves_and_actions() -> None:
-    """Leaves of a dictionary, continuous actions and extra columns come out as they came in."""
+    """Dictionary leaves, continuous actions and extra columns leave a replay unchanged."""
     spec = make_spec(
         3,
         observation={
@@ -253,7 +253,7 @@ def test_replay_keeps_dtype_and_shape_of_leaves_and_actions() -> None:
 
 
 def test_replay_keeps_the_last_rows_of_a_parcel_that_is_larger_than_itself() -> None:
-    """Of more rows than there is room for, the last ones stay."""
+    """A replay keeps the last rows when more are added than it has room for."""
     spec = make_spec(20, extras=EXTRAS)
     replay, model = make(spec, 7), Model(spec, 7, 1)
     for parcel in walk(3, 20, 1, endless(9), 3):
@@ -265,7 +265,7 @@ def test_replay_keeps_the_last_rows_of_a_parcel_that_is_larger_than_itself() -> 
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_replay_content_does_not_depend_on_how_parcels_are_grouped(n_step: int) -> None:
-    """One by one, in groups and all at once: the same rows, down to the sign of a zero."""
+    """Parcels added one by one, in groups or all at once make the same rows, signs of zero too."""
     parcels = list(walk(2, 7, 1, endless(4), 41))
     for parcel in parcels:
         parcel.columns[REWARDS][::3] = -0.0
@@ -307,7 +307,7 @@ def test_replay_holds_its_capacity_of_one_step_episodes(stack: int) -> None:
 
 
 def test_empty_replay_refuses_to_sample() -> None:
-    """There is nothing to sample before the first parcel, nor after one without rows."""
+    """Sampling fails before the first parcel, and after a parcel without rows."""
     spec = make_spec(extras=EXTRAS)
     replay = make(spec, 10)
     columns = {c.name: np.zeros((0, *c.shape), c.dtype) for c in spec.columns}

@@ -17,7 +17,7 @@ def test_uniform_sampler_draws_every_row_equally_often() -> None:
 
 
 def test_uniform_rows_have_no_weights() -> None:
-    """A loss takes all rows alike, and there is no state to keep."""
+    """All rows count the same, and the sampler has no state."""
     sampler = Uniform(4, seed=0)
     assert sampler.sample(0, range(9))[1] is None
     assert sampler.state(range(9)) == b""

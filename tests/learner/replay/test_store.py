@@ -48,7 +48,7 @@ def test_store_refuses_at_the_start_what_does_not_fit(monkeypatch: pytest.Monkey
 def test_store_reserves_frames_for_its_rows(
     steps: int, stack: int, horizon: int, size: int, expected: int
 ) -> None:
-    """Images have room for two trajectories a window, small frames for one-step episodes.
+    """Image stores fit two trajectories a window, small frames one-step episodes.
 
     A window of one step holds one trajectory. There is always room for one whole trajectory.
     """
@@ -57,7 +57,7 @@ def test_store_reserves_frames_for_its_rows(
 
 @pytest.mark.parametrize("capacity", [1, 2, 7, 13])
 def test_ring_keeps_the_numbers_of_entries_over_many_laps(capacity: int) -> None:
-    """The last entries stay under their numbers, blocks that are longer than the ring included."""
+    """The last entries keep their numbers, also when a block is longer than the ring."""
     ring = Ring(capacity, np.dtype("int64"))
     generator = np.random.default_rng(capacity)
     for size in generator.integers(0, 3 * capacity, 60).tolist():

@@ -26,13 +26,13 @@ def test_one_step_rows_bootstrap_after_every_step(ending: Ending) -> None:
 
 
 def test_one_step_rows_end_at_termination() -> None:
-    """With n = 1 only the terminal step has no value behind it."""
+    """With n = 1 only the terminal step has discount 0."""
     assert one(Ending.TERMINATED, 1) == ([1, 2, 3, 4], [0.5, 0.5, 0.5, 0], [1, 1, 1, 1])
 
 
 @pytest.mark.parametrize("ending", [Ending.OPEN, Ending.TRUNCATED])
 def test_last_steps_of_a_trajectory_bootstrap_early(ending: Ending) -> None:
-    """With n = 3 the last rows look ahead two steps and one, with the shorter discounts."""
+    """With n = 3 the last rows span two steps and one, with the shorter discounts."""
     returns = [1 + 2 / 2 + 3 / 4, 2 + 3 / 2 + 4 / 4, 3 + 4 / 2, 4]
     assert one(ending, 3) == (returns, [0.125, 0.125, 0.25, 0.5], [3, 3, 2, 1])
 
@@ -55,7 +55,7 @@ def test_n_beyond_the_trajectory_reaches_its_end(n: int) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_rows_of_a_parcel_are_the_rows_of_its_trajectories(n: int) -> None:
-    """Nothing leaks over the border between two trajectories."""
+    """No return or discount depends on a neighbouring trajectory."""
     generator = np.random.default_rng(n)
     lengths = generator.integers(1, 6, 30).astype(np.int32)
     endings = generator.integers(0, 3, 30).astype(np.uint8)
@@ -81,14 +81,14 @@ def test_rows_have_fixed_dtypes_also_without_steps(n: int) -> None:
 
 
 def test_horizon_below_n_is_refused() -> None:
-    """n steps of reward cannot come from fewer steps of trajectory."""
+    """A trajectory of fewer steps cannot hold n steps of reward."""
     with pytest.raises(ConfigurationError, match="horizon of 2 is below n = 3"):
         Transitions(make_spec(2), n_step=3, gamma=0.5)
 
 
 @pytest.mark.parametrize("name", ["returns", "discounts"])
 def test_extra_column_with_the_name_of_a_batch_column_is_refused(name: str) -> None:
-    """A batch has returns and discounts of its own."""
+    """A batch computes columns of these names, so extra columns must not have them."""
     spec = make_spec(extras=(Column(name, "float32", (), "step"),))
     with pytest.raises(ConfigurationError, match=f"an extra column cannot be named {name}"):
         Transitions(spec, n_step=1, gamma=0.5)

@@ -31,7 +31,7 @@ def messages_of(path):
 
 
 def test_replay_and_counters_are_restored(first_epoch):
-    """Every batch is the same; so are steps, updates, weights and the journal's position."""
+    """Batches, steps, updates, weights and the journal's position are those of the old learner."""
     epoch, sentence = next_epoch(first_epoch)
     epoch.end()
     before, after = first_epoch.core, epoch.core
@@ -61,7 +61,7 @@ def test_replay_has_the_hash_of_the_checkpoint_at_its_position(first_epoch, capl
 
 
 def test_replay_with_other_rows_than_at_the_checkpoint_is_named(first_epoch, caplog):
-    """A parcel is damaged in the journal: the hash differs."""
+    """A parcel that is damaged in the journal changes the hash."""
     path = segments.path_of(first_epoch.run.folder / segments.FOLDER, 1)
     data = bytearray(path.read_bytes())
     data[messages_of(path)[1].start + 40] ^= 1
@@ -74,7 +74,7 @@ def test_replay_with_other_rows_than_at_the_checkpoint_is_named(first_epoch, cap
 
 
 def test_journal_that_ends_before_the_checkpoint_is_named(first_epoch, caplog):
-    """Its end was removed, with acknowledged parcels."""
+    """The end of the journal was removed, with acknowledged parcels."""
     path = segments.path_of(first_epoch.run.folder / segments.FOLDER, 1)
     end = messages_of(path)[3].end
     for number in segments.numbers(path.parent)[1:]:
@@ -99,7 +99,7 @@ def test_actors_keep_their_index_and_get_new_starts(first_epoch):
 
 
 def test_random_state_of_torch_is_restored(first_epoch):
-    """It is where it was at the checkpoint."""
+    """Torch's generator is in its state at the checkpoint."""
     torch.manual_seed(1)
     Saver(first_epoch.run, first_epoch.core).finish()
     expected = torch.rand(3)
@@ -109,7 +109,7 @@ def test_random_state_of_torch_is_restored(first_epoch):
 
 
 def test_lost_updates_count_as_sampled(first_epoch):
-    """The checkpoint has 2 updates and 100 samples, the newest marker a third update of 8."""
+    """The checkpoint has 2 updates and 100 samples, and the newest marker a third update."""
     first_epoch.core.pacing.samples = 100
     Saver(first_epoch.run, first_epoch.core).finish()
     recovered = recover.recover(first_epoch.run, durable=False)
@@ -130,7 +130,7 @@ def test_versions_continue_under_a_higher_epoch(first_epoch):
 
 
 def test_small_replay_needs_only_the_newest_segments(tmp_path):
-    """The segments that a checkpoint says it needs are enough, once the others are gone."""
+    """The segments that a checkpoint names suffice after the others are removed."""
     epoch = LearnerEpoch(tmp_path, capacity=16)
     for number in range(1, PARCELS + 1):
         epoch.receive(number)
@@ -149,7 +149,7 @@ def test_small_replay_needs_only_the_newest_segments(tmp_path):
 
 
 def test_run_without_a_checkpoint_restores_the_replay_and_says_so(tmp_path, caplog):
-    """The weights start from scratch."""
+    """A run without a checkpoint starts with new weights."""
     epoch = LearnerEpoch(tmp_path)
     epoch.receive(1, 2)
     epoch.end()
@@ -160,7 +160,7 @@ def test_run_without_a_checkpoint_restores_the_replay_and_says_so(tmp_path, capl
 
 
 def test_unreadable_checkpoint_is_passed_over_loudly(first_epoch, caplog):
-    """The one before it is restored."""
+    """A damaged checkpoint is passed over for the one before it."""
     tensors = copies(first_epoch.core.algorithm.state())
     newest = checkpoint.save(first_epoch.run.folder, Checkpoint(tensors, {"updates": 5}))
     (newest / "tensors.safetensors").write_bytes(b"cut")
@@ -171,7 +171,7 @@ def test_unreadable_checkpoint_is_passed_over_loudly(first_epoch, caplog):
 
 
 def test_journal_or_weights_of_other_settings_are_refused(first_epoch):
-    """Before anything is trained on."""
+    """Weights that do not fit are refused before training."""
     recovered = recover.recover(first_epoch.run, durable=False)
     epoch = LearnerEpoch(first_epoch.run.folder, recovered)
     epoch.end()
@@ -184,7 +184,7 @@ def test_journal_or_weights_of_other_settings_are_refused(first_epoch):
 
 
 def test_long_restore_logs_its_progress(first_epoch, caplog, monkeypatch):
-    """So that a large replay is not restored in silence."""
+    """The log shows the progress of a long restoration."""
     monkeypatch.setattr(recover, "PROGRESS_S", 0.0)
     with caplog.at_level("INFO"):
         next_epoch(first_epoch)[0].end()
