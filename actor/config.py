@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from farflung.common.data.names import ACTOR, NAME, RULE
+from farflung.common.data.fields import ACTOR, NAME, RULE
 from farflung.common.net.address import Address, parse_address
 from farflung.common.process.config import require
 

@@ -12,8 +12,7 @@ from farflung.actor.heartbeat import Heartbeat
 from farflung.actor.play import Play, Playing
 from farflung.actor.worlds.world import World
 from farflung.common.data.parcel import Parcel
-from farflung.common.process.errors import ConfigurationError, PolicyTooOld
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import ConfigurationError, Exit, PolicyTooOld
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State

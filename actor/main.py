@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farflung.actor.config import ActorConfig
-from farflung.common.data.names import default_name
+from farflung.common.data.fields import default_name
 from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 

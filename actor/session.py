@@ -28,7 +28,7 @@ from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import NO_INFO, ExternalWorld
 from farflung.actor.worlds.world import Turn
 from farflung.common import heads
-from farflung.common.data.names import default_name
+from farflung.common.data.fields import default_name
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from farflung.common.data.names import NAME, RULE
+from farflung.common.data.fields import NAME, RULE
 from farflung.common.net.address import Address, listening, parse_address
 from farflung.common.process.config import require
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farflung.broker.config import BrokerConfig
-from farflung.common.data.names import default_name
+from farflung.common.data.fields import default_name
 from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded, require

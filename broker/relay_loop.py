@@ -24,7 +24,7 @@ from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Telemetry
-from farflung.common.protocol.plain import to_plain
+from farflung.common.protocol.packing import to_plain
 
 log = logging.getLogger(__name__)
 

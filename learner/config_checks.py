@@ -4,7 +4,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from farflung.common.data.names import NAME, RULE
+from farflung.common.data.fields import NAME, RULE
 from farflung.common.process.config import require
 
 if TYPE_CHECKING:

@@ -17,12 +17,11 @@ from farflung.actor.acting import graph_check
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.config import ActorConfig
 from farflung.actor.worlds.world import Due
-from farflung.common.data.layout import ALIGNMENT
-from farflung.common.data.names import NAME
-from farflung.common.data.spec import Column, Exploration, Graph, Space, Spec, World
+from farflung.common.data.fields import NAME
+from farflung.common.data.spec import ALIGNMENT, Column, Exploration, Graph, Space, Spec, World
 from farflung.common.heads.discrete import rungs
 from farflung.common.process import config
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import Exit
 from farflung.common.protocol import wire
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig, load
@@ -130,8 +129,7 @@ def test_protocol_page_lists_every_kind_and_reason():
             "common/protocol/wire.py",
             "common/protocol/tensors.py",
             "common/protocol/parcels.py",
-            "common/protocol/compression.py",
-            "common/protocol/plain.py",
+            "common/protocol/packing.py",
             "learner/endpoint/receiver.py",
         )
     ]

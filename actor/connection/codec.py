@@ -1,7 +1,6 @@
 """The codec of a spec that just came over the network."""
 
-from farflung.common.data.layout import layout
-from farflung.common.data.spec import Spec, Tensor
+from farflung.common.data.spec import Spec, Tensor, layout
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.parcels import ParcelCodec
 

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
-from farflung.common.data.names import NAME
+from farflung.common.data.fields import NAME
 from farflung.common.data.spec import Column, Space, World
 from farflung.common.process.errors import ConfigurationError
 

@@ -1,11 +1,18 @@
-"""The constrained types of the fields of messages, and the numbers that name a process."""
+"""The fields of messages: the syntax of names, constrained types, and numbers of processes.
 
+Names appear in topics, paths and log lines.
+"""
+
+import re
 import secrets
 from typing import Annotated
 
 from msgspec import Meta
 
-from farflung.common.data.names import ACTOR, NAME
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")  # policies, runs
+ACTOR = re.compile(rf"(?:{NAME.pattern}/)?{NAME.pattern}")  # the label of its key, if any; its name
+
+RULE = "a name has at most 64 letters, digits, and any of _ . -"
 
 IDENTITY_BITS = 53  # a double, the only number of some languages, holds them exactly
 
@@ -19,3 +26,8 @@ Identity = Annotated[int, Meta(ge=0, lt=1 << IDENTITY_BITS)]
 def draw_identity() -> int:
     """Draw the random number of an incarnation, a learner process or a question."""
     return secrets.randbits(IDENTITY_BITS)
+
+
+def default_name(host: str, number: int) -> str:
+    """Return `<host>-<number in hexadecimal>` as a valid name."""
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', host)[:40]}-{number & 0xFFFFFF:06x}"

@@ -1,20 +1,26 @@
-"""The spec of a policy: all that an actor must know, so that it needs only an address."""
+"""The spec of a policy: all that an actor must know, so that it needs only an address.
 
+Its columns and tensors have a schema, the hash of a text that any language can write, and a layout
+in one block of bytes, in which each begins at a multiple of `ALIGNMENT`.
+"""
+
+import hashlib
 import math
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from farflung.common.data.fields import Name
-from farflung.common.data.names import ACTOR as ACTOR
-from farflung.common.data.names import NAME as NAME
-from farflung.common.data.schema import digest, line, sizes
 
 OBSERVATIONS = "observations"
 ACTIONS = "actions"
 REWARDS = "rewards"
 INFO = "info."  # in front of the name of an extra column that the world supplies
+SCHEMA_DIGITS = 16  # hexadecimal, of a SHA-256
+ALIGNMENT = 64  # bytes: a received block can be used where it lies, also by vector instructions
+REMEMBERED = 1024  # layouts in the cache: the sizes of an actor's parcels recur
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,3 +184,38 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 def column_name(key: str) -> str:
     """Return the name of the column and graph input of an observation leaf."""
     return f"{OBSERVATIONS}.{key}" if key else OBSERVATIONS
+
+
+def digest(lines: Iterable[str]) -> str:
+    """Return the hash of lines, each ended by a newline."""
+    text = "".join(f"{line}\n" for line in lines)
+    return hashlib.sha256(text.encode()).hexdigest()[:SCHEMA_DIGITS]
+
+
+def line(*words: object) -> str:
+    """Return one line of a schema's text; a name, which may have spaces, is its last word."""
+    return " ".join(map(str, words))
+
+
+def sizes(numbers: Sequence[int]) -> str:
+    """Return a shape or numbers of choices as one word: `84x84`, and `-` for a single number."""
+    return "x".join(map(str, numbers)) or "-"
+
+
+def aligned(offset: int) -> int:
+    """Return the first multiple of `ALIGNMENT` at or after an offset."""
+    return offset + -offset % ALIGNMENT
+
+
+def layout(sizes: Iterable[int]) -> tuple[tuple[int, ...], int]:
+    """Return the offset of each column of these sizes in bytes, and the length of the block."""
+    return _layout(tuple(sizes))
+
+
+@lru_cache(REMEMBERED)
+def _layout(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    offsets, end = [], 0
+    for size in sizes:
+        offsets.append(aligned(end))
+        end = offsets[-1] + size
+    return tuple(offsets), end

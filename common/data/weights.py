@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farflung.common.data.layout import layout
-from farflung.common.data.spec import Tensor
+from farflung.common.data.spec import Tensor, layout
 from farflung.common.data.version import Version
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 import zmq
 from zmq.utils import z85
 
-from farflung.common.data.names import NAME, RULE
+from farflung.common.data.fields import NAME, RULE
 from farflung.common.net.address import Address
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused

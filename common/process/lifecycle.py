@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO
 
-from farflung.common.process.errors import ConfigurationError, FarflungError
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import ConfigurationError, Exit, FarflungError
 
 
 class Stop:

@@ -1,9 +1,13 @@
-"""The order in which incarnations are acknowledged: news first, then everyone in turn."""
+"""Acknowledgements: their order, news first and then all in turn, and the credit in them.
+
+Credit is the flow control: it bounds memory and staleness, and none at all pauses collection.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.messages import Credit
 
 NEWS_S = 0.01  # between two rounds of news, so that one acknowledgement covers several parcels
@@ -13,6 +17,8 @@ CREDITS_PER_S = 1000  # incarnations that are looked at for another credit
 LATELY_S = 30.0  # an incarnation that was seen within it is acknowledged
 LISTENERS = 4096  # at most; beyond it, those that wait longest since their last one are dropped
 SAVED_S = 0.1  # of a pace that was not used
+TOTAL_BYTES = 1 << 30  # of all actors together
+ACTOR_BYTES = 64 << 20
 
 Key = tuple[str, int]  # actor and incarnation
 
@@ -122,3 +128,22 @@ class AcknowledgementSchedule:
         self._repeats.move_to_end(key)
         self._news.pop(key, None)
         return granted
+
+
+def grant(
+    room: int,  # rows that pacing can still take in; 0 pauses collection
+    actors: int,
+    parcel_rows: float,  # of a usual parcel
+    *,
+    total_bytes: int = TOTAL_BYTES,
+    actor_bytes: int = ACTOR_BYTES,
+    messages: int = 1024,
+) -> Credit:
+    """Return the credit of each actor: an equal share of the bytes, and of the rows with room."""
+    if room <= 0:
+        return Credit(0, 0)
+    share = max(1, actors)
+    wanted = int(room / (share * max(1.0, parcel_rows)))
+    return Credit(
+        min(messages, WINDOW, max(1, wanted)), min(actor_bytes, max(1, total_bytes // share))
+    )

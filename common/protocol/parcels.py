@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
-from farflung.common.data.layout import ALIGNMENT, layout
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.spec import Column, Spec
+from farflung.common.data.spec import ALIGNMENT, Column, Spec, layout
 from farflung.common.process.errors import Refused
-from farflung.common.protocol.compression import DECODE, ENCODE
-from farflung.common.protocol.packing import pack
+from farflung.common.protocol.packing import DECODE, ENCODE, pack
 from farflung.common.protocol.wire import (
     MAX_MESSAGE_BYTES,
     Envelope,

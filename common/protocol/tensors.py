@@ -10,17 +10,15 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from farflung.common.data.fields import Name, Natural, Positive
-from farflung.common.data.layout import layout
 from farflung.common.data.parcel import Results
-from farflung.common.data.schema import digest, line, sizes
-from farflung.common.data.spec import Tensor
+from farflung.common.data.spec import Tensor, digest, layout, line, sizes
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, cut
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
 from farflung.common.protocol.messages import Numbered
+from farflung.common.protocol.packing import from_flat, from_plain, to_plain
 from farflung.common.protocol.parcels import RESULTS
-from farflung.common.protocol.plain import from_flat, from_plain, to_plain
 from farflung.common.protocol.wire import Kind, Opened, assemble, read_table
 
 

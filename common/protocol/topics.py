@@ -6,7 +6,7 @@ a snapshot, arrives at a learner, the subscriptions to `a/`, `c/` and `w/` stand
 
 from typing import NamedTuple
 
-from farflung.common.data.names import ACTOR, NAME
+from farflung.common.data.fields import ACTOR, NAME
 
 PRIVATE = (b"a", b"z")  # the first byte of topics of one incarnation
 

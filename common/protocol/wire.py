@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
 
 from farflung.common.data.fields import Natural
-from farflung.common.data.layout import ALIGNMENT, aligned, layout
+from farflung.common.data.spec import ALIGNMENT, aligned, layout
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
@@ -28,7 +28,7 @@ from farflung.common.protocol.messages import (
     Report,
     Telemetry,
 )
-from farflung.common.protocol.plain import from_flat, from_plain, to_plain
+from farflung.common.protocol.packing import from_flat, from_plain, to_plain
 
 MAGIC, VERSION = b"\xfa\x5f", 1
 PREAMBLE = struct.Struct("<2sBBIII")  # then the checksum

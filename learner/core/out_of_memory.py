@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 
 from farflung.common.process.errors import OutOfMemory
-from farflung.common.protocol.credit import ACTOR_BYTES, TOTAL_BYTES
+from farflung.common.protocol.acknowledgements import ACTOR_BYTES, TOTAL_BYTES
 from farflung.common.protocol.inbox import LIVE
 from farflung.learner.config import LearnerConfig
 from farflung.learner.replay.replay import Replay

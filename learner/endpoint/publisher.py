@@ -11,8 +11,7 @@ from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.protocol import tensors, topics, wire
-from farflung.common.protocol.acknowledgements import Key
-from farflung.common.protocol.credit import grant
+from farflung.common.protocol.acknowledgements import Key, grant
 from farflung.common.protocol.messages import (
     Acknowledgement,
     Announcement,

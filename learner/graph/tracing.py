@@ -13,8 +13,7 @@ from torch import nn
 from torch.func import functional_call
 
 from farflung.actor.acting.graph_check import LOCATION, initializer
-from farflung.common.data.layout import layout
-from farflung.common.data.spec import OBSERVATIONS, Tensor
+from farflung.common.data.spec import OBSERVATIONS, Tensor, layout
 from farflung.common.process.errors import ConfigurationError
 
 OPSET = 20  # onnxruntime 1.17 and later run it

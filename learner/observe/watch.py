@@ -7,8 +7,7 @@ from farflung.common.net.address import Address
 from farflung.common.net.diagnose import Finding, diagnose
 from farflung.common.net.keys import ClientKeys
 from farflung.common.net.sockets import Context, feed_subscriber
-from farflung.common.process.errors import FarflungError, NotAllowed, Refused
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import Exit, FarflungError, NotAllowed, Refused
 from farflung.common.protocol.messages import State, Telemetry
 from farflung.common.protocol.topics import broker, telemetry
 from farflung.common.protocol.wire import open_frame, read

@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 
 from farflung.common.process.errors import ConfigurationError, Refused
-from farflung.common.protocol.plain import from_plain
+from farflung.common.protocol.packing import from_plain
 from farflung.common.protocol.roster import RosterState
 
 MANIFEST = "MANIFEST"

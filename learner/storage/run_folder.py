@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from farflung.common.data.spec import NAME
+from farflung.common.data.fields import NAME
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from farflung.actor.config import ActorConfig
-from farflung.common.data.names import ACTOR, default_name
+from farflung.common.data.fields import ACTOR, default_name
 from farflung.common.net.address import Address
 from farflung.common.process.config import load
 from farflung.common.process.errors import UsageError

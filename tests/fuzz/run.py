@@ -30,8 +30,7 @@ DECODERS = [
     *(
         "farflung.common.protocol.wire",
         "farflung.common.protocol.parcels",
-        "farflung.common.protocol.plain",
-        "farflung.common.protocol.compression",
+        "farflung.common.protocol.packing",
         "farflung.common.protocol.topics",
         "farflung.common.net.address",
         "farflung.common.protocol.receipts",

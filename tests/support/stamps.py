@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from farflung.common.data.layout import layout
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import (
     ACTIONS,
@@ -18,6 +17,7 @@ from farflung.common.data.spec import (
     Spec,
     Tensor,
     World,
+    layout,
 )
 from farflung.common.data.version import Version
 from support.makers import a_spec

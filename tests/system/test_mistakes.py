@@ -9,7 +9,7 @@ import zmq
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import Exit
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye
 

@@ -17,7 +17,7 @@ from farflung.common.data.parcel import Ending  # noqa: E402
 from farflung.common.data.spec import Space, Spec  # noqa: E402
 from farflung.common.data.version import Version  # noqa: E402
 from farflung.common.protocol import packing, wire  # noqa: E402
-from farflung.common.protocol.compression import DECODE  # noqa: E402
+from farflung.common.protocol.packing import DECODE  # noqa: E402
 from farflung.common.protocol.parcels import ParcelCodec  # noqa: E402
 from farflung.common.protocol.tensors import GradientsCodec, encode_weights  # noqa: E402
 

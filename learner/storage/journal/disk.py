@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from farflung.common.process import atomic_file
-from farflung.common.process.errors import FarflungError
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import Exit, FarflungError
 from farflung.learner.storage.journal.record import Payload
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # the system's numbers for a full disk

@@ -9,8 +9,8 @@ from farflung.common.data.spec import REWARDS
 from farflung.common.data.version import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
+from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.common.protocol.parcels import RESULTS
-from farflung.common.protocol.plain import from_plain, to_plain
 from farflung.common.protocol.wire import Envelope
 from farflung.learner.storage.journal.record import Kind, Record
 

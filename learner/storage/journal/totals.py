@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from farflung.common.data.version import Version
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
-from farflung.common.protocol.plain import from_plain, to_plain
+from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.common.protocol.wire import Envelope
 from farflung.learner.storage.journal import payloads
 from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start

@@ -13,8 +13,7 @@ import pytest
 from support.waiting import run_to_end, used_at_most
 
 from farflung.common.process import lifecycle
-from farflung.common.process.errors import Refused, UsageError
-from farflung.common.process.exits import Exit
+from farflung.common.process.errors import Exit, Refused, UsageError
 from farflung.common.process.lifecycle import (
     Stop,
     Watchdog,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from farflung.common.protocol import acknowledgements as module
-from farflung.common.protocol.acknowledgements import AcknowledgementSchedule, Key
+from farflung.common.protocol.acknowledgements import AcknowledgementSchedule, Key, grant
+from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.messages import Credit
 
 PLENTY, NOTHING = Credit(9, 9), Credit(0, 0)
@@ -147,3 +148,15 @@ def test_hurry_lets_news_be_due_now() -> None:
     assert sent(schedule, 0.001) == []
     schedule.hurry()
     assert sent(schedule, 0.001) == ["0"]
+
+
+def test_credit_is_shared_between_actors() -> None:
+    """Four actors with parcels of 32 rows share a total of bytes and the room for rows."""
+    assert grant(0, 4, 32) == Credit(0, 0)
+    assert grant(-5, 4, 32) == Credit(0, 0)
+    assert grant(1, 4, 32) == Credit(1, 64 << 20)
+    assert grant(1280, 4, 32) == Credit(10, 64 << 20)
+    assert grant(10**9, 4, 32).messages == 1024
+    assert grant(10**9, 4, 32, messages=10**6).messages == WINDOW
+    assert grant(1280, 4, 32, total_bytes=4000) == Credit(10, 1000)
+    assert grant(1280, 0, 32) == Credit(40, 64 << 20)

@@ -8,7 +8,7 @@ from support.delivery import INCARNATION, inbox, told
 from farflung.common.protocol import inbox as inbox_module
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
 from farflung.common.protocol.incarnation import NAMED, WINDOW
-from farflung.common.protocol.plain import from_plain
+from farflung.common.protocol.packing import from_plain
 from farflung.learner.storage.journal import payloads
 from farflung.learner.storage.journal.record import Record
 

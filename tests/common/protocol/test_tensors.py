@@ -6,8 +6,7 @@ from msgspec import structs
 from support.makers import rewritten
 
 from farflung.common.data.parcel import Results
-from farflung.common.data.schema import digest
-from farflung.common.data.spec import Tensor
+from farflung.common.data.spec import Tensor, digest
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights, pack
 from farflung.common.process.errors import Refused

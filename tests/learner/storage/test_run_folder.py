@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from farflung.common.data.names import NAME
+from farflung.common.data.fields import NAME
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.storage import run_folder as run_module
 from farflung.learner.storage.run_folder import default_name, new_run, open_run, unfinished_run

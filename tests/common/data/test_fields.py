@@ -2,7 +2,7 @@
 
 import pytest
 
-from farflung.common.data.names import ACTOR, NAME
+from farflung.common.data.fields import ACTOR, NAME
 
 
 @pytest.mark.parametrize("name", ["a", "default", "_x", "CartPole-v1.2_3", "x" * 64])
