@@ -4,8 +4,7 @@ import numpy as np
 
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.acting.policy import Policy
-from farflung.actor.player import ActingPolicy
-from farflung.actor.scores import Scores, results
+from farflung.actor.play import ActingPolicy, Scores, results
 from farflung.actor.worlds.world import Due, Outcomes
 from farflung.common import heads
 from farflung.common.data.parcel import Parcel

@@ -5,11 +5,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from farflung.actor import evaluator, player
+from farflung.actor import evaluator
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
-from farflung.actor.heartbeat import Heartbeat
-from farflung.actor.play import Play, Playing
+from farflung.actor.play import Play, Playing, exploring
 from farflung.actor.worlds.world import World
 from farflung.common.data.parcel import Parcel
 from farflung.common.process.errors import ConfigurationError, Exit, PolicyTooOld
@@ -18,6 +18,8 @@ from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
 
 log = logging.getLogger(__name__)
+
+RENEW_S = 5.0  # between two writes of the heartbeat
 
 OpenWorld = Callable[[Joined, str], World]
 """Make the world of a run; the second argument names the role in the seed tree."""
@@ -31,7 +33,7 @@ class Rules:
     allowed: tuple[str, ...] = ()  # environments; none: all that are registered here
     once: bool = False  # end with the run
     max_policy_age_s: float = 0.0  # 0: any
-    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    heartbeat: "Heartbeat" = field(default_factory=lambda: Heartbeat())
 
 
 class ActorLoop:
@@ -115,7 +117,7 @@ class ActorLoop:
     def _player(self, joined: Joined, seats: int) -> Playing:
         if self._rules.evaluates:
             return evaluator.greedy(joined.spec, seats)
-        return player.exploring(joined.spec, seats, joined.index, joined.start)
+        return exploring(joined.spec, seats, joined.index, joined.start)
 
     def _begin(self, play: Play, newest: Newest) -> bool:
         """Begin the next window or evaluation, if there is one to play."""
@@ -204,3 +206,39 @@ class ActorLoop:
             raise ConfigurationError(
                 f"the learner asks for {environment}, which --allow-env does not name here"
             )
+
+
+class Heartbeat:
+    """A file for supervisors, renewed while a learner sends; and the patience without one.
+
+    An actor with a loop that stands still renews no file.
+    """
+
+    def __init__(self, patience_s: float = 0.0, heartbeat: str = "") -> None:
+        self._patience_s = patience_s  # 0: without end
+        self._heartbeat = Path(heartbeat) if heartbeat else None
+        self._renewed_at = float("-inf")
+        self._silent_since: float | None = None
+        if self._heartbeat is not None:
+            self._heartbeat.unlink(missing_ok=True)  # of a process before this one
+
+    def lost(self, sends: bool, now: float) -> bool:
+        """Take note; return whether no learner sent for longer than patience lasts."""
+        if sends:
+            self._silent_since = None
+            self._renew(now)
+            return False
+        if self._silent_since is None:
+            self._silent_since = now
+        return 0 < self._patience_s <= now - self._silent_since
+
+    def _renew(self, now: float) -> None:
+        if self._heartbeat is None or now - self._renewed_at < RENEW_S:
+            return
+        try:
+            self._heartbeat.touch()
+        except OSError as error:
+            raise ConfigurationError(
+                f"--heartbeat {self._heartbeat} cannot be written: {error.strerror}"
+            ) from error
+        self._renewed_at = now

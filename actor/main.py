@@ -54,8 +54,7 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     from farflung.actor.connection.policy_client import PolicyClient
     from farflung.actor.connection.port import GRACE_S
     from farflung.actor.connection.sockets import Sockets
-    from farflung.actor.heartbeat import Heartbeat
-    from farflung.actor.loop import ActorLoop, Rules
+    from farflung.actor.loop import ActorLoop, Heartbeat, Rules
     from farflung.actor.worlds.gymnasium import Surroundings, opener
     from farflung.common.net import sockets
     from farflung.common.process.plugins import import_packages

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from farflung.actor.acting.memory import FrameMemory
-from farflung.actor.cutting import cut
 from farflung.actor.worlds.world import Due, End, Outcomes
-from farflung.common.data.parcel import Ending
+from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, REWARDS, Column
 from farflung.common.data.version import Version
 from farflung.common.heads import At
@@ -17,13 +16,14 @@ from farflung.common.heads import At
 Columns = Mapping[str, np.ndarray]
 
 
-class Block(NamedTuple):
-    """Trajectories of one version, columns concatenated."""
+class Cut(NamedTuple):
+    """A window as trajectories, seat after seat. A place in its rows is time * seats + seat."""
 
-    version: Version
     lengths: np.ndarray  # [K] int32
     endings: np.ndarray  # [K] uint8
-    columns: dict[str, np.ndarray]
+    steps: np.ndarray  # [R] int64: the place of each step
+    frames: np.ndarray  # [R + K * stack] int64: the place of each frame
+    finals: np.ndarray  # [E] int64: which of `frames` end an episode, and are not among the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Recorder:
         self._cursors = np.zeros(seats, np.int64)  # where they are not
         self._acted = np.zeros(seats, np.bool_)  # decided, and the outcome is not known
         self._carried: dict[int, _Carried] = {}  # by seat
-        self._singles: list[Block] = []  # carried steps that are complete
+        self._singles: list[Parcel] = []  # carried steps that are complete
 
     def begin(self, due: Due | None, memory: FrameMemory) -> None:
         """Start a window with the seats that must act now."""
@@ -143,7 +143,7 @@ class Recorder:
             return
         self._see_some(due, memory)
 
-    def blocks(self, version: Version, memory: FrameMemory) -> list[Block]:
+    def parcels(self, version: Version, memory: FrameMemory) -> list[Parcel]:
         """Return the window's trajectories, and carried steps that became complete in it.
 
         Trajectories are whole, seat after seat; what is still going on is cut open here.
@@ -163,7 +163,7 @@ class Recorder:
         singles, self._singles = self._singles, []
         if not self.aligned:
             self._carry(version, memory)
-        return [*singles, Block(version, where.lengths, where.endings, columns)]
+        return [*singles, Parcel(version, where.lengths, where.endings, columns)]
 
     def _part(self, acted: bool) -> None:
         """Let each seat have a cursor of its own, if they had one in common."""
@@ -176,10 +176,9 @@ class Recorder:
         self._part(acted=True)
         seats = self._seats if outcomes.seats is None else outcomes.seats
         self._require_due(seats, outcomes, due)
+        rewards = outcomes.rewards
         if self._carried:
             seats, rewards = self._settle_carried(seats, outcomes, due)
-        else:
-            rewards = outcomes.rewards
         if not self._acted[seats].all():
             raise ValueError(f"seats {seats.tolist()} have an outcome, and not all had acted")
         cursors = self._cursors[seats]
@@ -209,14 +208,14 @@ class Recorder:
             self._singles.append(self._single(carried, outcomes.rewards[place], end))
         return seats[rest], outcomes.rewards[rest]
 
-    def _single(self, carried: _Carried, reward: np.ndarray, end: End) -> Block:
+    def _single(self, carried: _Carried, reward: np.ndarray, end: End) -> Parcel:
         """Return a trajectory of one step."""
         frames = {
             name: np.concatenate([frames, end.columns.get(name, frames[-1])[None]])
             for name, frames in carried.frames.items()
         }
         columns = {**frames, **carried.decided, REWARDS: np.array([reward], np.float32)}
-        return Block(
+        return Parcel(
             carried.version, np.ones(1, np.int32), np.array([end.ending], np.uint8), columns
         )
 
@@ -269,3 +268,31 @@ def _next(seat: int, due: Due | None) -> End:
 def _take(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the rows [T, N, *shape] at these places, [len(places), *shape]."""
     return rows.reshape((-1, *rows.shape[2:])).take(places, axis=0)
+
+
+def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
+    """Cut where an episode ended and where a step did not happen.
+
+    `endings [T, N] uint8` and `lost [T, N] bool` are by time and seat.
+    """
+    ended, taken = endings.T != Ending.OPEN, ~lost.T  # [N, T] bool
+    first, last = taken.copy(), taken.copy()
+    first[:, 1:] &= ended[:, :-1] | ~taken[:, :-1]
+    last[:, :-1] &= ended[:, :-1] | ~taken[:, 1:]
+    seats, starts = np.nonzero(first)
+    stops = np.nonzero(last)[1]
+    lengths = stops - starts + 1
+    steps_seat, steps_time = np.nonzero(taken)
+    counts = lengths + stack
+    ends = np.cumsum(counts)
+    times = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
+    # Only at the window's first row do frames of the same episode lie before; elsewhere an
+    # episode's first frame is repeated.
+    times = np.maximum(times, np.repeat(np.where(starts > 0, starts + stack - 1, 0), counts))
+    return Cut(
+        lengths=lengths.astype(np.int32),
+        endings=endings[stops, seats],
+        steps=steps_time * len(taken) + steps_seat,
+        frames=times * len(taken) + np.repeat(seats, counts),
+        finals=ends[ended[seats, stops]] - 1,
+    )

@@ -18,13 +18,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from farflung.actor import player
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
 from farflung.actor.connection.port import EXCHANGE_S, GRACE_S, WAIT_S, Connection, Joined
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.connection.threaded import ThreadedConnection
-from farflung.actor.scores import Scores
+from farflung.actor.play import Scores, exploring
 from farflung.actor.worlds.external import NO_INFO, ExternalWorld
 from farflung.actor.worlds.world import Turn
 from farflung.common import heads
@@ -229,7 +228,7 @@ class ActorSession:
         """Take part in the run at our address; the window of an earlier run is dropped."""
         spec = joined.spec
         self._joined, self._world = joined, ExternalWorld(spec)
-        self._player = player.exploring(spec, 1, joined.index, joined.start, self._scores)
+        self._player = exploring(spec, 1, joined.index, joined.start, self._scores)
         self._greedy = heads.find(spec.head).greedy(spec)
         self._open = False
         self._scores.take()

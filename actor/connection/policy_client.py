@@ -6,12 +6,11 @@ It has no sockets and no clock.
 import logging
 from collections.abc import Callable
 
-from farflung.actor.connection.codec import parcel_codec
 from farflung.actor.connection.notices import Notices
 from farflung.actor.connection.port import ConnectionStatus, Joined, Newest
-from farflung.actor.connection.rivals import rivals
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.parcel import Parcel
+from farflung.common.data.spec import Spec, Tensor, layout
 from farflung.common.data.version import Version
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import NoLearner, Refused
@@ -128,9 +127,8 @@ class PolicyClient:
     def _receive_beacon(self, beacon: Beacon, now: float) -> None:
         verdict = self.tracker.beacon(beacon, now)
         self._turn(verdict, beacon.run, beacon.learner_id, beacon.version.epoch, now)
-        if not verdict.obeyed:
-            return
-        self.steps, self.state = beacon.steps, beacon.state
+        if verdict.obeyed:
+            self.steps, self.state = beacon.steps, beacon.state
 
     def _receive_acknowledgement(self, acknowledgement: Acknowledgement, now: float) -> None:
         if not self.tracker.acknowledgement(acknowledgement, now):
@@ -149,16 +147,10 @@ class PolicyClient:
             self._snapshot = announcement, form
 
     def _receive_weights(self, opened: wire.Opened, requested: bool) -> None:
-        spec = (
-            self._snapshot[0].spec
-            if requested and self._snapshot
-            else self.joined.spec
-            if self.joined
-            else None
-        )
-        if spec is None:
+        origin = self._snapshot[0] if requested and self._snapshot else self.joined
+        if origin is None:
             return  # the graph is not known yet: the snapshot brings these weights again
-        weights = tensors.read_weights(opened, spec.graph.weights)
+        weights = tensors.read_weights(opened, origin.spec.graph.weights)
         if self.tracker.take(weights.run, weights.version):
             self.weights = weights
             self.steps = max(self.steps, weights.steps)
@@ -196,7 +188,7 @@ class PolicyClient:
             self.steps, self.state = 0, State.RUN
             self._notices.clear()
         elif verdict is Verdict.RIVAL:
-            log.warning("%s", rivals(self.tracker, run, learner_id, epoch), extra=once_every(10))
+            log.warning("%s", self.tracker.rivalry(run, learner_id, epoch), extra=once_every(10))
         elif self.tracker.outlived(now):
             text = (
                 "only epoch %d of run %s is received, and epoch %d was obeyed: "
@@ -292,3 +284,16 @@ class PolicyClient:
     @property
     def _held(self) -> Version:
         return self.weights.version if self.weights else Version(0, 0)
+
+
+def parcel_codec(spec: Spec) -> ParcelCodec:
+    """Return the codec of a spec's parcels; refuse a spec that makes no sense."""
+    if spec.horizon < 1 or spec.stack < 1:
+        sizes = f"a horizon of {spec.horizon} steps, {spec.stack} frames in a stack"
+        raise Refused("spec", f"it makes no sense: {sizes}")
+    try:
+        columns = (Tensor(column.name, column.dtype, column.shape) for column in spec.columns)
+        layout(tensor.size for tensor in (*columns, *spec.graph.weights))
+        return ParcelCodec(spec)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused("spec", f"it makes no sense: {error!r}") from error

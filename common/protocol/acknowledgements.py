@@ -17,8 +17,8 @@ CREDITS_PER_S = 1000  # incarnations that are looked at for another credit
 LATELY_S = 30.0  # an incarnation that was seen within it is acknowledged
 LISTENERS = 4096  # at most; beyond it, those that wait longest since their last one are dropped
 SAVED_S = 0.1  # of a pace that was not used
-TOTAL_BYTES = 1 << 30  # of all actors together
-ACTOR_BYTES = 64 << 20
+TOTAL_BYTES = 1 << 30  # of credit, to all actors together
+ACTOR_BYTES = 64 << 20  # of credit, to one actor
 
 Key = tuple[str, int]  # actor and incarnation
 

@@ -152,6 +152,19 @@ class LearnerTracker:
         """Return whether two learners claim this address; nothing is sent until one is left."""
         return now - self._rival_at < RIVAL_S
 
+    def rivalry(self, run: str, learner_id: int, epoch: int) -> str:
+        """Return a sentence about a second learner at the address of ours."""
+        if run != self.run:
+            return (
+                f"two learners publish at this address in turns ({self.learner_id:x} and "
+                f"{learner_id:x}): waiting until one is left"
+            )
+        first = f"learner {self.learner_id:x} in epoch {self.epoch}"
+        return (
+            f"two learners of the same run {run} publish here, as when its folder was copied "
+            f"({first} and learner {learner_id:x} in epoch {epoch}): waiting until one is stopped"
+        )
+
     def outlived(self, now: float) -> bool:
         """Return whether only an epoch of our run is there that is over.
 

@@ -10,8 +10,7 @@ from support.stamps import a_stamp_spec
 
 from farflung.actor.connection.port import Joined
 from farflung.actor.evaluator import greedy
-from farflung.actor.play import Play
-from farflung.actor.player import exploring
+from farflung.actor.play import Play, exploring
 from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.data.spec import Evaluation, Exploration, Space, Spec, World
 from farflung.common.data.weights import Weights

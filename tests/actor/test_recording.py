@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farflung.actor.acting.memory import FrameMemory
-from farflung.actor.cutting import cut
-from farflung.actor.recording import Recorder
-from farflung.actor.scores import Scores, results
+from farflung.actor.play import Scores, results
+from farflung.actor.recording import Recorder, cut
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column
@@ -164,8 +163,8 @@ def step(
 
 def packed(recorder: Recorder, memory: FrameMemory) -> Parcel:
     """The window as far as it has come."""
-    (block,) = recorder.blocks(Version(1, 2), memory)
-    return Parcel(*block)
+    (parcel,) = recorder.parcels(Version(1, 2), memory)
+    return parcel
 
 
 def a_recorder(model: Model, horizon: int) -> tuple[Recorder, FrameMemory]:

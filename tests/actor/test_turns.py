@@ -10,8 +10,7 @@ from support.playing import a_version
 from support.stamps import a_stamp_spec
 from support.turns import MASK, Habits, OwnStep, Table
 
-from farflung.actor.play import Play
-from farflung.actor.player import Player
+from farflung.actor.play import Play, Player
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column, Graph, Spec, Tensor

@@ -20,8 +20,7 @@ from support.messages import (
 
 from farflung.actor.acting import graph_check
 from farflung.actor.connection import policy_client
-from farflung.actor.connection.codec import parcel_codec
-from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.policy_client import PolicyClient, parcel_codec
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Column, Graph, Space, Spec

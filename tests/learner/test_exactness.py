@@ -14,8 +14,7 @@ from support.learner_double import LearnerDouble
 from support.makers import a_frame, a_spec, some_weights
 from support.playing import seated, window
 
-from farflung.actor.play import Play
-from farflung.actor.player import Player
+from farflung.actor.play import Play, Player
 from farflung.common.data.spec import Space, World
 from farflung.common.heads import Choice
 from farflung.learner.replay.replay import Replay

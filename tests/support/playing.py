@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from farflung.actor.play import Play, Playing
-from farflung.actor.player import Player
+from farflung.actor.play import Play, Player, Playing
 from farflung.actor.worlds.gymnasium import Surroundings, describe, open_world
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Graph, Spec, World

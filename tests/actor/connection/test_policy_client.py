@@ -14,8 +14,8 @@ from support.learner_double import LearnerDouble
 from support.makers import some_weights
 from support.stamps import a_stamp_parcel, a_stamp_spec
 
+from farflung.actor.connection.notices import PROBLEM_BYTES, PROBLEMS
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.problems import PROBLEM_BYTES, PROBLEMS
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.version import Version

@@ -12,7 +12,7 @@ import pytest
 from support.makers import some_weights
 from support.stamps import a_stamp_spec
 
-from farflung.actor.player import Player, exploring
+from farflung.actor.play import Player, exploring
 from farflung.actor.worlds.external import ExternalWorld
 from farflung.common import heads
 from farflung.common.data.parcel import Ending, Parcel

@@ -9,8 +9,7 @@ from support import worlds
 from support.playing import Parrot, Wheel, a_version, finish, playing, spec_of, window
 
 from farflung.actor.evaluator import Evaluator
-from farflung.actor.play import Play
-from farflung.actor.player import Player
+from farflung.actor.play import Play, Player
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending, Parcel, Trajectory
 from farflung.common.data.spec import Evaluation, Spec, World
