@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 from simulation.simulator import LIVE, PROTOCOL
 
-MODULES = ("ledger", "incarnation", "credit", "outbox", "retired", "inbox", "acknowledgements")
+MODULES = ("ledger", "incarnation", "outbox", "retired", "inbox", "acknowledgements")
 MODULES += ("learner_tracker", "snapshots", "roster")
 
 
