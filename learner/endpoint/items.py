@@ -152,7 +152,7 @@ class ItemLog(Protocol):
         ...
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until all is kept or the time is over; return whether all is kept."""
+        """Wait until all is kept, the log has failed or the time is over; return True if kept."""
         ...
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ class InProcess:
             self._receive(player)
 
     def close(self, state: State = State.AWAY) -> None:
-        """Close the environments of all players."""
+        """Close the environments of all players, each once; a second call finds none."""
         while self._players:
             self._players.pop().close()
 

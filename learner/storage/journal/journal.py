@@ -83,11 +83,12 @@ class Journal:
         self._put(Entry(Kind.MARKER, payloads.pack(marker), marker))
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until all is written or the time is over; return whether all is written."""
+        """Wait for an idle thread, a failure or the time; return True if all is written."""
         with self._changed:
-            return self._changed.wait_for(
+            idle = self._changed.wait_for(
                 lambda: not (self._entries or self._busy) or self._failure is not None, timeout_s
             )
+            return idle and self._failure is None
 
     # ---- for the training thread and the thread that writes checkpoints
 

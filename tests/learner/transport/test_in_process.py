@@ -1,5 +1,7 @@
 """Actors and learner in one process, over the same bytes as over a network."""
 
+from unittest.mock import MagicMock
+
 import numpy as np
 import pytest
 from support import worlds
@@ -8,6 +10,7 @@ from support.sequential import an_evaluator, collectors, play
 
 from farflung.common.data.version import Version
 from farflung.common.protocol.messages import State
+from farflung.learner.transport.in_process import InProcess
 
 
 @pytest.fixture
@@ -139,6 +142,32 @@ def test_receiver_refuses_numbers_that_are_not_finite(run, odd, seen, column):
     assert core.state.updates > 0
     assert core.guard.skipped == 0
     assert all(np.isfinite(array).all() for array in core.publish().arrays.values())
+
+
+class Closing:
+    """A player that counts its closes, and may fail in the first."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.client = MagicMock()
+        self.closes = 0
+        self._fails = fails
+
+    def close(self):
+        self.closes += 1
+        if self._fails:
+            raise ZeroDivisionError
+
+
+def test_in_process_transport_closes_each_player_once_however_often_it_is_closed():
+    """A player that fails to close is not closed again; a second call closes the other one."""
+    players = [Closing(), Closing(fails=True)]
+    transport = InProcess(MagicMock(), players)
+    with pytest.raises(ZeroDivisionError):
+        transport.close()
+    transport.close()
+    transport.close()
+    assert [player.closes for player in players] == [1, 1]
+    transport.wait()
 
 
 def test_in_process_transport_closes_environments_after_an_error(tmp_path):

@@ -191,6 +191,7 @@ def test_disk_error_ends_the_journal_and_settles_nothing(make_journal, call):
     one.append(1)
     assert eventually(lambda: failed(one.journal))
     one.disk.broken = ""
+    assert one.journal.drain(10) is False
     one.append(2)
     with pytest.raises(DiskFailure, match=r"journal.*cannot be written.*Input/output error"):
         one.journal.check()
