@@ -1,11 +1,12 @@
 """The commands `learner`, `actor`, `broker` and `farflung`; also `python -m farflung ROLE`.
 
 Imports nothing that takes time: until the handlers stand, Ctrl-C prints a traceback.
+So it does not import `signal`: the enumerations in it take longer than all the rest here.
 """
 
 import os
-import signal
 import sys
+from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
 
 ROLES = ("learner", "actor", "broker")
 USAGE = f"usage: farflung {{{','.join(ROLES)}}} [OPTIONS]; each takes --help"
@@ -46,8 +47,8 @@ def main() -> None:
 
 def _run(role: str) -> None:
     """Run a role; a signal before it has its own handlers ends the process without a word."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+    for number in (SIGINT, SIGTERM):
+        signal(number, _leave)
     from importlib import import_module
 
     import_module(f"farflung.{role}.main").main()
@@ -55,7 +56,7 @@ def _run(role: str) -> None:
 
 def _leave(number: int, frame: object) -> None:
     """End at once: nothing is open yet. SIGTERM asked for the end, so it is no error."""
-    os._exit(130 if number == signal.SIGINT else 0)
+    os._exit(130 if number == SIGINT else 0)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class Learner:
             sockets.require_free(config.address)
         self._folder = choose_run(config, resolved_toml(config, self._origins))
         self.resources.enter_context(self._folder.locked())
-        with self._folder.attempt():
+        with self._folder.attempt(), interruptible():  # even if an import swallows the signal
             who = self._start_log()
             if self._folder.resumed:
                 self._resume()

@@ -94,7 +94,7 @@ def test_changelog_dates_the_version_of_the_build():
 def test_entry_points_import_only_what_the_handlers_need():
     """Each further module is time in which Ctrl-C prints a traceback."""
     program = (
-        "import os, signal, sys; before = set(sys.modules); import farflung.__main__; "
+        "import os, sys; before = set(sys.modules); import farflung.__main__; "
         "print(*sorted(set(sys.modules) - before))"
     )
     found = run_to_end([sys.executable, "-c", program])

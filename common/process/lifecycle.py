@@ -53,9 +53,15 @@ class Stop:
         os.close(self._writable)
 
 
+_raised: list[int] = []  # signals for which an `interruptible` block has raised, until it ends
+
+
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """Set `stop` on Ctrl-C and SIGTERM; end the process at once on a second one."""
+    """Set `stop` on Ctrl-C and SIGTERM; end the process at once on a second one.
+
+    If an `interruptible` block around this has lost the exception of a signal, raise it again.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop:
@@ -64,18 +70,55 @@ def signals(stop: Stop) -> Iterator[None]:
         stop.set(signal.Signals(number).name, Exit.INTERRUPTED if number == signal.SIGINT else 0)
 
     with _handled({signal.SIGINT: handle, signal.SIGTERM: handle}):
+        _raise_since(0)
         yield
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise an exception on a signal, so that `with` blocks close; SIGTERM exits with 0."""
+    """Raise an exception on a signal, so that `with` blocks close; SIGTERM exits with 0.
+
+    Imports swallow exceptions now and then: onnxruntime turns them into an ImportError, and those
+    in a callback of a weak reference are lost. So the block ends with this exception in any case.
+    """
+    before = len(_raised)
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
+        _raised.append(number)
+        _raise_since(before)
 
-    with _handled({signal.SIGTERM: end, signal.SIGINT: signal.default_int_handler}):
+    with _handled({signal.SIGTERM: end, signal.SIGINT: end}), _swallowed_quietly():
+        try:
+            yield
+        except Exception:
+            _raise_since(before)
+            raise
+        else:
+            _raise_since(before)
+        finally:
+            del _raised[before:]
+
+
+def _raise_since(before: int) -> None:
+    """Raise the exception of the first signal after so many, if there is one."""
+    if len(_raised) > before:
+        raise KeyboardInterrupt if _raised[before] == signal.SIGINT else SystemExit(0)
+
+
+@contextmanager
+def _swallowed_quietly() -> Iterator[None]:
+    """Print no traceback where Python itself swallows the exception of a signal."""
+    former = sys.unraisablehook
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not (_raised and isinstance(unraisable.exc_value, KeyboardInterrupt | SystemExit)):
+            former(unraisable)
+
+    sys.unraisablehook = hook
+    try:
         yield
+    finally:
+        sys.unraisablehook = former
 
 
 @contextmanager

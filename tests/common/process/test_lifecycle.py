@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import timeit
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from support.waiting import run_to_end, used_at_most
@@ -22,6 +24,8 @@ from farflung.common.process.lifecycle import (
     signals,
     stop_when_closed,
 )
+
+Swallow = Callable[[signal.Signals], None]
 
 
 @pytest.fixture
@@ -105,6 +109,86 @@ def test_signal_during_the_start_raises(number: signal.Signals, error: type[Base
         os.kill(os.getpid(), number)
     assert getattr(ended.value, "code", 0) == 0
     assert signal.getsignal(number) is before
+
+
+def ignored(number: signal.Signals) -> None:
+    """A bare `except:` in an import."""
+    with suppress(BaseException):
+        os.kill(os.getpid(), number)
+
+
+def converted(number: signal.Signals) -> None:
+    """A compiled module that fails to load, as onnxruntime does."""
+    try:
+        os.kill(os.getpid(), number)
+    except BaseException as error:
+        raise ImportError("initialization failed") from error
+
+
+def lost_in_a_callback(number: signal.Signals) -> None:
+    """The lock of an import that goes: Python writes what its callback raises, and goes on."""
+    referent = Stop()
+    reference = weakref.ref(referent, lambda _: os.kill(os.getpid(), number))
+    referent.close()
+    del referent
+    assert reference() is None
+
+
+SWALLOWS = (ignored, converted, lost_in_a_callback)
+
+
+@pytest.mark.parametrize("swallow", SWALLOWS)
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_signal_whose_exception_is_swallowed_raises_at_the_end_of_the_block(
+    number: signal.Signals, error: type[BaseException], swallow: Swallow, monkeypatch
+) -> None:
+    """Nothing is printed; a block around it ends as well, and the next one is not concerned."""
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    with pytest.raises(error), interruptible(), interruptible():
+        swallow(number)
+    assert printed == []
+    with interruptible():
+        pass
+
+
+@pytest.mark.parametrize("swallow", [ignored, lost_in_a_callback])
+def test_swallowed_signal_ends_a_program_before_it_begins_its_work(
+    stop: Stop, swallow: Swallow
+) -> None:
+    """What would have waited for a second Ctrl-C never starts."""
+    worked = []
+
+    def run() -> int:
+        swallow(signal.SIGINT)
+        with signals(stop):
+            worked.append(True)
+        return 0
+
+    assert main_guard("actor", run) == Exit.INTERRUPTED
+    assert worked == []
+
+
+def test_signal_that_breaks_an_import_prints_no_traceback() -> None:
+    """A user who pressed Ctrl-C is told of no bug."""
+    stream = io.StringIO()
+    code = main_guard("actor", lambda: converted(signal.SIGINT) or 0, stream)
+    assert (code, stream.getvalue()) == (Exit.INTERRUPTED, "")
+
+
+def test_other_unraisable_errors_are_still_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the exception of a signal is left out."""
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    referent = Stop()
+    reference = weakref.ref(referent, lambda _: 1 / 0)
+    with interruptible():
+        referent.close()
+        del referent
+    assert reference() is None
+    assert len(printed) == 1
 
 
 def test_closed_standard_input_sets_the_stop_and_then_ends_the_process(
