@@ -12,6 +12,7 @@ from typing import Any
 
 import zmq
 
+from support.family import kill_below
 from support.machine import slowness
 
 PATIENCE_S = 10.0  # for threads of this process
@@ -67,7 +68,10 @@ def readable(socket: "zmq.Socket[bytes]", within_s: float = PATIENCE_S) -> bool:
 def run_to_end(
     command: Sequence[object], within_s: float = 60.0, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a process, capture its text and wait for its end; kill it and fail after `within_s`."""
+    """Run a process, capture its text and wait for its end; kill it and fail after `within_s`.
+
+    If the wait itself is ended, as by Ctrl-C, the process and all that it started are killed.
+    """
     deadline, words = Deadline(within_s), [str(word) for word in command]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
     with subprocess.Popen(words, **pipes) as process:
@@ -82,6 +86,10 @@ def run_to_end(
                     raise AssertionError(
                         f"{words} ran for over {within_s:g} s of a quiet machine:\n{output}{errors}"
                     ) from None
+            except BaseException:
+                kill_below(process.pid)
+                process.kill()
+                raise
 
 
 def took_at_most(taken_s: float, limit_s: float) -> bool:

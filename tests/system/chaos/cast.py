@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.family import kill_below
 from support.waiting import Deadline, eventually
 
 ROOT = Path(__file__).parents[3]
@@ -78,10 +79,12 @@ class Member:
         return True
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it and do not start it again."""
+        """End it and do not start it again. What it has started dies with it at SIGKILL."""
         if self.process is None:
             return
         self.send(signal.SIGCONT)
+        if number == signal.SIGKILL:
+            kill_below(self.process.pid)
         self.send(number)
         try:
             self._judge(_wait(self.process))

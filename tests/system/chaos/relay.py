@@ -18,6 +18,7 @@ from chaos import ear as ears  # noqa: E402
 from chaos.cast import Cast  # noqa: E402
 from chaos.results import publish  # noqa: E402
 from chaos.run import FLAGS, Stage, compare, holds, spread  # noqa: E402
+from support.family import children_end  # noqa: E402
 from support.waiting import took_at_most  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
@@ -76,7 +77,7 @@ def main() -> int:
     )
     parser.add_argument("--publish", action="store_true", help="write docs/results/relay.json")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, children_end():
         found = relay(
             Path(temporary).resolve(),
             seconds=asked.seconds,

@@ -25,6 +25,7 @@ from chaos.cast import Cast, Member  # noqa: E402
 from chaos.ear import Ear, Recovery  # noqa: E402
 from chaos.plan import KILLS, Fault, orders, schedule  # noqa: E402
 from chaos.results import publish  # noqa: E402
+from support.family import children_end  # noqa: E402
 from support.waiting import Deadline  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
@@ -235,7 +236,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="folder of the run; a temporary one by default")
     parser.add_argument("--publish", action="store_true", help="write docs/results/chaos.json")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, children_end():
         folder = (asked.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         found = chaos(

@@ -23,6 +23,7 @@ from chaos.cast import Cast, Member  # noqa: E402
 from chaos.plan import Fault  # noqa: E402
 from chaos.results import publish  # noqa: E402
 from chaos.run import FLAGS, Stage, compare  # noqa: E402
+from support.family import children_end  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
 
@@ -133,7 +134,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--publish", action="store_true", help="write docs/results/soak.json")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, children_end():
         found = soak(Path(folder), asked.minutes, asked.mean, asked.seed)
     print(json.dumps(found, indent=1))
     if asked.publish:

@@ -22,6 +22,7 @@ import psutil  # noqa: E402
 from chaos import ear as ears  # noqa: E402
 from chaos.cast import Member, free_ports  # noqa: E402
 from chaos.results import publish  # noqa: E402
+from support.family import children_end  # noqa: E402
 from support.waiting import Deadline  # noqa: E402
 
 from farflung.common.net import sockets  # noqa: E402
@@ -105,7 +106,7 @@ def main() -> int:
     arms: dict[bool, list[dict[str, object]]] = {False: [], True: []}
     for seed in range(asked.seeds):
         for faults, results in arms.items():
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as folder, children_end():
                 results.append(solve(seed, Path(folder), faults=faults))
             print(json.dumps({"faults": faults} | results[-1]), flush=True)
     medians = {

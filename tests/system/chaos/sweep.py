@@ -31,6 +31,7 @@ from chaos.crash import (  # noqa: E402
 )
 from chaos.planted import PLANTED, plant  # noqa: E402
 from chaos.results import publish  # noqa: E402
+from support.family import children_end  # noqa: E402
 from support.waiting import run_to_end  # noqa: E402
 
 # A kill loses nothing there, not even bytes that were not synced.
@@ -116,7 +117,7 @@ def sweep_all(
     broken: list[str] = []
     for story in STORIES:
         tally: Counter[str] = Counter()
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder, children_end():
             for point, how, wrong in sweep(story, Path(folder), faults, share):
                 reached = how == "killed by SIGKILL" or not point.fault.startswith("signal")
                 tally[point.fault if reached else f"{point.fault}, not reached"] += 1
@@ -140,7 +141,7 @@ def kills_while_saving(kills: int, seed: int = 1) -> dict[str, Any]:
     from chaos.driver import newest_is_whole, save_on_and_on
 
     chance, broken, newest = random.Random(seed), [], 0
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, children_end():
         for number in range(kills):
             killed_in_the_middle(lambda: save_on_and_on(Path(folder)), 0.05 + 0.3 * chance.random())
             try:
@@ -155,7 +156,8 @@ def kills_while_saving(kills: int, seed: int = 1) -> dict[str, Any]:
 def notices(name: str) -> bool:
     """Return whether the sweep, in a process of its own, notices this planted fault."""
     command = [sys.executable, __file__, "--planted", name]
-    return run_to_end(command, within_s=600).returncode == 1
+    with children_end():
+        return run_to_end(command, within_s=600).returncode == 1
 
 
 def _verify(run: Path, keep: bool) -> None:

@@ -1,10 +1,15 @@
 """The long fault tests in short: kills lose and double nothing; planted faults are noticed."""
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
-from support.waiting import run_to_end
+from support.programs import lives
+from support.waiting import eventually, run_to_end
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -36,6 +41,43 @@ def test_dozen_kills_lose_nothing():
     code, said = run("run.py", "--kills", 12, "--trials", 0, "--mean", 0.7, "--actors", 1)
     assert code == 0, said
     assert '"lost": 0' in said
+
+
+def at_work(process, number):
+    """Return True once a script has started so many processes, and they run."""
+    return sum(map(lives, psutil.Process(process.pid).children(recursive=True))) >= number
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("script", "words", "started"),
+    [
+        ("run.py", ("--trials", 0), 6),  # a learner, a broker, four actors
+        ("relay.py", (), 6),
+        ("soak.py", ("--minutes", 20), 6),
+        ("solve.py", (), 3),  # a learner with two actors; its evaluator comes later
+        ("sweep.py", ("--quick",), 1),
+    ],
+)
+def test_script_that_is_ended_takes_its_processes_along(script, words, started, number, tmp_path):
+    """By SIGTERM and by Ctrl-C, in the middle; its temporary folder goes as well."""
+    process = subprocess.Popen(
+        [sys.executable, HERE / script, *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    try:
+        eventually(lambda: at_work(process, started), "its processes", 60)
+        family = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.send_signal(number)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 128 + number, said
+    assert "Traceback" not in said
+    assert [child for child in family if lives(child)] == []
+    assert list(tmp_path.glob("tmp*")) == []  # torch leaves files of its own
 
 
 def test_crash_at_any_call_to_the_disk_loses_nothing():
