@@ -191,9 +191,10 @@ class ActorSession:
             turn = self._world.rest()
             if turn is not None:
                 self._record(turn)
-            for parcel in self._end_window() if self._open else ():
-                self._connection.offer(self._joined, parcel)
+            rest = self._end_window() if self._open else []
+            offered = [self._connection.offer(self._joined, parcel) for parcel in rest]
             self._disconnect(reason, patience_s)
+            self._acknowledged &= all(offered)
         return self._acknowledged
 
     def __enter__(self) -> "ActorSession":

@@ -60,9 +60,8 @@ class ThreadedConnection:
         return len(self._parcels) <= 1 and not self._waiting
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
-        """Put a parcel into the mailbox. False: it is full."""
-        self._require_alive()
-        if len(self._parcels) >= MAILBOX_PARCELS:
+        """Put a parcel into the mailbox. False: it is full, or the thread that empties it ended."""
+        if self._error is not None or len(self._parcels) >= MAILBOX_PARCELS:
             return False
         self._parcels.append((joined, parcel))
         return True

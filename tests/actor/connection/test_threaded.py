@@ -9,6 +9,7 @@ import pytest
 from support.learner_double import LearnerDouble
 from support.makers import some_weights
 from support.stamps import a_stamp_parcel, a_stamp_spec
+from support.waiting import eventually
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
@@ -173,3 +174,15 @@ def test_threaded_session_raises_what_ended_its_thread(served: Any) -> None:
         with pytest.raises(ZeroDivisionError):
             play(session, 1000)
     session.close(0.0)
+
+
+def test_threaded_session_closes_in_the_middle_of_a_window_after_its_thread_ended(
+    served: Any,
+) -> None:
+    """There is no thread that could send the rest: nothing is raised, and not all arrived."""
+    with pytest.MonkeyPatch.context() as patch:
+        session = ActorSession(str(served.address), policy="p", name="a", threaded=True)
+        play(session, 1)
+        patch.setattr(Sockets, "exchange", lambda self, timeout_s: 1 / 0)
+        eventually(lambda: "connection" not in {thread.name for thread in threading.enumerate()})
+    assert not session.close(0.0)
