@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 import zmq
 from support.contexts import ANYWHERE, listening_again
-from support.waiting import eventually
+from support.waiting import eventually, readable
 
 from farflung.broker.relay_loop import Broker
 from farflung.common.net import sockets
@@ -16,8 +16,6 @@ from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
 
 Made = TypeVar("Made")
-
-PATIENCE_S = 10.0
 
 
 class Running:
@@ -54,8 +52,7 @@ class Running:
 
     def join(self) -> None:
         """Wait for its end."""
-        self._thread.join(PATIENCE_S)
-        assert not self._thread.is_alive()
+        eventually(lambda: not self._thread.is_alive(), "the end of a broker")
 
     def _run(self) -> None:
         try:
@@ -91,7 +88,7 @@ class Town:
         """So many experience messages, or the test fails."""
         taken = []
         for _ in range(count):
-            assert self.pull.poll(PATIENCE_S * 1000), f"{len(taken)} of {count} came"
+            assert readable(self.pull), f"{len(taken)} of {count} came"
             taken.append(self.pull.recv())
         return taken
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.waiting import eventually
+from support.waiting import eventually, readable
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -20,7 +20,6 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Telemetry
 from farflung.learner.observe.watch import Unhealthy, watch
 
-PATIENCE_MS = 10_000
 Z = topics.snapshot("p0", "box-1", 7, 1)
 Served = Callable[..., Any]
 
@@ -52,7 +51,7 @@ def dial(context: sockets.Context) -> Iterator[Callable[..., tuple[Socket, Socke
 
 def heard(feed: Socket) -> list[bytes]:
     """The next message on a feed."""
-    assert feed.poll(PATIENCE_MS)
+    assert readable(feed)
     return feed.recv_multipart()
 
 

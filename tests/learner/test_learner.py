@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support.learners import a_config, a_run, restoring, shared_graphs
+from support.waiting import readable
 
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
@@ -308,7 +309,7 @@ def test_resumed_learner_tells_that_it_is_restoring_before_it_loads_torch(tmp_pa
         sockets.context() as context,
         sockets.feed_subscriber(context, network.address, [topics.beacon("default")]) as feed,
     ):
-        assert feed.poll(5000)
+        assert readable(feed)
         beacon = wire.read(wire.open_frame(feed.recv_multipart()[-1]))
     assert (beacon.state, beacon.version.epoch, beacon.run) == (State.RESTORING, 2, run.identity)
     assert recover(open_run(run.folder), durable=False).inbox.epoch == 3

@@ -17,7 +17,7 @@ from farflung.learner.endpoint.items import Item
 from farflung.learner.transport.network_thread import NetworkThread
 from support.contexts import ANYWHERE, listening_again
 from support.makers import a_spec, some_weights
-from support.waiting import Clock
+from support.waiting import PATIENCE_S, Clock, Deadline
 
 
 class LearnerDouble:
@@ -125,7 +125,8 @@ class ServedLearner:
     def take(self, count: int) -> list[Parcel]:
         """Take so many parcels from the queue, or fail."""
         parcels: list[Parcel] = []
-        for _ in range(100):
+        deadline = Deadline(PATIENCE_S)
+        while not deadline.over:
             fitting = min(self.queue.parcels, count - len(parcels))
             parcels += [item.content for item in self.queue.take_parcels(fitting)]
             if len(parcels) == count:

@@ -32,6 +32,16 @@ class Tap:
         self._thread = threading.Thread(target=self._run, name="tap")
         self._thread.start()
 
+    @property
+    def incarnations(self) -> set[int]:
+        """The actor starts that have sent parcels."""
+        return {incarnation for incarnation, _ in list(self.frames)}  # which grows meanwhile
+
+    @property
+    def repeats_alike(self) -> bool:
+        """Return True if each number was sent with the same bytes every time."""
+        return all(len(checksums) == 1 for checksums in list(self.frames.values()))
+
     def newest(self, kind: type, actor: str) -> Any:
         """Return the last message of a kind from an actor, or None."""
         return next(

@@ -4,6 +4,7 @@ import signal
 import time
 
 import pytest
+from support.waiting import took_at_most
 
 from farflung.common.net.address import parse_address
 from farflung.common.protocol.messages import Report
@@ -66,9 +67,13 @@ def test_killed_broker_that_starts_again_loses_nothing(shell, tap, free_address,
     counters = tapped.newest(Report, "two").counters
     figures = {name: value for name, value in counters.items() if name.endswith(".rows")}
     assert figures.pop("collected.rows") == sum(figures.values()) > 0
-    assert all(len(checksums) == 1 for checksums in tapped.frames.values())
-    last = learner.shows(lambda status: "running" not in {actor.state for actor in status.actors})
-    assert last.steps == HORIZON * accepted(last)
+    assert tapped.repeats_alike
+    last = learner.shows(
+        lambda status: (
+            status.steps == HORIZON * accepted(status)
+            and "running" not in {actor.state for actor in status.actors}
+        )
+    )
     assert (last.lost, last.refused) == (0, {})
     broker.send(signal.SIGINT)
     assert broker.ended() == 130
@@ -145,7 +150,7 @@ def test_killed_learner_does_not_slow_the_other_one_behind_a_broker(shell, habit
     with capsys.disabled():
         ratio = f"ratio {after / before:.2f}"
         print(f"\nsteps/s beside a learner: {before:.0f}; dead: {after:.0f}; {ratio}", end="")
-    assert after >= KEPT * before
+    assert took_at_most(1 / max(after, 1e-9), 1 / (KEPT * before))  # seconds a step
 
 
 def upstream_feeds(*learners):

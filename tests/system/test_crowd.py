@@ -124,6 +124,7 @@ def test_flood_through_a_broker_stays_within_the_printed_memory(shell, context, 
             for _ in range(100):
                 for sender in senders:
                     sender.send(FRAME)
+                feed.send_multipart((topics.beacon("default"), b""))  # the learner is not silent
                 most = max(most, broker.resident_mb())
             said = broker.until(
                 lambda: (found := served()).get("received") == 100 * ACTORS and found,

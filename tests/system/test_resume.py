@@ -45,16 +45,22 @@ def test_killed_learner_resumes_with_the_same_replay_and_the_same_actor(shell, f
     assert hashes.get(again[2], again[1]) == again[1]
     assert (status.epoch, status.lost, status.refused) == (2, 0, {})
     assert actor.running
-    assert "the learner was started again" in actor.said
+    actor.says("the learner was started again")
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))]
 )
 def test_start_that_is_cut_short_does_not_block_the_next(shell, number, code):
-    """After SIGTERM its folder is gone; after SIGKILL `--resume auto` starts in it once more."""
+    """After SIGTERM its folder is gone; after SIGKILL `--resume auto` starts in it once more.
+
+    A torch that loads for ever keeps the first one in its start.
+    """
     flags = (*SMALL, "--name", "one", "--resume", "auto")
-    first = shell.learner(*flags)
+    endless = shell.folder / "endless"
+    endless.mkdir()
+    (endless / "torch.py").write_text("import threading\nthreading.Event().wait()\n")
+    first = shell.learner(*flags, PYTHONPATH=str(endless))
     folder = shell.folder / "runs" / "one"
     first.until((folder / "run.json").exists, "a folder")
     first.send(number)

@@ -4,7 +4,6 @@ What is asked is answered, what is sent arrives, and it ends when it is told to.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -12,7 +11,7 @@ import pytest
 import zmq
 from support.learner_double import LearnerDouble
 from support.makers import a_frame, a_spec, some_weights
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, Deadline, eventually, readable
 
 from farflung.common.data.spec import Graph, Tensor
 from farflung.common.data.version import Version
@@ -28,7 +27,6 @@ from farflung.learner.storage.journal.record import Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.transport.network_thread import NetworkThread
 
-PATIENCE_MS = 10_000
 A = topics.acknowledgement("default", "box-1", 7)
 C, W, T = topics.beacon("default"), topics.weights("default"), topics.telemetry("default")
 
@@ -73,8 +71,8 @@ def push(context, link) -> Iterator[sockets.Socket]:
 
 def heard(socket, topic):
     """The next frame on a topic, within patience."""
-    end = time.monotonic() + PATIENCE_MS / 1000
-    while time.monotonic() < end and socket.poll(PATIENCE_MS):
+    deadline = Deadline(PATIENCE_S)
+    while not deadline.over and readable(socket):
         found, frame = socket.recv_multipart()
         if found == topic:
             return frame

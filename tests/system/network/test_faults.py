@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 import pytest
+from support.waiting import took_at_most
 
 from farflung.common.protocol import receipts
 from farflung.learner.observe.status import ActorState
@@ -126,8 +127,8 @@ def test_cut_of_thirty_seconds_is_noticed_and_heals(pair, which, keep):
         },
         pair.settle(),
     )
-    assert max(noticed.values()) <= 10
-    assert healed <= 5
+    assert took_at_most(max(noticed.values()), 10)
+    assert took_at_most(healed, 5)
 
 
 @pytest.mark.long
