@@ -9,8 +9,7 @@ from farflung.actor.worlds.world import Due, Outcomes
 from farflung.common import heads
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.heads import Chooser
 
 

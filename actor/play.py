@@ -15,8 +15,7 @@ from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.heads import Choice, Chooser
 
 

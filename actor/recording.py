@@ -10,7 +10,7 @@ from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, REWARDS, Column
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.heads import At
 
 Columns = Mapping[str, np.ndarray]

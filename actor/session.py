@@ -30,8 +30,7 @@ from farflung.common import heads
 from farflung.common.data.fields import default_name
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import parse_address
 from farflung.common.net.keys import client_keys_for, full_name

@@ -24,7 +24,7 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.sockets import Socket

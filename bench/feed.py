@@ -29,8 +29,7 @@ from bench.relay import broker
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.spec import Graph, Spec, Tensor
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.net import keys, sockets
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys

@@ -31,8 +31,7 @@ from bench.relay import broker, processor_s
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.outbox import Frame

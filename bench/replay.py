@@ -16,7 +16,7 @@ import numpy as np
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.replay.replay import Replay
 from farflung.learner.replay.sampling import Uniform
 from farflung.learner.replay.transitions import Transitions

@@ -21,8 +21,7 @@ import _measure
 import numpy as np
 
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ANY_CLIENT

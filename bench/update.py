@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.networks import q_network
 from farflung.learner.algorithms.settings import DQNSettings

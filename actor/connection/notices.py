@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from farflung.actor.connection.port import Work
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.learner_tracker import LearnerTracker
 from farflung.common.protocol.messages import Bye, Hello, Problem, Report

@@ -11,8 +11,7 @@ from farflung.actor.connection.port import ConnectionStatus, Joined, Newest
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec, Tensor, layout
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import NoLearner, Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import tensors, topics, wire

@@ -10,8 +10,7 @@ from typing import NamedTuple, Protocol
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.protocol.ledger import Ledger
 from farflung.common.protocol.messages import State
 

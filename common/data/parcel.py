@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from farflung.common.data.spec import Column
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 
 if TYPE_CHECKING:
     import numpy as np  # a broker does not load it

@@ -1,14 +1,28 @@
-"""Versioned weights: the acting graph's state dict in one block of bytes."""
+"""Weights and their versions: the acting graph's state dict in one block of bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from farflung.common.data.fields import Natural
 from farflung.common.data.spec import Tensor, layout
-from farflung.common.data.version import Version
 
 if TYPE_CHECKING:
     import numpy as np  # a broker does not load it
+
+
+class Version(NamedTuple):
+    """One publication of weights. Versions of one run compare; a bare number would not.
+
+    A learner that is resumed can repeat a number, but its epoch is higher. On the wire and on
+    disk a version is the array `[epoch, number]`.
+    """
+
+    epoch: Natural  # how many times the run's learner was started
+    number: Natural  # how many times it published in this epoch
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.number}"
 
 
 @dataclass(frozen=True, slots=True)

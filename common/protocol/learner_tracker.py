@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import Acknowledgement, Announcement, Beacon, State
 
 SILENCE_S = 8.0  # without a message, or without an answer: the connection is rebuilt

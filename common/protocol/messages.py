@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from farflung.common.data.fields import ActorName, Identity, Name, Natural, Positive
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 
 
 class State(StrEnum):

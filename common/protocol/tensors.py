@@ -12,8 +12,7 @@ from msgspec.structs import asdict
 from farflung.common.data.fields import Name, Natural, Positive
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Tensor, digest, layout, line, sizes
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, cut
+from farflung.common.data.weights import Version, Weights, cut
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
 from farflung.common.protocol.messages import Numbered

@@ -14,7 +14,7 @@ from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a larg
 
 from farflung.common.data.fields import Natural
 from farflung.common.data.spec import ALIGNMENT, aligned, layout
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
 from farflung.common.protocol.messages import (

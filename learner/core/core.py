@@ -9,8 +9,7 @@ import torch
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard

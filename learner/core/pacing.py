@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError
 
 

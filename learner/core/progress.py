@@ -7,7 +7,7 @@ import numpy as np
 from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import OBSERVATIONS
 from farflung.common.data.statistics import History, Spread
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 
 RECENT = 100  # episodes that a mean return is taken over
 SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.acknowledgements import Key, grant

@@ -12,8 +12,7 @@ from torch.func import functional_call
 
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Space, Tensor, column_name
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.learner.graph.tracing import Tensors, arguments, described, translated, write
 

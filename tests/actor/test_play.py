@@ -13,7 +13,7 @@ from farflung.actor.play import Play, Player
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending, Parcel, Trajectory
 from farflung.common.data.spec import Evaluation, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.heads import Choice
 
 

@@ -10,7 +10,7 @@ from farflung.actor.recording import Recorder, cut
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 
 COLUMNS = (
     Column("observations", "float32", (), "observation"),

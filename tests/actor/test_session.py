@@ -18,7 +18,7 @@ from support.waiting import Clock
 
 from farflung.actor.session import ActorSession, WhenFull
 from farflung.common.data.spec import Exploration
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.messages import State

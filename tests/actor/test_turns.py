@@ -14,8 +14,7 @@ from farflung.actor.play import Play, Player
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column, Graph, Spec, Tensor
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.heads import Choice
 from farflung.common.protocol import wire
 from farflung.common.protocol.parcels import ParcelCodec

@@ -18,7 +18,7 @@ from fuzz.target import Target
 from support.makers import a_frame
 from support.messages import parcel_of
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net.address import parse_address
 from farflung.common.process import config
 from farflung.common.process.errors import ConfigurationError, FarflungError

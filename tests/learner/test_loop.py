@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from support.makers import a_parcel, an_evaluation, an_item
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.endpoint.items import ItemQueue
 from farflung.learner.loop import Loop

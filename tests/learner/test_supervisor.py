@@ -9,7 +9,7 @@ from support.learners import a_config, a_learner
 from support.waiting import eventually
 
 from farflung.common.data.parcel import Results
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State

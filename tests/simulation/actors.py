@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.oracle import Item, Message
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import (
     Acknowledgement,
     Announcement,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.oracle import Message
 
 from farflung.common.data.spec import Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import (
     Acknowledgement,
     Announcement,

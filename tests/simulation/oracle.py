@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import Acknowledgement, Credit
 
 PROMPT_S = 20.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Outbox

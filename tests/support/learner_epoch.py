@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.parcels import ParcelCodec

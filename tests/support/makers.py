@@ -14,8 +14,7 @@ from farflung.common.data.spec import (
     Tensor,
     World,
 )
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.protocol import packing, wire
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.learner.endpoint.items import Item, Settlements

@@ -13,7 +13,7 @@ from farflung.common.data.spec import (
     Tensor,
     World,
 )
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import (
     Acknowledgement,

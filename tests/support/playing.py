@@ -10,8 +10,7 @@ from farflung.actor.play import Play, Player, Playing
 from farflung.actor.worlds.gymnasium import Surroundings, describe, open_world
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Graph, Spec, World
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.heads import Choice
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from farflung.common.data.parcel import Column, Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 
 EXTRAS = (
     Column("mask", "int32", (2,), "observation"),

@@ -19,7 +19,7 @@ from farflung.common.data.spec import (
     World,
     layout,
 )
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from support.makers import a_spec
 
 

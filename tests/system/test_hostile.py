@@ -11,7 +11,7 @@ from support.makers import rewritten
 from support.waiting import readable
 
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net import sockets
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.parcels import ParcelCodec

@@ -15,7 +15,7 @@ from support.messages import PARAMETERS, SENDER, from_actor, from_learner, gradi
 
 from farflung.common.data.parcel import Ending  # noqa: E402
 from farflung.common.data.spec import Space, Spec  # noqa: E402
-from farflung.common.data.version import Version  # noqa: E402
+from farflung.common.data.weights import Version  # noqa: E402
 from farflung.common.protocol import packing, wire  # noqa: E402
 from farflung.common.protocol.packing import DECODE  # noqa: E402
 from farflung.common.protocol.parcels import ParcelCodec  # noqa: E402

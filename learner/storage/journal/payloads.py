@@ -6,7 +6,7 @@ from typing import Any
 import msgpack
 
 from farflung.common.data.spec import REWARDS
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.packing import from_plain, to_plain

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
 from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.common.protocol.wire import Envelope

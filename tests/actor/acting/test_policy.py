@@ -9,8 +9,7 @@ from msgspec import structs
 
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Tensor
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Refused
 
 

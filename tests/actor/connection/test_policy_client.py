@@ -18,7 +18,7 @@ from farflung.actor.connection.notices import PROBLEM_BYTES, PROBLEMS
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action
 from farflung.common.protocol.messages import Announcement, Bye, Report, State

@@ -13,7 +13,7 @@ from support.waiting import Clock
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol.roster import Presence

@@ -5,7 +5,7 @@ import pytest
 
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import Column
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 
 SEEN, ACTED, STARTED = (
     Column("o", "int64", (), "observation"),

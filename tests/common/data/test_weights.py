@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from farflung.common.data.spec import ALIGNMENT, Tensor, layout
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 
 TENSORS = (
     Tensor("a", "float32", (3, 2)),

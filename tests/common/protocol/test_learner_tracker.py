@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from farflung.common.data.spec import Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
 from farflung.common.protocol.messages import (
     Acknowledgement,

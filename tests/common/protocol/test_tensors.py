@@ -7,8 +7,7 @@ from support.makers import rewritten
 
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Tensor, digest
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing, wire
 from farflung.common.protocol.tensors import (

@@ -13,7 +13,7 @@ from support.makers import a_spec, an_evaluation, rewritten
 from support.messages import SENDER, from_actor, from_learner, parcel_of
 
 from farflung.common.data.spec import Space, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing, wire
 from farflung.common.protocol.parcels import ParcelCodec

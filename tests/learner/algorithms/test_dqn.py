@@ -9,7 +9,7 @@ from torch import nn
 
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.dqn import DQN, stage
 from farflung.learner.algorithms.protocol import Algorithm

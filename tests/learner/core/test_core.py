@@ -11,7 +11,7 @@ from support.makers import a_parcel, a_spec, an_evaluation
 
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import OBSERVATIONS, Graph, Tensor
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import Diverged
 from farflung.learner.algorithms.protocol import Gradients
 from farflung.learner.core.core import Core

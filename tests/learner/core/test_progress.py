@@ -4,7 +4,7 @@ import pytest
 from support.makers import a_parcel, an_evaluation
 
 from farflung.common.data.spec import OBSERVATIONS
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.core.progress import ConstantObservations, Progress
 
 NEWEST = Version(1, 5)

@@ -5,7 +5,7 @@ import math
 import pytest
 from support.makers import a_frame, a_parcel, a_spec, some_weights
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox

@@ -4,7 +4,7 @@ import pytest
 from support.learner_double import LearnerDouble
 from support.makers import a_frame, some_weights
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire

@@ -9,7 +9,7 @@ from support.learner_double import LearnerDouble
 from support.makers import a_frame, a_parcel, an_evaluation, rewritten
 
 from farflung.common.data.parcel import Ending
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net.keys import Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report

@@ -13,8 +13,7 @@ from torch import nn
 
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Space, Tensor
-from farflung.common.data.version import Version
-from farflung.common.data.weights import Weights, pack
+from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import tensors, wire
 from farflung.common.protocol.messages import Announcement

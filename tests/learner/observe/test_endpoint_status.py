@@ -4,7 +4,7 @@ import pytest
 from support.learner_double import LearnerDouble
 from support.makers import a_frame
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Bye, Hello, Report
 from farflung.common.protocol.roster import Presence

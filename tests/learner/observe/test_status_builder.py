@@ -6,7 +6,7 @@ import torch
 from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import State
 from farflung.learner.core.pacing import Cause
 from farflung.learner.core.progress import EvaluationResult

@@ -12,7 +12,7 @@ from support.replays import EXTRAS, make_spec, walk
 
 from farflung.common.data.parcel import Column, Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Space, Spec, column_name
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.replay.replay import Batch, Replay
 from farflung.learner.replay.sampling import Uniform
 from farflung.learner.replay.store import frames_for

@@ -3,7 +3,7 @@
 import pytest
 from support.makers import a_parcel, an_item
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.core.pacing import Cause, CoreState, Pacing, Waiting
 from farflung.learner.endpoint.items import ItemQueue
 from farflung.learner.schedule.schedule import (

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 from support.makers import a_frame, a_spec
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol import receipts, wire
 from farflung.learner.storage import manifest

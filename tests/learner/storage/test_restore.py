@@ -8,7 +8,7 @@ import torch
 from support.learner_epoch import PARCELS, LearnerEpoch, next_epoch
 from support.makers import a_spec
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.inbox import Admission
 from farflung.learner.storage import checkpoint, recover

@@ -8,7 +8,7 @@ from support import worlds
 from support.learners import a_config, a_learner
 from support.sequential import an_evaluator, collectors, play
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import State
 from farflung.learner.transport.in_process import InProcess
 

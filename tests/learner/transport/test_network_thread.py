@@ -14,7 +14,7 @@ from support.makers import a_frame, a_spec, some_weights
 from support.waiting import PATIENCE_S, Deadline, eventually, readable
 
 from farflung.common.data.spec import Graph, Tensor
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError

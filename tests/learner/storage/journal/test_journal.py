@@ -7,7 +7,7 @@ import pytest
 from support.makers import some_weights
 from support.waiting import eventually
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.learner.storage.journal import journal as journal_module
 from farflung.learner.storage.journal import payloads, record, segments
 from farflung.learner.storage.journal.disk import DiskFailure

@@ -3,7 +3,7 @@
 import msgpack
 import pytest
 
-from farflung.common.data.version import Version
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
 from farflung.learner.storage.journal.payloads import Marker, Refusal
 from farflung.learner.storage.journal.record import Kind, Record
