@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 PACKAGES = ("actor", "broker", "common", "farflung", "learner")
 COLUMNS = 100
 OPENING = re.compile(r"(What|Whether|Who|Whom|Whose|How|Where|Which|That)\b")
@@ -24,6 +25,8 @@ CEILINGS = {
     "long lines": 0,
     "functions over 50 lines": 0,
     "modules over 300 lines": 0,
+    "openings in tests": 10,
+    "vague docstrings in tests": 20,
 }
 SHOWN = 10  # places of a count that is too high
 
@@ -53,12 +56,25 @@ def in_code(path: Path) -> Iterator[Finding]:
         yield "modules over 300 lines", f"{name} {lines} lines"
 
 
+def in_tests(path: Path) -> Iterator[Finding]:
+    """Find openings and vague words in the docstrings of a module of tests."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node) or ""
+            place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+            if opening := OPENING.match(docstring):
+                yield "openings in tests", f"{place} {opening[0]}"
+            if word := VAGUE.search(docstring):
+                yield "vague docstrings in tests", f"{place} {word[0]}"
+
+
 def main() -> int:
     """Print the counts; return 1 if one is above its ceiling."""
     modules = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
     documents = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
     found = [each for path in [*modules, *documents] for each in in_text(path)]
     found += [each for path in modules for each in in_code(path)]
+    found += [each for path in sorted(TESTS.rglob("*.py")) for each in in_tests(path)]
     places = {name: [place for what, place in found if what == name] for name in CEILINGS}
     print("prose: " + ", ".join(f"{len(places[name])} {name}" for name in CEILINGS))
     over = [name for name, ceiling in CEILINGS.items() if len(places[name]) > ceiling]

@@ -61,7 +61,7 @@ def calls() -> tuple[tuple[str, ast.Call, str], ...]:
 
 
 def callers(*names: str) -> set[str]:
-    """The modules that call something whose last words are one of these."""
+    """Return the modules that call something with one of these last words."""
     return {
         path
         for path, _, called in calls()

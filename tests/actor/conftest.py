@@ -1,4 +1,4 @@
-"""What the tests of the actor share."""
+"""Fixtures that the tests of the actor share."""
 
 from collections.abc import Callable, Iterator
 
@@ -37,4 +37,4 @@ def serve() -> Iterator[Callable[..., ServedLearner]]:
 
         yield make
         for one in served:
-            one.link.close()
+            one.network_thread.close()

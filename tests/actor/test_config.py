@@ -66,7 +66,7 @@ def test_what_cannot_work_is_refused_in_a_sentence(changes: dict[str, Any], says
     [("box", "box-00002a"), ("b ö x.lan", "b---x.lan-00002a"), ("x" * 90, "x" * 40 + "-00002a")],
 )
 def test_a_default_name_is_always_a_name(host: str, expected: str) -> None:
-    """Whatever this machine is called."""
+    """The name is valid for every host name."""
     name = default_name(host, 42)
     assert name == expected
     assert ACTOR.fullmatch(name)

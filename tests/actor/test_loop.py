@@ -1,4 +1,4 @@
-"""The actor's loop, in turns with a learner's own gate and herald. Time passes where it waits.
+"""The actor's loop, in turns with a learner's endpoint. Time passes where the loop waits.
 
 Then its heartbeat: the file for health checks, and the end of patience.
 """
@@ -36,19 +36,19 @@ class Stage:
     """
 
     def __init__(
-        self, clock: Any, wire: Any, desk: Any, each: Callable[["Stage"], None], **options: Any
+        self, clock: Any, wire: Any, learner: Any, each: Callable[["Stage"], None], **options: Any
     ) -> None:
         self.stop, self.who, self.clock = Stop(), Who("actor", "a"), clock
         environments, evaluates = options.pop("environments", 1), options.pop("evaluates", False)
         self.client = PolicyClient("p", "a", environments, evaluates)
-        self.link = wire(self.client, desk, clock, self._turn)
+        self.transport = wire(self.client, learner, clock, self._turn)
         self.turns = 0
         self._each = each
         watchdog = options.pop("watchdog", None) or Watchdog(0.0)
         open_world = opener(
             environments, Surroundings(self.client.problem, clock.wait, clock, watchdog.beat)
         )
-        connection = InlineConnection(self.client, self.link, clock)
+        connection = InlineConnection(self.client, self.transport, clock)
         rules = Rules(evaluates=evaluates, **options)
         self.loop = ActorLoop(connection, open_world, rules, self.stop, watchdog, self.who, clock)
         try:
@@ -57,9 +57,9 @@ class Stage:
             self.stop.close()
 
     @property
-    def desk(self) -> Any:
-        """The learner it has now."""
-        return self.link.learner
+    def learner(self) -> Any:
+        """Return the learner that the actor has now."""
+        return self.transport.learner
 
     def _turn(self, number: int) -> None:
         self.turns = number
@@ -68,7 +68,7 @@ class Stage:
 
 
 class Spy(Watchdog):
-    """Knows whether it looks."""
+    """A watchdog that knows whether it watches."""
 
     inside = False
 
@@ -84,7 +84,7 @@ class Spy(Watchdog):
 def watched(
     function: Callable[..., Any], name: str, watchdog: Spy, seen: list[tuple[str, bool]]
 ) -> Callable[..., Any]:
-    """The same function, which notes whether the watchdog looks."""
+    """Return the same function, which notes whether the watchdog watches."""
 
     def noting(*arguments: Any, **options: Any) -> Any:
         seen.append((name, watchdog.inside))
@@ -95,22 +95,24 @@ def watched(
 
 @pytest.fixture
 def play() -> Callable[..., Stage]:
-    """Runs a loop to its end."""
-    return lambda desk, each, **options: Stage(Clock(0.001), DoubleTransport, desk, each, **options)
+    """Return a function that runs a loop to its end."""
+    return lambda learner, each, **options: Stage(
+        Clock(0.001), DoubleTransport, learner, each, **options
+    )
 
 
 def enough(parcels: int) -> Callable[[Stage], None]:
     """Stop when the learner has so many parcels."""
 
     def each(stage: Stage) -> None:
-        if len(stage.desk.accepted) >= parcels:
+        if len(stage.learner.accepted) >= parcels:
             stage.stop.set("enough")
 
     return each
 
 
 def stamps(parcels: list[Parcel]) -> list[tuple[int, int, int]]:
-    """Episode, first step and last step of each trajectory."""
+    """Return episode, first step and last step of each trajectory."""
     found = []
     for parcel in parcels:
         frames = np.split(parcel.columns["observations"], np.cumsum(parcel.lengths + 1)[:-1])
@@ -127,15 +129,15 @@ class TestCollecting:
         Every step is there once, and knows its version.
         """
         stage = play(LearnerDouble(a_stamp_spec()), enough(3))
-        assert stamps(stage.desk.parcels)[:5] == [
+        assert stamps(stage.learner.parcels)[:5] == [
             (0, 0, 1),
             (1, 0, 3),
             (1, 3, 6),
             (2, 0, 1),
             (2, 1, 2),
         ]
-        assert {parcel.version for parcel in stage.desk.parcels} == {(1, 1)}
-        assert stage.desk.parcels[1].endings.tolist() == [Ending.TRUNCATED, Ending.OPEN]
+        assert {parcel.version for parcel in stage.learner.parcels} == {(1, 1)}
+        assert stage.learner.parcels[1].endings.tolist() == [Ending.TRUNCATED, Ending.OPEN]
         assert stage.who.version == "1.1"
         assert stage.client.outbox.ledger.balanced
 
@@ -146,14 +148,14 @@ class TestCollecting:
         """Version 2 likes action 3: a window has either zeros or threes."""
 
         def each(stage: Stage) -> None:
-            if len(stage.desk.accepted) == 2 and stage.desk.publisher.newest.number == 1:
-                stage.desk.publisher.publish(some_weights(stage.desk.spec, 2, best=3))
+            if len(stage.learner.accepted) == 2 and stage.learner.publisher.newest.number == 1:
+                stage.learner.publisher.publish(some_weights(stage.learner.spec, 2, best=3))
             enough(5)(stage)
 
         stage = play(LearnerDouble(a_stamp_spec()), each)
         seen = [
             (parcel.version.number, set(parcel.columns["actions"].tolist()))
-            for parcel in stage.desk.parcels
+            for parcel in stage.learner.parcels
         ]
         assert seen[0] == (1, {0})
         assert seen[-1] == (2, {3})
@@ -165,42 +167,42 @@ class TestCollecting:
         play: Callable[..., Stage],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """With its own horizon, in environments that were made anew.
+        """The loop uses the new run's horizon and new environments.
 
-        Nothing of the run before gets into it.
+        No step of the run before gets into it.
         """
-        desks = [
+        learners = [
             LearnerDouble(a_stamp_spec(), learner_id=1),
             LearnerDouble(a_stamp_spec(run="s", horizon=9, evaluation=Evaluation()), learner_id=2),
         ]
 
         def each(stage: Stage) -> None:
-            if stage.desk is desks[0] and len(stage.desk.accepted) == 2:
-                stage.link.learner = desks[1]
-            elif stage.desk is desks[1]:
+            if stage.learner is learners[0] and len(stage.learner.accepted) == 2:
+                stage.transport.learner = learners[1]
+            elif stage.learner is learners[1]:
                 enough(2)(stage)
 
-        play(desks[0], each)
-        assert stamps(desks[1].parcels)[:2] == [(0, 0, 1), (1, 0, 6)]
-        assert [parcel.rows for parcel in desks[1].parcels] == [9, 9]
+        play(learners[0], each)
+        assert stamps(learners[1].parcels)[:2] == [(0, 0, 1), (1, 0, 6)]
+        assert [parcel.rows for parcel in learners[1].parcels] == [9, 9]
         assert "another run is at this address" in caplog.text
-        assert desks[1].receiver.inbox.ledger.refused == {}
+        assert learners[1].receiver.inbox.ledger.refused == {}
 
     def test_without_credit_it_waits_and_says_so(self, play: Callable[..., Stage]) -> None:
-        """That is how pacing holds it back; the longest step it tells of is not the waiting."""
-        desk = LearnerDouble(a_stamp_spec())
-        desk.room = 0
+        """Pacing holds the loop back; its longest step does not include the wait."""
+        learner = LearnerDouble(a_stamp_spec())
+        learner.room = 0
 
         def each(stage: Stage) -> None:
             if stage.turns == 200:
-                assert desk.receiver.seen["a"].counters["waits"] == 1
-                assert desk.receiver.seen["a"].counters["longest_step_s"] < 0.1
-                assert len(desk.accepted) <= 2
-                desk.room = 1 << 20
+                assert learner.receiver.seen["a"].counters["waits"] == 1
+                assert learner.receiver.seen["a"].counters["longest_step_s"] < 0.1
+                assert len(learner.accepted) <= 2
+                learner.room = 1 << 20
             enough(4)(stage)
 
-        stage = play(desk, each)
-        assert len(desk.accepted) == 4
+        stage = play(learner, each)
+        assert len(learner.accepted) == 4
         assert stage.turns > 200
 
     def test_with_a_full_outbox_it_waits_too(self, play: Callable[..., Stage]) -> None:
@@ -216,7 +218,7 @@ class TestCollecting:
             enough(1)(stage)
 
         stage = play(LearnerDouble(a_stamp_spec()), each)
-        assert stamps(stage.desk.parcels) == [(0, 0, 1), (1, 0, 3)]
+        assert stamps(stage.learner.parcels) == [(0, 0, 1), (1, 0, 3)]
 
     def test_a_window_in_which_every_step_failed_is_not_sent(
         self,
@@ -224,17 +226,17 @@ class TestCollecting:
     ) -> None:
         """It has no rows. The fifth failure is the last."""
         worlds.Faulty.counts.clear()
-        desk = LearnerDouble(
+        learner = LearnerDouble(
             a_stamp_spec(horizon=1, world=World("toys/Faulty-v0", {"steps": list(range(9))}))
         )
         with pytest.raises(EnvironmentFailure, match="5 times"):
-            play(desk, lambda stage: None)
-        assert desk.receiver.inbox.ledger.received == 0
+            play(learner, lambda stage: None)
+        assert learner.receiver.inbox.ledger.received == 0
 
     def test_all_seats_are_counted(self, play: Callable[..., Stage]) -> None:
         """Three environments, four steps in a window: twelve rows in a parcel; and the episodes."""
         stage = play(LearnerDouble(a_stamp_spec()), enough(2), environments=3)
-        assert [parcel.rows for parcel in stage.desk.parcels] == [12, 12]
+        assert [parcel.rows for parcel in stage.learner.parcels] == [12, 12]
         assert stage.client.work.steps == 24
         assert stage.client.work.episodes == 6
 
@@ -244,14 +246,14 @@ class TestBeginning:
 
     def test_it_waits_for_a_learner(self, play: Callable[..., Stage]) -> None:
         """As long as it takes; it ends when told to."""
-        desk = LearnerDouble(a_stamp_spec())
-        desk.due = lambda now, client=None: []
+        learner = LearnerDouble(a_stamp_spec())
+        learner.due = lambda now, client=None: []
 
         def each(stage: Stage) -> None:
             if stage.turns == 400:
                 stage.stop.set("enough")
 
-        assert play(desk, each).turns >= 400
+        assert play(learner, each).turns >= 400
 
     @pytest.mark.parametrize("evaluates", [False, True])
     def test_a_watchdog_looks_on_while_worlds_are_made_and_reset(
@@ -260,9 +262,9 @@ class TestBeginning:
         monkeypatch: pytest.MonkeyPatch,
         evaluates: bool,
     ) -> None:
-        """A simulator that hangs when it starts would else hold the actor for ever.
+        """Otherwise a simulator that hangs at its start would hold the actor for ever.
 
-        Outside, while it waits for credit, nobody looks.
+        The watchdog does not watch while the loop waits for credit.
         """
         watchdog, seen = Spy(0.0), []
         for name in ("__init__", "reset", "step"):
@@ -275,7 +277,7 @@ class TestBeginning:
             evaluates=evaluates,
             watchdog=watchdog,
         )
-        assert stage.desk.accepted
+        assert stage.learner.accepted
         assert {"__init__", "reset", "step"} == {name for name, _ in seen}
         assert all(inside for _, inside in seen)
         assert not watchdog.inside
@@ -289,11 +291,11 @@ class TestBeginning:
             play(LearnerDouble(a_stamp_spec()), enough(1), allowed=("CartPole-v1",))
         assert play(
             LearnerDouble(a_stamp_spec()), enough(1), allowed=("CartPole-v1", "toys/Stamp-v0")
-        ).desk.accepted
+        ).learner.accepted
 
 
 class TestEnding:
-    """How it ends."""
+    """The loop ends."""
 
     def test_it_stops_within_a_window(self, play: Callable[..., Stage]) -> None:
         """However long that is; what was played of it is left behind."""
@@ -303,15 +305,15 @@ class TestEnding:
                 stage.stop.set("enough")
 
         stage = play(LearnerDouble(a_stamp_spec(horizon=1_000_000)), each)
-        assert not stage.desk.accepted
+        assert not stage.learner.accepted
 
     @pytest.mark.parametrize("once", [True, False])
     def test_once_means_until_the_run_is_over(self, play: Callable[..., Stage], once: bool) -> None:
         """Else it waits for the next run."""
 
         def each(stage: Stage) -> None:
-            if len(stage.desk.accepted) >= 2:
-                stage.desk.publisher.state = State.STOP
+            if len(stage.learner.accepted) >= 2:
+                stage.learner.publisher.state = State.STOP
             if stage.turns == 300:
                 stage.stop.set("the test is over")
 
@@ -330,12 +332,12 @@ class TestEnding:
         ]
 
         def each(stage: Stage) -> None:
-            if stage.desk is lives[0] and len(stage.desk.accepted) >= 2:
-                stage.desk.publisher.state = State.AWAY
+            if stage.learner is lives[0] and len(stage.learner.accepted) >= 2:
+                stage.learner.publisher.state = State.AWAY
             if stage.turns == 300:
-                stage.link.learner = lives[1]
+                stage.transport.learner = lives[1]
             if len(lives[1].accepted) >= 2:
-                stage.desk.publisher.state = State.STOP
+                stage.learner.publisher.state = State.STOP
 
         stage = play(lives[0], each, once=True)
         assert stage.stop.reason == "the run is over"
@@ -357,9 +359,9 @@ class TestEnding:
 
         def each(stage: Stage) -> None:
             nonlocal fell_silent_at
-            if len(stage.desk.accepted) >= 2 and not fell_silent_at:
+            if len(stage.learner.accepted) >= 2 and not fell_silent_at:
                 fell_silent_at = stage.clock.now
-                stage.desk.due = lambda now, client=None: []
+                stage.learner.due = lambda now, client=None: []
 
         stage = play(
             LearnerDouble(a_stamp_spec()), each, once=once, heartbeat=Heartbeat(patience_s=20.0)
@@ -379,19 +381,19 @@ class TestEvaluating:
 
         Under versions 1 (0 steps), 3 (100 steps) and 4 (250 steps), not under 2 (99 steps).
         """
-        desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(100, 3)))
+        learner = LearnerDouble(a_stamp_spec(evaluation=Evaluation(100, 3)))
         due = iter(((2, 99), (3, 100), (4, 250)))
 
         def each(stage: Stage) -> None:
             if stage.turns % 40 == 0 and (version := next(due, None)) is not None:
-                desk.publisher.publish(some_weights(desk.spec, version[0], steps=version[1]))
+                learner.publisher.publish(some_weights(learner.spec, version[0], steps=version[1]))
             enough(3)(stage)
 
-        stage = play(desk, each, evaluates=True, environments=2)
-        assert [parcel.version.number for parcel in desk.parcels] == [1, 3, 4]
-        assert all(parcel.evaluation and parcel.rows == 0 for parcel in desk.parcels)
-        assert [len(parcel.results.returns) for parcel in desk.parcels] == [3, 3, 3]
-        assert desk.receiver.seen["a"].evaluates
+        stage = play(learner, each, evaluates=True, environments=2)
+        assert [parcel.version.number for parcel in learner.parcels] == [1, 3, 4]
+        assert all(parcel.evaluation and parcel.rows == 0 for parcel in learner.parcels)
+        assert [len(parcel.results.returns) for parcel in learner.parcels] == [3, 3, 3]
+        assert learner.receiver.seen["a"].evaluates
         assert stage.who.version == "1.4"
 
     def test_without_a_wish_nothing_is_played(self, play: Callable[..., Stage]) -> None:
@@ -401,7 +403,7 @@ class TestEvaluating:
             if stage.turns == 100:
                 stage.stop.set("the test is over")
 
-        assert not play(LearnerDouble(a_stamp_spec()), each, evaluates=True).desk.accepted
+        assert not play(LearnerDouble(a_stamp_spec()), each, evaluates=True).learner.accepted
 
     def test_it_stops_within_an_evaluation(self, play: Callable[..., Stage]) -> None:
         """However long that is."""
@@ -412,7 +414,7 @@ class TestEvaluating:
 
         assert not play(
             LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1_000_000))), each, evaluates=True
-        ).desk.accepted
+        ).learner.accepted
 
 
 class TestAge:
@@ -420,25 +422,23 @@ class TestAge:
 
     @pytest.fixture
     def forgetful(self) -> Any:
-        """A learner that announces version 2 once it has two parcels, and whose weights are lost on
-        their way from then on.
-        """
-        desk = LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1)))
-        due = desk.due
+        """Return a learner that announces version 2 after two parcels and loses all weights."""
+        learner = LearnerDouble(a_stamp_spec(evaluation=Evaluation(1, 1)))
+        due = learner.due
 
         def lossy(now: float, client: PolicyClient | None = None) -> list[tuple[bytes, bytes]]:
-            if len(desk.accepted) == 2 and desk.publisher.newest.number == 1:
-                desk.publisher.publish(some_weights(desk.spec, 2))
+            if len(learner.accepted) == 2 and learner.publisher.newest.number == 1:
+                learner.publisher.publish(some_weights(learner.spec, 2))
             messages = due(now, client)
-            lost = desk.publisher.newest.number == 2
+            lost = learner.publisher.newest.number == 2
             return [
                 message
                 for message in messages
                 if not (lost and wire.open_frame(message[1]).kind is wire.Kind.WEIGHTS)
             ]
 
-        desk.due = lossy
-        return desk
+        learner.due = lossy
+        return learner
 
     @pytest.mark.parametrize("evaluates", [False, True])
     def test_an_actor_that_cannot_get_a_newer_one_ends(
@@ -449,10 +449,10 @@ class TestAge:
 
         def each(stage: Stage) -> None:
             stages[:] = [stage]
-            if evaluates and len(stage.desk.accepted) == 1:
-                stage.desk.accepted *= 2  # its episodes are due once
-            if stage.desk.publisher.newest.number == 2:
-                stage.link._clock.wait(0.2)
+            if evaluates and len(stage.learner.accepted) == 1:
+                stage.learner.accepted *= 2  # its episodes are due once
+            if stage.learner.publisher.newest.number == 2:
+                stage.transport.clock.wait(0.2)
 
         with pytest.raises(
             PolicyTooOld,
@@ -468,10 +468,10 @@ class TestAge:
         """0 bears any age."""
 
         def each(stage: Stage) -> None:
-            if stage.client.tracker.outdated_s(stage.link._clock.now) > 400:
+            if stage.client.tracker.outdated_s(stage.transport.clock.now) > 400:
                 stage.stop.set("enough")
-            if stage.desk.publisher.newest.number == 2:
-                stage.link._clock.wait(2.0)
+            if stage.learner.publisher.newest.number == 2:
+                stage.transport.clock.wait(2.0)
 
         assert play(forgetful, each).client.weights.version.number == 1
 
@@ -501,7 +501,7 @@ def test_the_heartbeat_of_a_former_life_does_not_count(tmp_path: Path):
 
 
 def test_a_heartbeat_that_cannot_be_written_ends_the_actor(tmp_path: Path):
-    """Else a health check would end it, again and again, and nobody would know why."""
+    """Otherwise a health check would end it again and again, without a reason in any log."""
     contact = Heartbeat(heartbeat=str(tmp_path / "missing" / "acting"))
     with pytest.raises(
         ConfigurationError, match=r"--heartbeat .*acting cannot be written: No such file"
@@ -510,7 +510,7 @@ def test_a_heartbeat_that_cannot_be_written_ends_the_actor(tmp_path: Path):
 
 
 def test_patience_ends_after_one_long_silence_not_after_several_short_ones():
-    """Each word begins the count anew."""
+    """Each message starts the count again."""
     contact = Heartbeat(patience_s=10.0)
     assert not contact.lost(False, 0.0)
     assert not contact.lost(False, 9.9)

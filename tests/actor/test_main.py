@@ -41,7 +41,7 @@ def tidy() -> Iterator[None]:
 
 @pytest.fixture
 def nowhere() -> Address:
-    """Two ports where nobody listens."""
+    """Return an address at which no process listens."""
     with sockets.context() as context:
         address, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
         for socket in pair:
@@ -87,7 +87,7 @@ def test_an_actor_collects_until_the_run_is_over(
 
 
 def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nobody is at its address, and its patience is over: exit code 69, and not in silence."""
+    """No learner is at its address and its patience ends: it logs that, with exit code 69."""
     assert main.act(Loaded(ActorConfig(str(nowhere), patience=0.01, log_level="warning"), {})) == 69
     assert f"WARNING ended: no learner answers at {nowhere}" in capfd.readouterr().err
 

@@ -1,4 +1,4 @@
-"""What an actor is made of, at its place in the seed tree."""
+"""The parts of an actor at its place in the seed tree."""
 
 from typing import Any
 

@@ -26,9 +26,9 @@ def collected(spec: Spec, count: int, windows: int, *, vector: bool = False) -> 
 def require_stamped(
     trajectory: Trajectory, stack: int, longest: int
 ) -> tuple[float, float, list[float]]:
-    """Checks one trajectory against what its stamps say.
+    """Check one trajectory against its stamps.
 
-    Gives life, episode and the steps that it holds.
+    Return start, episode and the steps that it holds.
     """
     stamps = trajectory.columns["observations"]  # [stack + T, 3]
     assert len(stamps) == stack + trajectory.length
@@ -55,11 +55,10 @@ def require_stamped(
 def test_every_step_is_recorded_once_in_its_own_episode(
     world: str, horizon: int, windows: int, count: int, stack: int
 ) -> None:
-    """Whatever the horizon, the seats, the stack and the way environments restart: no trajectory
-    crosses an episode, none lacks a step.
+    """No trajectory crosses an episode, and none lacks a step.
 
-    Every seat's episodes follow one another, and within each its steps, up to the last one,
-    terminal steps included.
+    This holds for every horizon, number of seats, stack and way of restarting. Every seat's
+    episodes follow one another, and within each its steps, terminal steps included.
     """
     worlds.Faulty.counts.clear()
     vector = "Step" in world
@@ -104,7 +103,7 @@ def test_a_policy_is_shown_what_is_recorded(stack: int) -> None:
 
 
 def test_inputs_are_the_same_arrays_in_each_call() -> None:
-    """So a policy may bind them once, and the same call gives the same bits."""
+    """A policy may bind them once, and the same call returns the same bits."""
     for stack in (1, 4):
         addresses = set()
 
@@ -185,7 +184,7 @@ def test_results_are_those_of_the_episodes_that_finished() -> None:
 
 
 class Sprinter:
-    """A world whose seat n finishes an episode of return n every n + 1 steps."""
+    """A world in which seat n finishes an episode of return n every n + 1 steps."""
 
     def __init__(self, count: int) -> None:
         self.seats = {"policy": tuple(map(Seat, range(count)))}
@@ -209,7 +208,7 @@ class Sprinter:
         return Turn(self.due, {"policy": Outcomes(rewards, ended=ended, lost=lost)})
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: the world holds nothing."""
 
 
 def evaluated(play: Play, version: int, steps: int = 0) -> Parcel:

@@ -110,9 +110,9 @@ class Model:
 @settings(max_examples=50)
 @given(st.data())
 def test_any_window_is_cut_as_seat_by_seat(data: st.DataObject) -> None:
-    """Whatever ends and is lost, wherever windows begin and end.
+    """Frames, rewards and endings equal those of a plain list for each seat.
 
-    Frames, rewards and endings are those of a plain list for each seat.
+    This holds for all endings, losses and borders of windows.
     """
     seats, stack, horizon = (data.draw(st.integers(1, most)) for most in (3, 4, 6))
     model = Model(seats, stack)
@@ -168,7 +168,7 @@ def packed(recorder: Recorder, memory: FrameMemory) -> Parcel:
 
 
 def a_recorder(model: Model, horizon: int) -> tuple[Recorder, FrameMemory]:
-    """A recorder whose first window has begun."""
+    """Return a recorder with an open first window."""
     memory, recorder = FrameMemory(COLUMNS[:1], 2, 1), Recorder(COLUMNS, 2, horizon, 1)
     memory.see(model.due)
     recorder.begin(model.due, memory)
@@ -182,7 +182,7 @@ def all_go_on(model: Model) -> Outcomes:
 
 
 def test_a_window_may_be_packed_before_its_end() -> None:
-    """What there is so far is cut open there."""
+    """Packing cuts the running trajectories open."""
     model = Model(2, 1)
     recorder, memory = a_recorder(model, 10)
     step(recorder, memory, model, all_go_on(model), np.zeros(2))

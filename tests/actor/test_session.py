@@ -3,6 +3,7 @@
 The caller's world counts: it shows (episode, step).
 """
 
+import inspect
 import logging
 import math
 import time
@@ -16,6 +17,7 @@ from support.makers import some_weights
 from support.stamps import a_stamp_spec
 from support.waiting import Clock
 
+from farflung.actor.connection.sockets import Sockets
 from farflung.actor.session import ActorSession, WhenFull
 from farflung.common.data.spec import Exploration
 from farflung.common.data.weights import Version
@@ -26,6 +28,7 @@ from farflung.common.protocol.roster import Presence
 
 Serve = Callable[..., Any]
 Open = Callable[..., ActorSession]
+Transports = list[Sockets]
 
 
 @pytest.fixture
@@ -35,8 +38,22 @@ def served(serve: Serve) -> Any:
 
 
 @pytest.fixture
+def transports(monkeypatch: pytest.MonkeyPatch) -> Transports:
+    """Return the transports of the sessions, in the order in which they are opened."""
+    made: Transports = []
+
+    class Noted(Sockets):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    monkeypatch.setattr("farflung.actor.session.Sockets", Noted)
+    return made
+
+
+@pytest.fixture
 def open_session() -> Iterator[Open]:
-    """Gives sessions that are closed in the end."""
+    """Return a maker of sessions, which are closed at the end."""
     sessions: list[ActorSession] = []
 
     def make(address: Address, **options: Any) -> ActorSession:
@@ -51,18 +68,18 @@ def open_session() -> Iterator[Open]:
 
 
 class World:
-    """A caller's world: episodes of six steps."""
+    """A caller's world with episodes of six steps."""
 
     def __init__(self, session: ActorSession) -> None:
         self.session = session
         self.step, self.episode = 0, 0
 
     def look(self) -> np.ndarray:
-        """What is seen."""
+        """Return the observation."""
         return np.array([0, self.episode, self.step], np.float32)
 
     def turn(self, steps: int = 1) -> None:
-        """So many turns of the caller's loop."""
+        """Take so many turns of the caller's loop."""
         for _ in range(steps):
             self.session.act(self.look())
             self.step += 1
@@ -73,7 +90,7 @@ class World:
 
 
 def until(condition: Callable[[], object], turn: Callable[[], object]) -> None:
-    """Take turns until it is so."""
+    """Take turns until a condition holds."""
     for _ in range(100_000):
         if condition():
             return
@@ -81,15 +98,15 @@ def until(condition: Callable[[], object], turn: Callable[[], object]) -> None:
     raise AssertionError("it never happened")
 
 
-def sockets_of(session: ActorSession) -> Any:
-    """The sockets under its connection."""
-    return session._connection._transport  # type: ignore[attr-defined]
-
-
-def silence(session: ActorSession, clock: Any) -> None:
-    """The learner sends no more, and ten seconds pass."""
-    sockets_of(session)._receive = lambda now: None  # type: ignore[method-assign]
+def silence(client: Any, clock: Clock) -> None:
+    """Lose all messages of the learner from now on, and let ten seconds pass."""
+    client.receive = lambda topic, frame, now: None
     clock.wait(10.0)
+
+
+def end_silence(client: Any) -> None:
+    """Receive messages again."""
+    vars(client).pop("receive", None)
 
 
 class TestPlaying:
@@ -126,36 +143,34 @@ class TestPlaying:
         assert session.act(world.look(), explore=False) == 3
 
     def test_the_learner_counts_its_steps_and_episodes(
-        self, served: Any, open_session: Open
+        self, served: Any, open_session: Open, transports: Transports
     ) -> None:
-        """In reports, as of any actor; a long step of the caller's world is no silence."""
-        session = open_session(served.address)
+        """Reports hold them, and the longest step of the caller's world."""
+        clock = Clock()
+        session = open_session(served.address, clock=clock)
         world = World(session)
         world.turn(13)
-        session._acted_at -= 50.0
-        world.turn(0)
+        clock.wait(70.0)
         session.act(world.look())
-        session._acted_at -= 50.0
+        clock.wait(50.0)
         session.record(0.0, False, False, world.look())
-        session._exchange()
-        work = session._connection._client.work
+        work = transports[0].client.work
         assert (work.steps, work.episodes, work.waits) == (14, 2, 0)
-        assert work.longest_step_s >= 50
+        assert work.longest_step_s == 50.0
 
-    def test_endings_may_be_numpys(self, served: Any, open_session: Open) -> None:
-        """As simulators give them.
-
-        The episode is counted, and the report that says so can be written.
-        """
+    def test_endings_may_be_numpys(
+        self, served: Any, open_session: Open, transports: Transports
+    ) -> None:
+        """The episode is counted, and the report of it can be encoded."""
         session = open_session(served.address)
         world = World(session)
         session.act(world.look())
         session.record(np.float32(1.0), np.False_, np.True_, world.look())
-        assert session._work.episodes == 1
+        assert transports[0].client.work.episodes == 1
         assert session.close(10.0)
 
     def test_mistakes_are_named(self, served: Any) -> None:
-        """Recording before acting, showing something else, acting after the end."""
+        """They are to record before acting, to show another shape, and to act after the end."""
         with ActorSession(str(served.address), policy="p") as session:
             with pytest.raises(ValueError, match="call act"):
                 session.record(0.0, False, False, [0, 0, 0])
@@ -166,7 +181,7 @@ class TestPlaying:
         assert session.close()  # once more does no harm
 
     def test_what_breaks_the_callers_loop_is_told_to_the_learner(self, served: Any) -> None:
-        """And what was recorded before it is sent."""
+        """The steps recorded before it are sent too."""
 
         def loop() -> None:
             with ActorSession(str(served.address), policy="p", name="a") as session:
@@ -181,75 +196,79 @@ class TestPlaying:
 
 
 class TestJoining:
-    """Until the learner is there."""
+    """A session waits for its learner."""
 
-    def test_nobody_there_is_an_error_after_a_while(self) -> None:
-        """It names the address; by default it waits as long as it takes."""
+    def test_missing_learner_is_an_error_after_a_while(self) -> None:
+        """The error names the address; by default a session waits as long as it takes."""
         with pytest.raises(
             ConfigurationError, match=r"no learner answered at 127\.0\.0\.1:9 within 0\.05 s"
         ):
             ActorSession("127.0.0.1:9", join_within_s=0.05)
 
     def test_a_graph_that_cannot_be_played_is_an_error(self, serve: Serve) -> None:
-        """At once, not at the first action; and nothing stays open."""
-        desk = LearnerDouble(a_stamp_spec(head="logits"))
+        """The session raises at once, not at the first action, and leaves nothing open."""
+        learner = LearnerDouble(a_stamp_spec(head="logits"))
         with pytest.raises(Exception, match="logits over a discrete space"):
-            ActorSession(str(serve(desk).address), policy="p", join_within_s=20.0)
+            ActorSession(str(serve(learner).address), policy="p", join_within_s=20.0)
 
 
 class TestWaiting:
-    """When the caller's loop stands still, and when it does not."""
+    """The caller's loop waits for room at the learner, or does not."""
 
-    def test_it_keeps_the_pace_of_a_learner_without_room(
-        self, serve: Serve, open_session: Open
+    def test_session_keeps_the_pace_of_a_learner_without_room(
+        self, serve: Serve, open_session: Open, transports: Transports
     ) -> None:
-        """A window stays in hand until there is room; the learner is told of the waiting."""
-        desk = LearnerDouble(a_stamp_spec())
-        desk.room = 4
-        served = serve(desk)
+        """A session waits at the end of a window until there is room."""
+        learner = LearnerDouble(a_stamp_spec())
+        learner.room = 4
+        served = serve(learner)
         session = open_session(served.address)
         world = World(session)
         pumps = iter(range(3))
-        exchange = session._connection.exchange
+        exchange = transports[0].exchange
 
-        def count(timeout_s: float) -> None:
+        def count(timeout_s: float = 0.0) -> None:
             if next(pumps, None) is None:
                 served.queue.room = 1 << 20
             exchange(timeout_s)
 
-        session._connection.exchange = count  # type: ignore[method-assign]
+        transports[0].exchange = count  # type: ignore[method-assign,assignment]
         world.turn(30)
         assert session.ledger.collected.parcels == 7
         assert session.ledger.waiting.parcels == 0
         assert next(pumps, None) is None
 
-    def test_a_robot_does_not_wait(self, serve: Serve, open_session: Open) -> None:
-        """With a patience of 0 windows pile up instead, in their order."""
-        desk = LearnerDouble(a_stamp_spec())
-        desk.room = 0
-        served = serve(desk)
+    def test_session_without_patience_does_not_wait(
+        self, serve: Serve, open_session: Open, transports: Transports
+    ) -> None:
+        """Windows pile up instead, in their order."""
+        learner = LearnerDouble(a_stamp_spec())
+        learner.room = 0
+        served = serve(learner)
         session = open_session(served.address, patience_s=0.0)
         until(
-            lambda: session._connection._client.outbox.credit.messages == 0,
-            lambda: session._connection.exchange(0.01),
+            lambda: transports[0].client.outbox.credit.messages == 0,
+            lambda: transports[0].exchange(0.01),
         )
         World(session).turn(41)
         assert session.ledger.waiting.parcels == 10
         served.queue.room = 1 << 20
         until(
-            lambda: session._connection._client.outbox.idle,
-            lambda: session._connection.exchange(0.01),
+            lambda: transports[0].client.outbox.idle,
+            lambda: transports[0].exchange(0.01),
         )
         assert [parcel.columns["observations"][0, 2] for parcel in served.take(10)][:3] == [0, 4, 2]
 
-    def test_patience_is_bounded(self, serve: Serve, open_session: Open) -> None:
-        """At each window's end anew."""
-        desk = LearnerDouble(a_stamp_spec())
-        desk.room = 0
-        session = open_session(serve(desk).address, patience_s=0.05)
+    def test_patience_is_bounded(
+        self, serve: Serve, open_session: Open, transports: Transports
+    ) -> None:
+        """The session waits so long at the end of each window."""
+        learner = LearnerDouble(a_stamp_spec())
+        learner.room = 0
+        session = open_session(serve(learner).address, patience_s=0.05)
         until(
-            lambda: session._connection._client.outbox.credit.messages == 0,
-            lambda: session._connection.exchange(0.01),
+            lambda: transports[0].client.outbox.credit.messages == 0,
+            lambda: transports[0].exchange(0.01),
         )
         before = time.monotonic()
         World(session).turn(9)
@@ -260,53 +279,58 @@ class TestWaiting:
         self,
         served: Any,
         open_session: Open,
+        transports: Transports,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """Windows are kept, and leave when it is back."""
+        """Windows are kept, and leave when the learner is back."""
         clock = Clock()
         session = open_session(served.address, clock=clock)
         world = World(session)
         world.turn(4)
-        silence(session, clock)
+        silence(transports[0].client, clock)
         world.turn(41)
         assert session.ledger.collected.parcels == 11
         assert session.ledger.waiting.parcels + session.ledger.sent.parcels >= 10
         assert "no message from the learner" in caplog.text
-        del sockets_of(session)._receive
+        end_silence(transports[0].client)
         until(
-            lambda: session._connection._client.outbox.idle,
-            lambda: session._connection.exchange(0.01),
+            lambda: transports[0].client.outbox.idle,
+            lambda: transports[0].exchange(0.01),
         )
         assert sum(parcel.rows for parcel in served.take(11)) == 44
 
-    def test_what_does_not_fit_is_dropped_if_wanted(self, served: Any, open_session: Open) -> None:
-        """The oldest first, and counted."""
+    def test_full_session_drops_its_oldest_windows_if_asked(
+        self, served: Any, open_session: Open, transports: Transports
+    ) -> None:
+        """The ledger counts the dropped windows."""
         clock = Clock()
         session = open_session(
             served.address, clock=clock, when_full=WhenFull.DROP_OLDEST, waiting_bytes=400
         )
-        silence(session, clock)
+        silence(transports[0].client, clock)
         World(session).turn(41)
         dropped = session.ledger.dropped["outbox full"].parcels
         assert 6 <= dropped < 10
         assert session.ledger.waiting.parcels == 10 - dropped
         assert session.ledger.balanced
 
-    def test_else_the_loop_waits_for_the_learner(self, served: Any, open_session: Open) -> None:
+    def test_full_session_waits_for_the_learner_by_default(
+        self, served: Any, open_session: Open, transports: Transports
+    ) -> None:
         """No window is lost."""
         clock = Clock()
         session = open_session(served.address, clock=clock, waiting_bytes=400)
-        silence(session, clock)
+        silence(transports[0].client, clock)
         turns = iter(range(3))
-        exchange, pumped = session._connection.exchange, []
+        exchange, pumped = transports[0].exchange, []
 
-        def count(timeout_s: float) -> None:
+        def count(timeout_s: float = 0.0) -> None:
             if timeout_s and next(turns, None) is None:
                 pumped.append(timeout_s)
-                vars(sockets_of(session)).pop("_receive", None)
+                end_silence(transports[0].client)
             exchange(timeout_s)
 
-        session._connection.exchange = count  # type: ignore[method-assign]
+        transports[0].exchange = count  # type: ignore[method-assign,assignment]
         World(session).turn(41)
         assert pumped
         assert session.ledger.collected.parcels == 10
@@ -315,37 +339,37 @@ class TestWaiting:
 
 
 class TestRuns:
-    """Learners come and go."""
+    """A session outlives runs and learners."""
 
     def test_the_end_of_a_run_is_known_and_holds_nothing_up(
-        self, served: Any, open_session: Open
+        self, served: Any, open_session: Open, transports: Transports
     ) -> None:
-        """Windows go on being played, nobody is waited for, and goodbye is quick."""
+        """The session plays on, waits for no learner, and closes at once."""
         session = open_session(served.address)
         world = World(session)
         world.turn(5)
         assert not session.over
-        served.link.close(State.STOP)
-        until(lambda: session.over, lambda: session._connection.exchange(0.01))
+        served.network_thread.close(State.STOP)
+        until(lambda: session.over, lambda: transports[0].exchange(0.01))
         world.turn(41)
         assert not session.close(600.0)
 
     @pytest.mark.slow
-    def test_it_takes_part_in_the_next_run(
+    def test_session_takes_part_in_the_next_run(
         self,
         served: Any,
         open_session: Open,
         serve: Serve,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """At the same address, from the next action on that its snapshot is here.
+        """The session changes at the next action after the snapshot came.
 
-        An episode that spans both has its whole return.
+        An episode that spans both runs has its whole return.
         """
         session = open_session(served.address)
         world = World(session)
         world.turn(8)
-        served.link.close()
+        served.network_thread.close()
         other = serve(LearnerDouble(a_stamp_spec(run="s", horizon=3), learner_id=9), served.address)
         until(lambda: session.spec.run == "s", world.turn)
         world.turn(12)
@@ -359,21 +383,21 @@ class TestRuns:
         assert "another run is at this address" in caplog.text
 
     @pytest.mark.slow
-    def test_it_goes_on_in_the_same_run(
+    def test_session_goes_on_in_the_same_run(
         self,
         served: Any,
         open_session: Open,
         serve: Serve,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """A learner that was started again is sent what it did not acknowledge.
+        """A learner that was started again is sent what the one before did not acknowledge.
 
-        The window at hand is not torn.
+        The open window is not torn.
         """
         session = open_session(served.address)
         world = World(session)
         world.turn(6)
-        served.link.close()
+        served.network_thread.close()
         again = serve(LearnerDouble(served.double.spec, epoch=2, learner_id=9), served.address)
         with caplog.at_level(logging.INFO):
             until(lambda: "the learner was started again" in caplog.text, world.turn)
@@ -382,7 +406,7 @@ class TestRuns:
 
 
 def test_defaults_are_an_ordinary_actors(served: Any) -> None:
-    """A name that is one, one seat, no evaluation."""
+    """An ordinary actor has one seat, does not evaluate, and waits without a limit."""
     with ActorSession(
         served.address.host + f":{served.address.port}",
         policy="p",
@@ -391,15 +415,15 @@ def test_defaults_are_an_ordinary_actors(served: Any) -> None:
         World(session).turn(4)
     (seen,) = served.double.receiver.seen.values()
     assert (seen.seats, seen.evaluates) == (1, False)
-    assert session._patience_s == math.inf
+    assert inspect.signature(ActorSession).parameters["patience_s"].default == math.inf
 
 
 def test_exploration_is_the_learners(serve: Serve, open_session: Open) -> None:
-    """Epsilon 1: any action."""
+    """With an epsilon of 1 the session takes every action."""
     session = open_session(
         serve(
             LearnerDouble(a_stamp_spec(horizon=100, exploration=Exploration(1.0, 1.0, 1)))
         ).address
     )
     assert {session.act([0, 0, 0]) for _ in range(50)} == {0, 1, 2, 3}
-    assert session._connection._client.state is State.RUN
+    assert not session.over

@@ -1,4 +1,4 @@
-"""Worlds whose agents take turns: every own step of every seat is recorded exactly once."""
+"""Worlds with agents that take turns: every own step of every seat is recorded exactly once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -196,7 +196,7 @@ END = End(Ending.TERMINATED, {})
 
 
 def seen(serials: list[int], seats: np.ndarray | None = None) -> Due:
-    """What these seats see."""
+    """Return the observations of these seats."""
     return Due({"observations": np.array([[s, 0, 0] for s in serials], np.float32)}, seats)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the broker share: brokers in threads, and learners that only have sockets."""
+"""Fixtures of the broker: brokers in threads, and learners that only have sockets."""
 
 import threading
 import time
@@ -31,10 +31,10 @@ class Running:
     ) -> None:
         self.later = 0.0
         self.failure: Exception | None = None
-        self.link = Broker(
+        self.broker = Broker(
             context, address, learners, capacity, name, lambda: time.monotonic() + self.later
         )
-        self.address = self.link.address
+        self.address = self.broker.address
         self._stop = Stop()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -42,7 +42,7 @@ class Running:
     @property
     def status(self) -> Any:
         """Return its counters."""
-        return self.link.status(time.monotonic())
+        return self.broker.status(time.monotonic())
 
     def ended(self) -> Any:
         """Stop it; return its last counters."""
@@ -56,36 +56,38 @@ class Running:
 
     def _run(self) -> None:
         try:
-            self.link.run(self._stop)
+            self.broker.run(self._stop)
         except Exception as error:
             self.failure = error
         finally:
-            self.link.close()
+            self.broker.close()
 
 
-class Town:
-    """Where a learner would listen: agrees to every subscription and notes it."""
+class Upstream:
+    """The sockets of a learner, which accept every subscription and note it."""
 
     def __init__(self, context: sockets.Context, address: Address = ANYWHERE) -> None:
         self.address, self.pull, self.feed = sockets.listen(context, address, 1)
-        self.words: list[bytes] = []
+        self.subscriptions: list[bytes] = []
 
     def receive(self) -> list[bytes]:
-        """Every subscription and unsubscription so far, in the order of their coming."""
+        """Return every subscription and unsubscription so far, in their order."""
         while int(self.feed.get(zmq.EVENTS)) & zmq.POLLIN:
-            word = self.feed.recv()
-            self.words.append(word)
-            self.feed.set(zmq.SUBSCRIBE if word[:1] == b"\x01" else zmq.UNSUBSCRIBE, word[1:])
-        return self.words
+            subscription = self.feed.recv()
+            self.subscriptions.append(subscription)
+            self.feed.set(
+                zmq.SUBSCRIBE if subscription[:1] == b"\x01" else zmq.UNSUBSCRIBE, subscription[1:]
+            )
+        return self.subscriptions
 
-    def say(self, topic: bytes, frame: bytes = b"") -> None:
-        """Publish."""
+    def publish(self, topic: bytes, frame: bytes = b"") -> None:
+        """Publish a frame under a topic."""
         self.receive()
         self.feed.get(zmq.EVENTS)
         self.feed.send_multipart([topic, frame])
 
     def take(self, count: int) -> list[bytes]:
-        """So many experience messages, or the test fails."""
+        """Take so many experience messages, or fail."""
         taken = []
         for _ in range(count):
             assert readable(self.pull), f"{len(taken)} of {count} came"
@@ -93,18 +95,18 @@ class Town:
         return taken
 
     def close(self) -> None:
-        """Give the ports back."""
+        """Close the sockets."""
         self.pull.close(linger=0)
         self.feed.close(linger=0)
 
 
 @pytest.fixture
-def town(context: sockets.Context) -> Iterator[Callable[..., Town]]:
-    """Opens places where learners would listen."""
-    opened: list[Town] = []
+def upstream(context: sockets.Context) -> Iterator[Callable[..., Upstream]]:
+    """Return a maker of upstreams; they are closed at the end."""
+    opened: list[Upstream] = []
 
-    def make(*address: Address) -> Town:
-        opened.append(listening_again(lambda: Town(context, *address)))
+    def make(*address: Address) -> Upstream:
+        opened.append(listening_again(lambda: Upstream(context, *address)))
         return opened[-1]
 
     yield make
@@ -114,7 +116,7 @@ def town(context: sockets.Context) -> Iterator[Callable[..., Town]]:
 
 @pytest.fixture
 def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
-    """Starts brokers in front of these addresses, and ends them."""
+    """Return a function that starts a broker in front of upstreams; all end with the test."""
     started: list[Running] = []
 
     def start(
@@ -136,19 +138,20 @@ def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def served(
-    broker: Callable[..., Running], town: Callable[..., Town]
+    broker: Callable[..., Running], upstream: Callable[..., Upstream]
 ) -> Callable[..., tuple[Any, ...]]:
-    """Starts a broker in front of so many learners that have made themselves known, policy p0 at
-    the first one.
+    """Return a function that starts a broker in front of so many upstreams.
+
+    Each has published a beacon, for policy p0 at the first one.
     """
 
     def serve(count: int = 1, **options: Any) -> tuple[Any, ...]:
-        towns = [town() for _ in range(count)]
-        made = broker(*(one.address for one in towns), **options)
-        for number, one in enumerate(towns):
+        upstreams = [upstream() for _ in range(count)]
+        made = broker(*(one.address for one in upstreams), **options)
+        for number, one in enumerate(upstreams):
             eventually(lambda one=one: b"\x01c/" in one.receive())
-            one.say(f"c/p{number}/".encode())
+            one.publish(f"c/p{number}/".encode())
             eventually(lambda number=number: made.status.upstreams[number].policies)
-        return made, *towns
+        return made, *upstreams
 
     return serve

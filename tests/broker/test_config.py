@@ -1,4 +1,4 @@
-"""What a broker can be told."""
+"""The options of a broker."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a broker decides, by the clock of the test."""
+"""The decisions of a broker, on the clock of the test."""
 
 import pytest
 
@@ -8,7 +8,7 @@ Z = b"z/default/box-1/0000000000000007/0000000000000001"
 
 
 def test_a_policy_is_served_by_the_upstream_that_speaks_of_it() -> None:
-    """Nobody before anything was heard; several policies may be behind one upstream."""
+    """Before the first message no upstream serves it; one upstream may have several policies."""
     routes = Routes()
     assert routes.find("red") is None
     assert routes.claim("red", 1, 0.0)
@@ -32,7 +32,7 @@ def test_a_policy_does_not_jump_between_two_that_speak_of_it() -> None:
 
 
 def test_a_backlog_is_bounded_in_bytes() -> None:
-    """What does not fit is not taken; what was taken comes out in order."""
+    """A message that does not fit is refused; the others come out in order."""
     backlog: Backlog[bytes] = Backlog(10)
     assert [backlog.put(b"x" * size) for size in (4, 6, 1)] == [True, True, False]
     assert (len(backlog), backlog.size) == (2, 10)
@@ -63,9 +63,9 @@ def test_a_topic_is_asked_for_once_while_somebody_listens() -> None:
 
 @pytest.mark.parametrize("topic", [b"s/p/", Z])
 def test_a_question_is_asked_again_for_each_who_asks(topic: bytes) -> None:
-    """Its answer comes upon the subscription.
+    """The subscription triggers the answer.
 
-    For the second one it is taken back and asked anew.
+    For a second subscriber the broker unsubscribes and subscribes again.
     """
     subscriptions = Subscriptions()
     assert subscriptions.add(topic) == (b"\x01" + topic,)
@@ -83,7 +83,7 @@ def test_what_a_broker_hears_for_itself_nobody_can_take_from_it() -> None:
 
 
 def test_when_all_who_listened_are_gone_nothing_of_theirs_is_asked_for() -> None:
-    """What the broker hears for itself stays."""
+    """The broker's own subscriptions stay."""
     subscriptions = Subscriptions()
     for topic in (Z, b"w/p/", b"w/p/", b"c/"):
         subscriptions.add(topic)
@@ -112,9 +112,9 @@ def test_nobody_hears_everything_or_everybodys_snapshots(topic: bytes, agreed: b
 
 
 def test_topics_are_bounded() -> None:
-    """Whoever subscribes to everything one by one does not fill the memory.
+    """A client that subscribes to every topic does not fill the memory.
 
-    What stands can still be joined.
+    Topics that are already there can still be joined.
     """
     subscriptions = Subscriptions()
     for number in range(TOPICS - len(OWN)):

@@ -1,6 +1,6 @@
 """A broker between real sockets.
 
-Frames go up to whom they belong, feeds go down, and nobody can hold up anybody else.
+Frames go up to their learner, feeds go down, and no client holds up another.
 """
 
 import io
@@ -56,7 +56,7 @@ def heard(feed: Socket) -> list[bytes]:
 
 
 def balanced(status: Any) -> bool:
-    """Whether everything that was received is somewhere."""
+    """Return whether every received message is accounted for."""
     kept = sum(up.passed + up.queued + sum(up.dropped.values()) for up in status.upstreams)
     return bool(status.received == kept + sum(status.refused.values()))
 
@@ -81,7 +81,7 @@ def test_a_frame_is_passed_on_unread(served: Served, dial: Any) -> None:
 
 
 def test_each_policy_has_its_learner(served: Served, dial: Any) -> None:
-    """One address for both; what nobody speaks for is refused, and counted."""
+    """Both have one address; messages for an unknown policy are refused and counted."""
     broker, red, blue = served(2)
     push, _ = dial(broker.address)
     for policy in ("p1", "p0", "p2", "p1"):
@@ -117,7 +117,7 @@ def test_a_snapshot_is_enough_to_know_whom_it_came_from(served: Served, dial: An
     _, feed = dial(broker.address, topics.snapshot("late", "box-1", 7, 1))
     private = topics.snapshot("late", "box-1", 7, 1)
     while not feed.poll(10):
-        learner.say(private, b"weights")
+        learner.publish(private, b"weights")
     push, _ = dial(broker.address)
     push.send(word("late"))
     assert learner.take(1) == [word("late")]
@@ -163,12 +163,12 @@ def test_a_feed_goes_to_those_who_listen(served: Served, dial: Any) -> None:
     _, other = dial(broker.address, b"c/p0/")
     for feed in (one, other):
         while not feed.poll(10):
-            learner.say(b"c/p0/", b"beacon")
+            learner.publish(b"c/p0/", b"beacon")
         while feed.poll(50):
             assert feed.recv_multipart() == [b"c/p0/", b"beacon"]
     while other.poll(50):
         other.recv_multipart()
-    learner.say(b"w/p0/", b"x" * 300_000)
+    learner.publish(b"w/p0/", b"x" * 300_000)
     assert heard(one) == [b"w/p0/", b"x" * 300_000]
     assert not other.poll(0)
 
@@ -180,10 +180,10 @@ def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
     broker, learner = served()
     _, feed = dial(broker.address, b"c/p0/", b"w/p0/", Z)
     eventually(lambda: b"\x01" + Z in learner.receive())
-    assert learner.words[-3:] == [b"\x01c/p0/", b"\x01w/p0/", b"\x01" + Z]
+    assert learner.subscriptions[-3:] == [b"\x01c/p0/", b"\x01w/p0/", b"\x01" + Z]
     _, stranger = dial(broker.address, b"w/p0/")
-    learner.say(Z, b"announcement")
-    learner.say(Z, b"weights")
+    learner.publish(Z, b"announcement")
+    learner.publish(Z, b"weights")
     assert [heard(feed), heard(feed)] == [[Z, b"announcement"], [Z, b"weights"]]
     assert not stranger.poll(0)
     feed.unsubscribe(Z)
@@ -196,37 +196,43 @@ def test_who_wants_everything_gets_nothing(served: Served, dial: Any) -> None:
     greedy = [dial(broker.address, topic)[1] for topic in (b"", b"z/")]
     _, honest = dial(broker.address, Z)
     eventually(lambda: b"\x01" + Z in learner.receive())
-    learner.say(Z, b"secret")
+    learner.publish(Z, b"secret")
     assert heard(honest) == [Z, b"secret"]
     assert not any(feed.poll(0) for feed in greedy)
     assert not {b"\x01", b"\x01z/"} & set(learner.receive())
 
 
 def test_one_who_leaves_takes_its_subscriptions_along(served: Served, dial: Any) -> None:
-    """A connection that ends is as good as an unsubscription, once nobody else listens."""
+    """A connection that ends counts as an unsubscription, once no other client listens."""
     broker, learner = served()
     _, one = dial(broker.address, b"w/p0/")
     _, other = dial(broker.address, b"w/p0/", Z)
     eventually(lambda: b"\x01" + Z in learner.receive() and broker.status.subscriptions == 5)
     other.close()
     eventually(lambda: b"\x00" + Z in learner.receive())
-    assert b"\x00w/p0/" not in learner.words
+    assert b"\x00w/p0/" not in learner.subscriptions
     one.close()
     eventually(lambda: b"\x00w/p0/" in learner.receive())
 
 
 def test_subscriptions_are_repeated_to_a_learner_that_returns(
-    served: Served, town: Any, dial: Any
+    served: Served, upstream: Any, dial: Any
 ) -> None:
     """In byte order, open questions among them, so that it answers who asked its predecessor."""
     broker, learner = served()
     dial(broker.address, b"w/p0/", Z)
     eventually(lambda: b"\x01" + Z in learner.receive())
     learner.close()
-    again = town(learner.address)
+    again = upstream(learner.address)
     # On a slow machine the broker may have connected again, and repeated all of them.
     eventually(lambda: len(again.receive()) >= 5)
-    assert again.words[:5] == [b"\x01c/", b"\x01s/", b"\x01t/broker:", b"\x01w/p0/", b"\x01" + Z]
+    assert again.subscriptions[:5] == [
+        b"\x01c/",
+        b"\x01s/",
+        b"\x01t/broker:",
+        b"\x01w/p0/",
+        b"\x01" + Z,
+    ]
 
 
 def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
@@ -237,12 +243,12 @@ def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
     broker, learner = served()
     _, feed = dial(broker.address, b"w/p0/")
     eventually(lambda: b"\x01w/p0/" in learner.receive())
-    before = len(learner.words)
+    before = len(learner.subscriptions)
     broker.later = 8.1
     dial(broker.address, b"w/p0/")  # it looks at its clock when something comes
     eventually(lambda: broker.status.upstreams[0].builds == 2)
     eventually(lambda: learner.receive()[before:].count(b"\x01w/p0/") == 1)
-    learner.say(b"w/p0/", b"news")
+    learner.publish(b"w/p0/", b"news")
     assert heard(feed) == [b"w/p0/", b"news"]
     push, _ = dial(broker.address)
     push.send(word("p0"))
@@ -254,7 +260,7 @@ def test_a_silent_upstream_is_dialled_anew(served: Served, dial: Any) -> None:
 
 
 def test_its_books_are_on_its_feed(served: Served, dial: Any) -> None:
-    """For whoever watches, once a second."""
+    """The broker publishes its counters once a second."""
     broker, learner = served(name="gate")
     push, _ = dial(broker.address)
     push.send(word("p0"))
@@ -279,7 +285,7 @@ def test_a_chain_is_as_good_as_one(served: Served, broker: Any, dial: Any) -> No
     far = broker(near.address, name="far")
     push, feed = dial(far.address, Z)
     eventually(lambda: b"\x01" + Z in learner.receive())
-    learner.say(Z, b"answer")
+    learner.publish(Z, b"answer")
     assert heard(feed) == [Z, b"answer"]
     push.send(word("p0"))
     assert learner.take(1) == [word("p0")]
@@ -306,14 +312,14 @@ def test_a_circle_of_brokers_is_named(broker: Any, context: sockets.Context, dia
 
 
 def test_two_learners_of_one_policy_are_named(
-    broker: Any, town: Any, dial: Any, caplog: pytest.LogCaptureFixture
+    broker: Any, upstream: Any, dial: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first one keeps the trajectories: one stream is never split."""
-    first, second = town(), town()
+    first, second = upstream(), upstream()
     made = broker(first.address, second.address)
     for learner in (first, second):
         eventually(lambda learner=learner: b"\x01c/" in learner.receive())
-        learner.say(b"c/p0/")
+        learner.publish(b"c/p0/")
         eventually(lambda: made.status.upstreams[0].policies)
     eventually(lambda: "trains policy p0 too" in caplog.text)
     push, _ = dial(made.address)

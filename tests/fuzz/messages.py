@@ -216,7 +216,7 @@ def a_graph() -> Graph:
 
 
 def test_announcement(data: bytes) -> None:
-    """A spec that nobody vouches for, up to where a session would be built and parcels written."""
+    """Decode an unchecked spec, up to the graph check and the codec of its parcels."""
     announcement = wire.read(wire.open_frame(frame(data)))
     if isinstance(announcement, Announcement):
         parcel_codec(announcement.spec)
@@ -287,7 +287,7 @@ def channel_seeds() -> list[bytes]:
 
 
 def test_graph(data: bytes) -> None:
-    """The model of an acting graph whose tensors the spec names."""
+    """Check the model of an acting graph against the tensors that a spec names."""
     ours = a_graph()
     graph_check.check(Graph(data, ours.inputs, ours.outputs, ours.weights))
 

@@ -87,14 +87,14 @@ def work(name: str, seconds: int, seed: int, corpus: str) -> None:
 
 
 def limit_memory() -> None:
-    """Whatever wants memory out of proportion gets a MemoryError, which is a finding."""
+    """Limit the memory of this process: a MemoryError is a finding."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def fuzz(name: str, seconds: int, seed: int) -> dict[str, object]:
-    """Fuzz one target in a process of its own; gives what came of it."""
+    """Fuzz one target in a process of its own; return the result."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as corpus:
         words = [

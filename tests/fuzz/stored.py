@@ -168,13 +168,13 @@ def scan_seeds() -> list[bytes]:
 
 
 def test_manifest(data: bytes) -> None:
-    """Which checkpoints there are."""
+    """Read the list of checkpoints."""
     written(manifest.MANIFEST, data)
     assert all(name.isdecimal() for name in manifest.kept(place()))
 
 
 def test_facts(data: bytes) -> None:
-    """What a checkpoint says of itself, as an audit and a resumed run read it."""
+    """Read a checkpoint's facts, as an audit and a resumed run do."""
     written(manifest.MANIFEST, b"000001\n")
     written(f"{manifest.FOLDER}/000001/{manifest.FACTS}", data)
     needed_from(place())
@@ -200,13 +200,13 @@ def tensor_seeds() -> list[bytes]:
 
 
 def test_run(data: bytes) -> None:
-    """The file that says whose folder it is."""
+    """Read the file that names the run of a folder."""
     written(run_folder.FACTS, data)
     run_folder.open_run(place())
 
 
 def test_receipts(data: bytes) -> None:
-    """What an actor wrote down; what is read is written the same again."""
+    """Read an actor's receipts; they are written the same again."""
     for receipt in receipts.read(written("receipts", data)):
         assert receipts.encode(receipt)
 
@@ -215,7 +215,7 @@ def test_receipts(data: bytes) -> None:
 
 
 def test_address(data: bytes) -> None:
-    """An address that somebody typed; what is understood is written the same again."""
+    """Parse an address from a command line; it is written the same again."""
     address = parse_address(data.decode(errors="replace"))
     assert parse_address(str(address)) == address
 

@@ -1,6 +1,6 @@
-"""What a fuzz target is.
+"""A fuzz target.
 
-A decoder that takes any bytes, and gives a value or one of our own errors.
+It is a decoder that takes any bytes, and returns a value or raises one of our errors.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Target:
     never_refuses: bool = False
 
     def run(self, data: bytes) -> None:
-        """Decode an input. Whatever this raises is a finding."""
+        """Decode an input. Any other error that this raises is a finding."""
         try:
             self.decode(data)
         except FarflungError:

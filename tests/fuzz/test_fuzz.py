@@ -1,4 +1,4 @@
-"""Any input gives a value or one of our own errors.
+"""Any input yields a value or one of our own errors.
 
 The long form, guided by coverage, is `make fuzz`.
 """

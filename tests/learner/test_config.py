@@ -13,7 +13,7 @@ from farflung.learner.config import LearnerConfig, load
 
 
 def test_nothing_said_is_the_dataclass_with_its_defaults() -> None:
-    """`learner` alone trains DQN on CartPole for whoever joins on loopback."""
+    """`learner` alone trains DQN on CartPole for all actors that join on loopback."""
     config = load([]).config
     assert (config.environment, config.actors, config.bind, config.port, config.algorithm) == (
         "CartPole-v1",
@@ -212,7 +212,7 @@ def test_an_unknown_algorithm_is_refused_in_a_sentence(
 
 
 def test_every_value_survives_the_run_folder(tmp_path: Path) -> None:
-    """What `config.toml` in a run folder says gives the same configuration."""
+    """`config.toml` in a run folder yields the same configuration."""
     config = load(
         [
             "--feed-port",
@@ -247,9 +247,9 @@ def test_help_needs_nothing_heavy(module: str) -> None:
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "192.168.1.7", "::"])
 def test_listening_beyond_this_machine_is_refused_unless_asked_for(bind):
-    """Without keys anybody who reaches the ports is an actor.
+    """Without keys every process that reaches the ports is an actor.
 
-    That is said, with the ways out, before anything listens.
+    The error says so, with the ways out, before the learner listens.
     """
     with pytest.raises(ConfigurationError, match="--insecure"):
         LearnerConfig(bind=bind)

@@ -27,7 +27,7 @@ GAMMA = 0.9
 
 @dataclass(frozen=True)
 class Case:
-    """How it is collected and kept."""
+    """One way of collecting and storing."""
 
     horizon: int
     n: int
@@ -95,7 +95,10 @@ def length(episode: int) -> int:
 
 
 def row(case: Case, life: int, episode: int, step: int, left: int) -> Row:
-    """What the rules of the environment say, with so many steps left in the window."""
+    """Return the row that the rules of the environment demand.
+
+    So many steps are left in the window.
+    """
 
     def stack(newest: int) -> list[tuple[int, int, int]]:
         return [(life, episode, max(0, newest - back)) for back in range(case.stack - 1, -1, -1)]
@@ -137,7 +140,7 @@ class EveryRow(Uniform):
 
 @dataclass(frozen=True)
 class Stored:
-    """What the replay holds, and what it must hold."""
+    """The rows of a replay, and the rows that it must hold."""
 
     batch: object
     rows: list[Row]
@@ -167,7 +170,7 @@ def collected(case: Case, world, spec, windows: int, weights, extra: int) -> Ite
 
 @pytest.fixture(scope="module")
 def store() -> Callable[[str], Stored]:
-    """Plays a case and gives what is stored; each case is played once."""
+    """Return a function that plays a case once and returns the stored rows."""
     known: dict[str, Stored] = {}
 
     def play(case: Case) -> Stored:
@@ -219,7 +222,7 @@ def store() -> Callable[[str], Stored]:
 
 @pytest.fixture(params=CASES)
 def stored(store, request) -> Stored:
-    """What each case stores."""
+    """Return the stored rows of each case."""
     return store(request.param)
 
 
@@ -285,9 +288,9 @@ def test_every_terminal_step_is_there_and_bootstraps_nothing(stored):
 
 
 def test_truncation_bootstraps(stored):
-    """Whoever was cut off has a value ahead.
+    """A truncated episode has a value ahead.
 
-    That of the episode's last observation, one step away.
+    It is that of the episode's last observation, one step away.
     """
     rows = stored.truncated
     np.testing.assert_allclose(stored.batch.discounts[rows], GAMMA, rtol=1e-6)
@@ -306,9 +309,9 @@ def test_resent_parcels_count_once(stored):
 
 @pytest.mark.parametrize("name", [name for name in CASES if "prime" not in name])
 def test_nothing_is_missing(store, name):
-    """Where there is room for all, all are there.
+    """A replay with room for all rows holds all of them.
 
-    Seats x windows x horizon in each of three lives.
+    They are seats x windows x horizon in each of three starts.
     """
     case = CASES[name]
     assert (
@@ -334,7 +337,7 @@ def test_lives_of_an_actor_are_different_worlds(store, name):
 
 
 def test_the_cases_hold_both_endings(store):
-    """What is tested above is there to be tested."""
+    """The cases above hold terminations and truncations."""
     stored = store("horizon 7, n = 3")
     assert stored.terminal.sum() > 20
     assert stored.truncated.sum() > 20

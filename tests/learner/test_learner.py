@@ -42,7 +42,10 @@ from farflung.learner.storage.run_folder import open_run
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Runs a small configuration to its end; gives exit code, what it printed, and its folder."""
+    """Return a function that runs a small configuration to its end.
+
+    It returns the exit code, the output and the folder.
+    """
     monkeypatch.setattr(
         training, "metrics", lambda folder: StatusSink("metrics", lambda status: None, 1.0)
     )
@@ -89,7 +92,7 @@ def test_a_device_that_is_full_is_named_with_what_helps(run, monkeypatch):
 
 
 def test_learner_says_how_to_continue(run):
-    """What happened, the parameters' hash, the folder, and the commands for what is next."""
+    """The last lines hold the result, the parameters' hash, the folder and the next commands."""
     found = run(steps=40, ui="lines")
     assert "40 steps, 3 updates, " in found.out
     assert f"checkpoint: {found.folder}/checkpoints/000001" in found.out
@@ -123,7 +126,7 @@ def test_statuses_come_as_json(run):
 
 
 def test_the_log_is_kept_in_the_folder(run):
-    """Which run, on which device and why, and what it takes of memory."""
+    """The log names the run, the device with its reason, and the memory."""
     log = (run(steps=40).folder / "logs" / "learner.log").read_text()
     assert "training on cpu" in log
     assert re.search(
@@ -150,16 +153,16 @@ def test_a_folder_with_a_run_is_refused(run):
 
 @pytest.fixture
 def connection(monkeypatch):
-    """What a run with sockets did.
+    """Return the calls of a run with sockets.
 
-    The stand-in for its loop gets session and link, and returns at once.
+    A stand-in for its loop gets session and transport, and returns at once.
     """
     seen = SimpleNamespace()
 
     class Once(Loop):
         def run(self, supervisor):
-            link, schedule = self._transport, self._schedule
-            seen.address, seen.publish_every = link.address, schedule.publish_every
+            transport, schedule = self._transport, self._schedule
+            seen.address, seen.publish_every = transport.address, schedule.publish_every
             self._endpoint.publish(self.core.publish())
             supervisor.tick()
             seen.gone_on = not supervisor.over
@@ -240,7 +243,7 @@ def test_a_whole_run_over_sockets(run):
 
 @pytest.fixture
 def taken():
-    """Two ports where somebody listens."""
+    """Return an address at which another socket listens."""
     with sockets.context() as context:
         address, *pair = sockets.listen(context, Address("127.0.0.1", 0, 0), 1)
         yield address

@@ -12,7 +12,7 @@ from farflung.learner.learner import Learner
 
 @pytest.fixture
 def trained(monkeypatch):
-    """What training was asked for."""
+    """Return the configurations that training was asked for."""
     asked = []
     monkeypatch.setattr(Learner, "__init__", lambda self, loaded: asked.append(loaded))
     monkeypatch.setattr(Learner, "serve", lambda self: 3)
@@ -43,7 +43,7 @@ def test_the_exit_code_of_an_error_is_its_own(trained, monkeypatch, capsys):
 
 
 def test_what_is_no_run_cannot_be_gone_on_with(tmp_path: Path) -> None:
-    """The sentence names the flag, not a file that nobody asked for."""
+    """The error names the flag, not an unrelated file."""
     with pytest.raises(
         ConfigurationError,
         match=r"--resume .*/nowhere: there is no config.toml in it. Name the folder of a run.",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Disk:
-    """What survives a learner: a checkpoint, the journal since, and who may write."""
+    """The state that survives a learner: checkpoint, journal and the epoch that may write."""
 
     run: str
     inbox: Any = None

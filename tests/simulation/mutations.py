@@ -197,9 +197,7 @@ MUTATIONS = (
 
 
 def load(mutation: Mutation | None = None) -> SimpleNamespace:
-    """The protocol as the simulator takes it, made from source anew, with one fault planted if one
-    is given.
-    """
+    """Load the protocol from source for the simulator, with at most one planted fault."""
     fresh: dict[str, object] = {}
     for name in MODULES:
         source = inspect.getsource(importlib.import_module(f"farflung.common.protocol.{name}"))

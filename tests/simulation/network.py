@@ -9,7 +9,7 @@ Action = Callable[[], None]
 
 
 class Schedule:
-    """What will happen, in order of time."""
+    """The future events in order of time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -58,7 +58,7 @@ class Channel:
             self._schedule.after(self._chance.uniform(0.1, late_s), lambda: self._deliver(message))
 
     def cut(self) -> None:
-        """What is on its way is lost."""
+        """Lose all messages that are on their way."""
         self.open = False
 
     def calm(self) -> None:

@@ -1,4 +1,4 @@
-"""What must be true at every moment, judged from outside: by what was said and what is on disk."""
+"""The promises that hold at every moment, judged from frames, acknowledgements and the disk."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ class Violation(AssertionError):
 
 @dataclass(slots=True)
 class Item:
-    """What stands for a parcel."""
+    """A stand-in for a parcel."""
 
     identity: int
     run: str  # whose weights and spec it was collected under
@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What stands for a parcel's message: its bytes, and what a receiver reads from them."""
+    """A stand-in for a parcel's message: its bytes, and the fields that a receiver reads."""
 
     frame: bytes
     run: str
@@ -94,7 +94,7 @@ class Oracle:
             raise Violation(promise)
 
     def summary(self) -> Counter[str]:
-        """What happened, by name."""
+        """Return the counts of all events by name."""
         totals = Counter(
             kept=len(self.kept),
             refused=len(self._refused),
@@ -192,7 +192,7 @@ class Oracle:
             turns.append((now, epoch))
 
     def fell_silent(self, actor: str) -> None:
-        """What the actor received before counts no more.
+        """Forget the messages that the actor received before.
 
         Its process, its connection or its run is another one.
         """
@@ -200,14 +200,14 @@ class Oracle:
         self._turns = {key: turns for key, turns in self._turns.items() if key[0] != actor}
 
     def contested(self, actor: str, run: str, now: float) -> bool:
-        """Whether two learners of this run go on side by side, as the actor hears them.
+        """Return whether the actor receives two learners of this run that alternate.
 
         It must not send to either.
         """
         return sum(now - at < MEMORY_S for at, _ in self._turns.get((actor, run), ())) >= TURNS
 
     def taken(self, actor: str, incarnations: list[int], outbox: Any) -> None:
-        """The books of an actor's process, whose incarnations are given, must say the same."""
+        """Require that the ledger of an actor's process, with these incarnations, agrees."""
         own = [
             self._numbers.setdefault((actor, incarnation), Numbers())
             for incarnation in incarnations

@@ -29,7 +29,7 @@ def attempt(seed: int) -> tuple[int, Counter[str], str]:
 
 
 def noticed(mutation: Mutation) -> bool:
-    """Whether a planted fault breaks a promise."""
+    """Return whether a planted fault breaks a promise."""
     try:
         simulate_many(range(150), load(mutation))
     except Violation:
@@ -38,7 +38,7 @@ def noticed(mutation: Mutation) -> bool:
 
 
 def noticed_on_disk(mutation: Mutation) -> bool:
-    """Whether a planted fault of journal, checkpoints or recovery does."""
+    """Return whether a planted fault of journal, checkpoints or recovery breaks one."""
     try:
         with planted(mutation):
             simulate_storages(range(150))

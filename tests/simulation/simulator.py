@@ -109,13 +109,13 @@ class Simulation:
         return self.chance.getrandbits(52) + 1
 
     def produces(self) -> bool:
-        """Whether an actor collected something in this turn."""
+        """Return whether an actor collects a parcel in this turn."""
         if self.faulty:
             return self.chance.random() < 0.7
         return 0 < self.now - self.oracle.credit_at < 1 and self.chance.random() < 0.2
 
     def publishes(self) -> bool:
-        """Whether a learner publishes in this turn."""
+        """Return whether a learner publishes in this turn."""
         return self.faulty and self.chance.random() < 0.05
 
     def item(self, run: str) -> Item:
@@ -132,18 +132,18 @@ class Simulation:
         )
 
     def up(self, actor: str, message: Any) -> None:
-        """What an actor says."""
+        """Send a message of an actor to its learner."""
         if isinstance(message, Message) and not message.item.deliverable:
             return
         self._ups[actor].send(message)
 
     def down(self, learner: SimulatedLearner, message: Any, actor: str | None = None) -> None:
-        """What a learner says, to all or to one."""
+        """Send a message of a learner to one actor or to all."""
         for name in [actor] if actor else list(self._downs):
             self._downs[name].send(message)
 
     def remake(self, actor: str) -> None:
-        """Both sockets of an actor anew: what the old ones hold is lost, or comes late."""
+        """Replace both sockets of an actor: their messages are lost, or come late."""
         for channels in (self._ups, self._downs):
             old = channels.get(actor)
             if old and (channels is self._downs or self.chance.random() < 0.5):
@@ -333,5 +333,5 @@ def simulate(seed: int, protocol: Any = PROTOCOL) -> Oracle:
 
 
 def simulate_many(seeds: Iterable[int], protocol: Any = PROTOCOL) -> Counter[str]:
-    """Run several seeds. Gives what happened in all of them together."""
+    """Run several seeds. Return the counts of the events of all of them together."""
     return sum((simulate(seed, protocol).summary() for seed in seeds), start=Counter[str]())

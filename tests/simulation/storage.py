@@ -86,7 +86,7 @@ class Storage:
         self._fall(power=False)
 
     def release(self) -> None:
-        """Close everything, whatever happened."""
+        """Close everything, also after a failure."""
         self.disk.kill()
 
     # ---- the disk

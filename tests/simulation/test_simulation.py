@@ -50,15 +50,16 @@ def test_every_fault_happens() -> None:
 
 
 def test_a_seed_is_one_history() -> None:
-    """The same seed gives the same history to the last event."""
+    """The same seed yields the same history to the last event."""
     assert simulate(3).summary() == simulate(3).summary()
     assert simulate(3).kept == simulate(3).kept
     assert simulate(3).summary() != simulate(4).summary()
 
 
 def test_code_from_source_is_the_same_code() -> None:
-    """What the mutations are planted into behaves like what is imported, so that a caught mutation
-    is caught for its fault.
+    """Code loaded from source behaves like imported code.
+
+    A mutation is then caught for its fault alone.
     """
     assert simulate(5, load()).summary() == simulate(5).summary()
 

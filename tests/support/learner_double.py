@@ -21,7 +21,7 @@ from support.waiting import PATIENCE_S, Clock, Deadline
 
 
 class LearnerDouble:
-    """The learner's side of the protocol without sockets; `versions` are published at the start."""
+    """A learner's endpoint without sockets; it publishes `versions` versions at the start."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class DoubleTransport:
         each: Callable[[int], None] = lambda turn: None,
     ) -> None:
         self.client, self.learner = client, learner
-        self._clock, self._each = clock, each
+        self.clock, self._each = clock, each
         self._turns = itertools.count(1)
         client.ask(clock.now)
 
     def exchange(self, timeout_s: float) -> None:
         """Exchange messages once."""
-        self._clock.wait(timeout_s)
-        now = self._clock()
+        self.clock.wait(timeout_s)
+        now = self.clock()
         self.learner.send_to(self.client, now)
         if self.client.due(now).value != "nothing":
             self.client.ask(now)
@@ -118,9 +118,11 @@ class ServedLearner:
     ) -> None:
         self.double, self.queue = double, double.endpoint.queue
         self.queue.room = double.room
-        self.link = listening_again(lambda: NetworkThread(context, address, double.endpoint))
-        self.address = self.link.address
-        self.link.start()
+        self.network_thread = listening_again(
+            lambda: NetworkThread(context, address, double.endpoint)
+        )
+        self.address = self.network_thread.address
+        self.network_thread.start()
 
     def take(self, count: int) -> list[Parcel]:
         """Take so many parcels from the queue, or fail."""

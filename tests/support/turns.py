@@ -1,4 +1,4 @@
-"""Worlds whose agents take turns, skip, die, join and are lost, and that keep their own books."""
+"""Worlds with agents that take turns, skip, die, join and are lost, with counts of their own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Habits:
-    """How likely it is that something happens to an agent in a turn."""
+    """The probabilities of the events of an agent in a turn."""
 
     skips: float = 0.0  # it does not act
     dies: float = 0.1
@@ -47,10 +47,10 @@ class Habits:
 
 
 class Table:
-    """Environments in which agents of several policies sit. Each observation has a serial number.
+    """Environments with agents of several policies. Each observation has a serial number.
 
-    An observation is (serial, 0, 0), its mask (serial, serial + 1). Every turn gives every agent
-    that waits a reward of its own.
+    An observation is (serial, 0, 0), its mask (serial, serial + 1). In every turn each agent that
+    waits has a reward of its own.
     """
 
     def __init__(

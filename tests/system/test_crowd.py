@@ -38,56 +38,60 @@ def started(shell, *words):
     return broker, parse_address(found[1], int(found[2]))
 
 
-def pump(links, condition):
-    """Pump all links until a condition is true; return how long that took."""
+def pump(transports, condition):
+    """Pump all transports until a condition is true; return how long that took."""
     began, deadline = time.monotonic(), Deadline(PATIENCE_S)
     while not condition():
         assert not deadline.over, "it never happened"
-        for link in links:
-            link.exchange()
-        links[0].exchange(0.002)
+        for transport in transports:
+            transport.exchange()
+        transports[0].exchange(0.002)
     return time.monotonic() - began
 
 
 @pytest.fixture
-def school(context):
+def served(context):
     """A learner without training."""
-    side = LearnerDouble(versions=0)
-    side.endpoint.queue.room = 1 << 20
-    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
-    side.endpoint.publish(some_weights(side.spec))
-    link.start()
-    yield side, link.address
-    link.close()
+    double = LearnerDouble(versions=0)
+    double.endpoint.queue.room = 1 << 20
+    network_thread = NetworkThread(context, Address("127.0.0.1", 0, 0), double.endpoint)
+    double.endpoint.publish(some_weights(double.spec))
+    network_thread.start()
+    yield double, network_thread.address
+    network_thread.close()
 
 
 def test_64_actors_join_a_broker_at_once_and_get_every_acknowledgement(
-    shell, context, school, capsys
+    shell, context, served, capsys
 ):
     """Weights for all within seconds, and never more under way than credit allows."""
-    side, learner = school
+    double, learner = served
     broker, address = started(shell, learner)
     before = broker.resident_mb()
-    links = [
+    transports = [
         Sockets(context, address, PolicyClient("default", f"box-{number}", 1))
         for number in range(ACTORS)
     ]
     try:
-        joined_s = pump(links, lambda: all(link.client.newest.joined for link in links))
+        joined_s = pump(
+            transports, lambda: all(transport.client.newest.joined for transport in transports)
+        )
         parcel = a_parcel()
-        for link in links:
+        for transport in transports:
             for _ in range(10):
-                assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
-        answered_s = pump(links, lambda: all(link.client.outbox.idle for link in links))
+                assert transport.client.outbox.offer(parcel, parcel.rows, parcel.size)
+        answered_s = pump(
+            transports, lambda: all(transport.client.outbox.idle for transport in transports)
+        )
     finally:
-        for link in links:
-            link.close("the test is over", 0.0)
+        for transport in transports:
+            transport.close("the test is over", 0.0)
     grown = broker.resident_mb() - before
     with capsys.disabled():
         times = f"weights after {joined_s:.2f} s, 640 acknowledged after {answered_s:.2f} s"
         print(f"\n{ACTORS} at once: {times}; +{grown:.0f} MB", end="")
     assert took_at_most(joined_s, WITHIN_S)
-    assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.lost) == (10 * ACTORS, 0)
+    assert (double.receiver.inbox.ledger.accepted, double.receiver.inbox.lost) == (10 * ACTORS, 0)
     assert grown < SLACK_MB
 
 

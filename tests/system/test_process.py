@@ -255,7 +255,7 @@ def test_environment_without_its_extra_is_refused_with_the_command_that_installs
 
 @contextmanager
 def on_a_terminal(terminal, folder, *words):
-    """A learner whose standard output and error are this terminal."""
+    """Start a learner with this terminal as its standard output and error."""
     command = [str(Path(sys.executable).parent / "learner"), "--port", "0", "--ui", "panel", *words]
     variables = os.environ | {"TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
     out = terminal.stream

@@ -22,7 +22,7 @@ from farflung.common.process.errors import Refused
 
 
 def changed(graph: Graph, change: Callable[[onnx.ModelProto], object]) -> Graph:
-    """The graph after somebody meddled with its model."""
+    """Return the graph with its model changed by a function."""
     model = onnx.load_from_string(graph.model)
     change(model)
     return structs.replace(graph, model=model.SerializeToString())
@@ -222,7 +222,7 @@ HOSTILE: dict[str, tuple[Callable[[onnx.ModelProto], object], str]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_model_is_refused(linear: Graph, name: str) -> None:
-    """Whatever is more, less or elsewhere than the spec says is refused with its reason."""
+    """A model that differs from the spec is refused under a reason."""
     change, detail = HOSTILE[name]
     with pytest.raises(Refused, match=detail) as refusal:
         check(changed(linear, change))

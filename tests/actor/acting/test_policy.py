@@ -76,7 +76,7 @@ def test_new_weights_have_their_effect(policy: Policy, linear: Graph) -> None:
 
 
 def test_a_session_outlives_its_block(policy: Policy, linear: Graph) -> None:
-    """What is done to the block after a load has no effect."""
+    """A later change of the block does not change the session."""
     given = weights(linear, 1.0)
     policy.load(given)
     assert isinstance(given.block, bytearray)
@@ -86,7 +86,7 @@ def test_a_session_outlives_its_block(policy: Policy, linear: Graph) -> None:
 
 
 def test_the_same_call_gives_the_same_bits(linear: Graph) -> None:
-    """Across sessions, whatever was asked in between, and wherever in memory the inputs lie."""
+    """The bits depend neither on the session nor on the place of inputs in memory."""
     rng = np.random.default_rng(0)
     arrays = {
         "matrix": rng.standard_normal((4, 6), np.float32),

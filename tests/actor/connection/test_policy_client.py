@@ -1,7 +1,4 @@
-"""One policy at an actor, driven in turns with the learner's own gate and herald.
-
-Time is a number.
-"""
+"""A policy client in turns with a learner's endpoint. Time is a number."""
 
 import logging
 from pathlib import Path
@@ -28,18 +25,18 @@ from farflung.common.protocol.receipts import read as read_receipts
 
 @pytest.fixture
 def spec() -> Spec:
-    """Of the run that is at our address."""
+    """Return the spec of the run at the actor's address."""
     return a_stamp_spec()
 
 
 @pytest.fixture
-def desk(spec: Spec) -> Any:
-    """The learner at our address."""
+def learner(spec: Spec) -> Any:
+    """Return the learner at the actor's address."""
     return LearnerDouble(spec)
 
 
 def dialled(**others: Any) -> PolicyClient:
-    """A channel that has asked for a snapshot."""
+    """Return a client that has asked for a snapshot."""
     client = PolicyClient("p", "a", 1, **others)
     client.rebuilt(0.0)
     client.ask(0.0)
@@ -47,11 +44,11 @@ def dialled(**others: Any) -> PolicyClient:
 
 
 @pytest.fixture
-def client(desk: Any) -> PolicyClient:
-    """An actor that has joined at time 0 and said so."""
+def client(learner: Any) -> PolicyClient:
+    """Return a client that has joined at time 0 and has sent its hello."""
     client = dialled()
-    desk.send_to(client, 0.0)
-    desk.receive_from(client, 0.0)
+    learner.send_to(client, 0.0)
+    learner.receive_from(client, 0.0)
     return client
 
 
@@ -63,31 +60,31 @@ def sent_by(client: PolicyClient, now: float) -> list[bytes]:
 
 
 def offer(client: PolicyClient, parcel: Parcel) -> None:
-    """Something to send."""
+    """Offer a parcel to the outbox, which must take it."""
     assert client.outbox.offer(parcel, parcel.rows, parcel.size)
 
 
 def read(frame: bytes) -> Any:
-    """What was said in a frame."""
+    """Return the message of a frame."""
     return wire.read(wire.open_frame(frame))
 
 
 class TestJoining:
-    """From the first question to the first hello."""
+    """A client asks for a snapshot and confirms it."""
 
-    def test_a_snapshot_brings_spec_weights_and_a_place(self, spec: Spec, desk: Any) -> None:
+    def test_a_snapshot_brings_spec_weights_and_a_place(self, spec: Spec, learner: Any) -> None:
         """Two actors get two places; both are told apart by their names."""
-        channels = [dialled(), PolicyClient("p", "b", 1)]
-        channels[1].ask(0.0)
-        for client in channels:
+        clients = [dialled(), PolicyClient("p", "b", 1)]
+        clients[1].ask(0.0)
+        for client in clients:
             assert client.newest.joined is None
-            desk.send_to(client, 0.0)
-        first, second = (client.newest.joined for client in channels)
+            learner.send_to(client, 0.0)
+        first, second = (client.newest.joined for client in clients)
         assert (first.spec, first.index, first.start) == (spec, 0, 0)
         assert (second.index, second.start) == (1, 0)
-        assert channels[0].weights.version == Version(1, 1)
+        assert clients[0].weights.version == Version(1, 1)
 
-    def test_a_hello_confirms_the_snapshot(self, desk: Any) -> None:
+    def test_a_hello_confirms_the_snapshot(self, learner: Any) -> None:
         """It names version and seats, and the question is taken back.
 
         A third joiner can be served then.
@@ -95,9 +92,9 @@ class TestJoining:
         client = PolicyClient("p", "a", 3, evaluates=True)
         client.ask(0.0)
         asked = topics.parse_private(client.snapshot_topic)
-        desk.send_to(client, 0.0)
+        learner.send_to(client, 0.0)
         (hello, report) = (
-            desk.receive_from(client, 0.0) if client.due(0.0) is Action.NOTHING else ()
+            learner.receive_from(client, 0.0) if client.due(0.0) is Action.NOTHING else ()
         )
         hello = read(hello)
         assert (
@@ -114,29 +111,29 @@ class TestJoining:
             b"c/p/",
             b"w/p/",
         ]
-        assert desk.receiver.seen["a"].seats == 3
+        assert learner.receiver.seen["a"].seats == 3
 
-    def test_nothing_is_sent_before_somebody_is_there(self, desk: Any) -> None:
-        """What is said into the air would only queue."""
+    def test_nothing_is_sent_before_somebody_is_there(self, learner: Any) -> None:
+        """Messages to no learner would only queue."""
         client = dialled()
         client.bye("too early")
         offer(client, a_stamp_parcel())
         assert sent_by(client, 0.0) == []
         assert not client.listens(0.0)
-        desk.send_to(client, 0.0)
+        learner.send_to(client, 0.0)
         assert client.listens(0.0)
-        assert len(desk.receive_from(client, 0.0)) == 2
+        assert len(learner.receive_from(client, 0.0)) == 2
 
-    def test_weights_without_a_spec_are_of_no_use(self, desk: Any) -> None:
-        """Whatever is published before the snapshot came is passed over: that brings them again."""
+    def test_weights_without_a_spec_are_of_no_use(self, learner: Any) -> None:
+        """A client passes over weights that come before its snapshot, which brings them again."""
         client = dialled()
-        for topic, frame in desk.due(0.0):
+        for topic, frame in learner.due(0.0):
             if topic == b"w/p/":
                 client.receive(topic, frame, 0.0)
         assert client.weights is None
 
     def test_an_answer_to_somebody_elses_question_is_none(
-        self, client: PolicyClient, desk: Any, spec: Spec
+        self, client: PolicyClient, learner: Any, spec: Spec
     ) -> None:
         """Nor is one to a question that was given up for a newer one."""
         joined = client.newest.joined
@@ -152,14 +149,14 @@ class TestJoining:
         assert client.tracker.nonce is not None
 
     def test_an_old_answer_under_the_new_topic_ends_no_question(
-        self, client: PolicyClient, desk: Any
+        self, client: PolicyClient, learner: Any
     ) -> None:
         """A learner that began a new run has received the question of the old life.
 
         Its weights come, and it is asked again.
         """
         client.ask(1.0)
-        for topic, frame in desk.due(1.0, client):
+        for topic, frame in learner.due(1.0, client):
             if topic == client.snapshot_topic:
                 client.tracker.nonce = None  # as after a newer epoch
                 client.receive(topic, frame, 1.0)
@@ -167,9 +164,9 @@ class TestJoining:
 
 
 class TestWeights:
-    """Which versions are acted on."""
+    """A client takes versions of the weights, or passes them over."""
 
-    def test_the_newest_counts(self, client: PolicyClient, desk: Any, spec: Spec) -> None:
+    def test_the_newest_counts(self, client: PolicyClient, learner: Any, spec: Spec) -> None:
         """An older one that comes late changes nothing; the step count comes along."""
         for number in (3, 2):
             frame = tensors.encode_weights(some_weights(spec, number, steps=100 * number))
@@ -188,19 +185,19 @@ class TestWeights:
         assert client.weights.version == Version(1, 1)
         assert "not those of the acting graph" in caplog.text
 
-    def test_to_be_behind_is_to_ask(self, client: PolicyClient, desk: Any, spec: Spec) -> None:
+    def test_to_be_behind_is_to_ask(self, client: PolicyClient, learner: Any, spec: Spec) -> None:
         """A beacon names version 2, which never comes.
 
         After a second a snapshot is asked for, and brings it.
         """
-        desk.publisher.publish(some_weights(spec, 2))
-        for topic, frame in desk.due(1.0):
+        learner.publisher.publish(some_weights(spec, 2))
+        for topic, frame in learner.due(1.0):
             if topic != b"w/p/":
                 client.receive(topic, frame, 1.0)
         assert client.due(1.5) is Action.NOTHING
         assert client.due(2.1) is Action.ASK
         client.ask(2.1)
-        desk.send_to(client, 2.1)
+        learner.send_to(client, 2.1)
         assert client.weights.version == Version(1, 2)
         assert client.snapshot_topic is None
 
@@ -208,44 +205,44 @@ class TestWeights:
 class TestDelivery:
     """Parcels on their way, and what becomes of them."""
 
-    def test_what_is_kept_is_acknowledged(self, client: PolicyClient, desk: Any) -> None:
+    def test_what_is_kept_is_acknowledged(self, client: PolicyClient, learner: Any) -> None:
         """Three parcels of four rows; before the first grant one leaves, then the rest."""
         for _ in range(3):
             offer(client, a_stamp_parcel())
-        assert len(desk.receive_from(client, 0.1)) == 1
+        assert len(learner.receive_from(client, 0.1)) == 1
         for now in (1.0, 2.0):
-            desk.send_to(client, now)
-            desk.receive_from(client, now)
-        assert [accepted.envelope.sequence for accepted in desk.accepted] == [1, 2, 3]
+            learner.send_to(client, now)
+            learner.receive_from(client, now)
+        assert [accepted.envelope.sequence for accepted in learner.accepted] == [1, 2, 3]
         assert client.outbox.idle
         assert (client.outbox.ledger.acknowledged.rows, client.outbox.ledger.balanced) == (12, True)
 
     def test_a_refusal_is_shown_on_both_screens(
         self,
         client: PolicyClient,
-        desk: Any,
+        learner: Any,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """A parcel of NaN counts as refused; the next report tells the learner whose it was."""
+        """A parcel of NaN counts as refused; the next report tells the learner the actor."""
         offer(client, a_stamp_parcel(stamp=float("nan")))
-        desk.receive_from(client, 0.1)
-        desk.send_to(client, 1.0)
+        learner.receive_from(client, 0.1)
+        learner.send_to(client, 1.0)
         assert "parcel 1 was not taken: nonfinite" in caplog.text
         client.due(2.0)
-        desk.receive_from(client, 2.0)
-        assert "a: refused: parcel 1 was not taken: nonfinite" in desk.receiver.problems
+        learner.receive_from(client, 2.0)
+        assert "a: refused: parcel 1 was not taken: nonfinite" in learner.receiver.problems
         assert client.outbox.ledger.refused["nonfinite"].parcels == 1
         assert client.outbox.ledger.balanced
 
     def test_after_a_new_connection_everything_is_sent_again(
-        self, client: PolicyClient, desk: Any
+        self, client: PolicyClient, learner: Any
     ) -> None:
         """To the byte; and it counts once."""
         offer(client, a_stamp_parcel())
-        sent = desk.receive_from(client, 0.1)
+        sent = learner.receive_from(client, 0.1)
         client.rebuilt(0.2)
-        assert desk.receive_from(client, 0.2) == sent
-        assert (len(desk.accepted), desk.receiver.inbox.ledger.duplicate) == (1, 1)
+        assert learner.receive_from(client, 0.2) == sent
+        assert (len(learner.accepted), learner.receiver.inbox.ledger.duplicate) == (1, 1)
 
     def test_silence_asks_for_a_new_connection(self, client: PolicyClient) -> None:
         """After eight seconds in which nothing was received."""
@@ -254,20 +251,20 @@ class TestDelivery:
 
     @pytest.mark.parametrize("state", [State.AWAY, State.STOP])
     def test_a_learner_that_has_ended_is_sent_nothing(
-        self, client: PolicyClient, desk: Any, state: State
+        self, client: PolicyClient, learner: Any, state: State
     ) -> None:
-        """It would lie in a queue for whoever comes next to the address.
+        """The parcel would lie in a queue for the next process at the address.
 
-        One that was started again gets it.
+        A learner that was started again gets it.
         """
-        desk.publisher.state = state
-        desk.send_to(client, 1.0)
+        learner.publisher.state = state
+        learner.send_to(client, 1.0)
         offer(client, a_stamp_parcel())
         client.bye("too late")
         assert sent_by(client, 1.0) == []
-        desk.publisher.state = State.RUN
-        desk.send_to(client, 2.0)
-        assert desk.receive_from(client, 2.0)
+        learner.publisher.state = State.RUN
+        learner.send_to(client, 2.0)
+        assert learner.receive_from(client, 2.0)
 
 
 class TestTurns:
@@ -276,7 +273,7 @@ class TestTurns:
     def test_a_newer_epoch_is_sent_everything_again(
         self,
         client: PolicyClient,
-        desk: Any,
+        learner: Any,
         spec: Spec,
     ) -> None:
         """The learner was started again and has nothing of what was under way.
@@ -285,7 +282,7 @@ class TestTurns:
         """
         joined = client.newest.joined
         offer(client, a_stamp_parcel(stamp=3))
-        desk.receive_from(client, 0.1)
+        learner.receive_from(client, 0.1)
         resumed = LearnerDouble(spec, epoch=2, learner_id=8)
         for now in (1.0, 1.1):
             resumed.send_to(client, now)
@@ -307,16 +304,16 @@ class TestTurns:
     def test_a_new_run_is_joined_and_the_old_ones_parcels_are_dropped(
         self,
         client: PolicyClient,
-        desk: Any,
+        learner: Any,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """One was sent, one waits: both are counted as of a run that ended.
+        """One parcel was sent and one waits: both count as of a run that ended.
 
-        Numbers and step count begin anew, nothing old is said.
+        Numbers and the step count begin again, and no old parcel is sent.
         """
         client.steps, client.state = 1000, State.STOP
         offer(client, a_stamp_parcel())
-        desk.receive_from(client, 0.1)
+        learner.receive_from(client, 0.1)
         offer(client, a_stamp_parcel())
         client.bye("to the old run")
         incarnation = client.outbox.incarnation
@@ -340,13 +337,13 @@ class TestTurns:
     def test_two_learners_in_turns_are_named_and_get_nothing(
         self,
         client: PolicyClient,
-        desk: Any,
+        learner: Any,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """Until one of them is left for ten seconds."""
         rival = LearnerDouble(a_stamp_spec(run="s"), learner_id=9)
         rival.send_to(client, 1.0)
-        desk.send_to(client, 2.0)
+        learner.send_to(client, 2.0)
         assert "two learners publish at this address in turns (9 and 7)" in caplog.text
         client.bye("nobody should hear this")
         assert sent_by(client, 2.0) == []
@@ -359,7 +356,7 @@ class TestTurns:
     def test_two_lives_of_one_run_are_named_and_get_nothing(
         self,
         client: PolicyClient,
-        desk: Any,
+        learner: Any,
         spec: Spec,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
@@ -370,14 +367,14 @@ class TestTurns:
         copied = LearnerDouble(spec, learner_id=9, epoch=2)
         for now in range(1, 5):
             copied.send_to(client, float(now))
-            desk.send_to(client, now + 0.5)
+            learner.send_to(client, now + 0.5)
         assert "two learners of the same run" in caplog.text
         assert "learner 9 in epoch 2 and learner 7 in epoch 1" in caplog.text
         client.bye("nobody should hear this")
         assert sent_by(client, 4.5) == []
         assert "only epoch 1" not in caplog.text
         for now in range(6, 20):
-            desk.send_to(client, float(now))
+            learner.send_to(client, float(now))
         assert sent_by(client, 19.0) == []
         assert (
             "only epoch 1 of run r is received, and epoch 2 was obeyed: stop that learner"
@@ -389,34 +386,34 @@ class TestSaying:
     """Reports, problems, the last word."""
 
     def test_every_two_seconds_a_report_tells_counters_and_ledger(
-        self, client: PolicyClient, desk: Any
+        self, client: PolicyClient, learner: Any
     ) -> None:
         """Not more often."""
         client.due(0.5)
-        desk.receive_from(client, 0.5)
+        learner.receive_from(client, 0.5)
         client.work.steps = 40
         offer(client, a_stamp_parcel())
-        desk.receive_from(client, 2.0)
+        learner.receive_from(client, 2.0)
         for now in (2.1, 2.4, 2.6):
             client.due(now)
-        (report,) = (read(frame) for frame in desk.receive_from(client, 2.6))
+        (report,) = (read(frame) for frame in learner.receive_from(client, 2.6))
         assert (
             report.counters["steps"],
             report.counters["sent.parcels"],
             report.counters["waiting.rows"],
         ) == (40, 1, 0)
-        assert desk.receiver.seen["a"].counters["steps"] == 40
+        assert learner.receiver.seen["a"].counters["steps"] == 40
 
-    def test_a_problem_is_shown_once(self, client: PolicyClient, desk: Any) -> None:
+    def test_a_problem_is_shown_once(self, client: PolicyClient, learner: Any) -> None:
         """Reports repeat the latest, since each of them may be lost."""
         client.problem("environment", "Traceback\nValueError: so it is")
         for now in (3.0, 6.0):
             client.due(now)
-            desk.receive_from(client, now)
-        assert list(desk.receiver.problems) == ["a: environment: ValueError: so it is"]
+            learner.receive_from(client, now)
+        assert list(learner.receiver.problems) == ["a: environment: ValueError: so it is"]
 
     def test_many_long_problems_do_not_burst_a_report(
-        self, client: PolicyClient, desk: Any
+        self, client: PolicyClient, learner: Any
     ) -> None:
         """As many of the newest are told as a header has room for, each with its end.
 
@@ -425,42 +422,42 @@ class TestSaying:
         for number in range(2 * PROBLEMS):
             client.problem("environment", "ä" * PROBLEM_BYTES + f"\nerror {number}")
         client.due(3.0)
-        desk.receive_from(client, 3.0)
-        assert [text.rpartition(" ")[2] for text in desk.receiver.problems] == [
+        learner.receive_from(client, 3.0)
+        assert [text.rpartition(" ")[2] for text in learner.receiver.problems] == [
             str(2 * PROBLEMS - n) for n in range(7, 0, -1)
         ]
-        assert desk.receiver.inbox.ledger.refused == {}
+        assert learner.receiver.inbox.ledger.refused == {}
 
     def test_the_last_words_are_the_ledger_and_a_reason(
-        self, client: PolicyClient, desk: Any
+        self, client: PolicyClient, learner: Any
     ) -> None:
         """Also what went wrong just now; a reason may be long."""
         client.due(0.0)
-        desk.receive_from(client, 0.0)
+        learner.receive_from(client, 0.0)
         client.problem("ended", "it broke")
         client.bye("because " * 1000)
-        report, bye = (read(frame) for frame in desk.receive_from(client, 0.1))
+        report, bye = (read(frame) for frame in learner.receive_from(client, 0.1))
         assert report.problems[-1].text == "it broke"
         assert isinstance(bye, Bye)
         assert len(bye.reason) == 500
-        assert "a: ended: it broke" in desk.receiver.problems
-        assert next(iter(desk.receiver.roster)).left
+        assert "a: ended: it broke" in learner.receiver.problems
+        assert next(iter(learner.receiver.roster)).left
 
-    def test_before_anybody_was_heard_there_is_nobody_to_say_goodbye_to(self) -> None:
-        """The word would have no run to name."""
+    def test_client_without_a_learner_sends_no_bye(self) -> None:
+        """The bye would have no run to name."""
         client = dialled()
         client.bye("alone")
-        assert not client._notices._frames
+        assert sent_by(client, 0.0) == []
 
 
 class TestOddities:
-    """What comes over the network may be anything."""
+    """Odd messages are passed over or refused."""
 
     @pytest.mark.parametrize("frame", [b"", b"\xfa\x5f" + bytes(40), bytes(16), b"x" * 1000])
     def test_what_is_no_message_is_passed_over(
         self, client: PolicyClient, frame: bytes, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """And said."""
+        """The log names it."""
         client.receive(b"c/p/", frame, 0.1)
         assert "a message of the learner is refused" in caplog.text
         assert client.newest.joined is not None
@@ -496,11 +493,11 @@ class TestOddities:
         ],
     )
     def test_a_spec_that_makes_no_sense_is_refused_when_it_comes(
-        self, desk: Any, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
+        self, learner: Any, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
         """It is not joined, and nothing raises later."""
         client = dialled()
-        for topic, frame in desk.due(0.0, client):
+        for topic, frame in learner.due(0.0, client):
             if (
                 topic == client.snapshot_topic
                 and wire.open_frame(frame).kind is wire.Kind.ANNOUNCEMENT
@@ -522,11 +519,13 @@ class TestOddities:
         assert client.tracker.run == "r"
 
 
-def test_a_parcel_carries_the_version_it_was_played_under(client: PolicyClient, desk: Any) -> None:
+def test_a_parcel_carries_the_version_it_was_played_under(
+    client: PolicyClient, learner: Any
+) -> None:
     """Not the one that is held when it leaves."""
     offer(client, a_stamp_parcel(version=42))
-    desk.receive_from(client, 0.1)
-    (accepted,) = desk.accepted
+    learner.receive_from(client, 0.1)
+    (accepted,) = learner.accepted
     assert (accepted.envelope.version, accepted.envelope.actor) == (Version(1, 42), "a")
     assert np.array_equal(accepted.content.lengths, [4])
 
@@ -541,7 +540,7 @@ def test_lines_at_info_say_what_happens(
 
 
 def test_receipts_are_written_before_a_parcel_is_released(
-    client: PolicyClient, desk: Any, tmp_path: Path
+    client: PolicyClient, learner: Any, tmp_path: Path
 ) -> None:
     """One line for each acknowledged parcel, with the checksum of its bytes.
 
@@ -558,11 +557,11 @@ def test_receipts_are_written_before_a_parcel_is_released(
     offer(client, a_stamp_parcel())
     (frame,) = [
         frame
-        for frame in desk.receive_from(client, 0.1)
+        for frame in learner.receive_from(client, 0.1)
         if wire.open_frame(frame).kind is wire.Kind.PARCEL
     ]
     assert list(read_receipts(tmp_path / "receipts")) == []
-    desk.send_to(client, 0.2)
+    learner.send_to(client, 0.2)
     (receipt,) = read_receipts(tmp_path / "receipts")
     assert (receipt.actor, receipt.incarnation, receipt.sequence) == (
         "a",

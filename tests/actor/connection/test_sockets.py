@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
+from farflung.common.protocol import topics
 from farflung.common.protocol.roster import Presence
 
 Serve = Callable[..., Any]
@@ -24,19 +26,20 @@ Dial = Callable[..., Sockets]
 
 @pytest.fixture
 def dial() -> Iterator[Dial]:
-    """Gives links to an address; what is left of them is closed."""
-    links: list[Sockets] = []
+    """Return a maker of transports to an address; their sockets are closed at the end."""
+    transports: list[Sockets] = []
     with sockets.context() as context:
 
         def make(address: Address, **others: Any) -> Sockets:
-            links.append(
-                Sockets(context, address, PolicyClient("p", f"a{len(links)}", 1), **others)
+            transports.append(
+                Sockets(context, address, PolicyClient("p", f"a{len(transports)}", 1), **others)
             )
-            return links[-1]
+            return transports[-1]
 
         yield make
-        for link in links:
-            link._drop()
+        for transport in transports:
+            with suppress(sockets.zmq.ZMQError):  # a test has closed it
+                transport.close("the test is over", 0.0)
 
 
 @pytest.fixture
@@ -45,78 +48,92 @@ def served(serve: Serve) -> Any:
     return serve(LearnerDouble(a_stamp_spec()))
 
 
-def pump_until(link: Sockets, condition: Callable[[], object]) -> None:
-    """Look after the link until it is so."""
+def pump_until(transport: Sockets, condition: Callable[[], object]) -> None:
+    """Exchange messages until a condition holds."""
     for _ in range(500):
         if condition():
             return
-        link.exchange(0.01)
+        transport.exchange(0.01)
     raise AssertionError("it never happened")
 
 
-def offer(link: Sockets, parcel: Parcel) -> None:
-    """Something to send."""
-    assert link.client.outbox.offer(parcel, parcel.rows, parcel.size)
+def offer(transport: Sockets, parcel: Parcel) -> None:
+    """Offer a parcel to the outbox, which must take it."""
+    assert transport.client.outbox.offer(parcel, parcel.rows, parcel.size)
 
 
-def test_one_address_is_enough(served: Any, dial: Dial, caplog: pytest.LogCaptureFixture) -> None:
-    """Spec and weights come by themselves, parcels arrive and are acknowledged, and the question is
-    not asked any longer.
-    """
+def counting(name: str, make: Callable[..., Any], made: list[str]) -> Callable[..., Any]:
+    """Return the same maker, which notes its name at each call."""
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(name)
+        return make(*arguments, **options)
+
+    return counted
+
+
+def test_actor_joins_and_sends_with_one_address(
+    served: Any, dial: Dial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec and weights come, parcels are acknowledged, and the snapshot topic is left."""
+    unsubscribed: list[bytes] = []
+    monkeypatch.setattr(
+        served.double.endpoint, "unsubscribed", lambda topic, sender: unsubscribed.append(topic)
+    )
     with caplog.at_level(logging.INFO):
-        link = dial(served.address)
-        pump_until(link, lambda: link.client.newest.joined)
+        transport = dial(served.address)
+        pump_until(transport, lambda: transport.client.newest.joined)
     assert "connected to the learner" in caplog.text
-    assert link.client.weights.version == Version(1, 1)
+    assert transport.client.weights.version == Version(1, 1)
     for stamp in range(3):
-        offer(link, a_stamp_parcel(stamp=stamp))
-    pump_until(link, lambda: link.client.outbox.idle)
+        offer(transport, a_stamp_parcel(stamp=stamp))
+    pump_until(transport, lambda: transport.client.outbox.idle)
     assert [parcel.columns["observations"][0, 0] for parcel in served.take(3)] == [0, 1, 2]
-    assert link._subscribed == link.client.subscriptions
-    assert link.client.snapshot_topic is None
+    assert transport.client.snapshot_topic is None
+    pump_until(transport, lambda: any(map(topics.parse_private, unsubscribed)))
 
 
 @pytest.mark.slow
-def test_it_may_be_there_before_the_learner(
+def test_actor_may_start_before_its_learner(
     served: Any,
     dial: Dial,
     serve: Serve,
 ) -> None:
-    """Nothing is sent while nobody is there.
+    """The actor sends nothing while no learner is there.
 
-    It joins by itself, and again when the learner returns with another run.
+    It joins the first learner by itself, and the run of the next one too.
     """
     address = served.address
-    served.link.close()
-    link = dial(address)
-    link.exchange(0.01)
-    assert link.client.newest.joined is None
+    served.network_thread.close()
+    transport = dial(address)
+    transport.exchange(0.01)
+    assert transport.client.newest.joined is None
     first = serve(LearnerDouble(a_stamp_spec()), address)
-    pump_until(link, lambda: link.client.newest.joined)
-    first.link.close()
+    pump_until(transport, lambda: transport.client.newest.joined)
+    first.network_thread.close()
     second = serve(LearnerDouble(a_stamp_spec(run="s"), learner_id=8), address)
     pump_until(
-        link, lambda: link.client.newest.joined and link.client.newest.joined.spec.run == "s"
+        transport,
+        lambda: transport.client.newest.joined and transport.client.newest.joined.spec.run == "s",
     )
-    offer(link, a_stamp_parcel())
-    pump_until(link, lambda: link.client.outbox.idle)
+    offer(transport, a_stamp_parcel())
+    pump_until(transport, lambda: transport.client.outbox.idle)
     second.take(1)
 
 
 def test_newer_weights_come_as_they_are_published(served: Any, dial: Dial) -> None:
-    """Without asking."""
-    link = dial(served.address)
-    pump_until(link, lambda: link.client.newest.joined)
+    """The actor asks for nothing."""
+    transport = dial(served.address)
+    pump_until(transport, lambda: transport.client.newest.joined)
     served.double.endpoint.publish(some_weights(a_stamp_spec(), 2))
-    pump_until(link, lambda: link.client.weights.version == Version(1, 2))
+    pump_until(transport, lambda: transport.client.weights.version == Version(1, 2))
 
 
-def test_of_several_versions_only_the_newest_is_read(
+def test_transport_reads_only_the_newest_of_several_versions(
     dial: Dial,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An actor that was busy does not build a session for each version it missed."""
-    link = dial(Address("127.0.0.1", 9, 10))
     waiting = [[b"w/p/", b"old"], [b"c/p/", b"beacon"], [b"w/p/", b"new"]]
     received: list[tuple[bytes, bytes]] = []
 
@@ -128,52 +145,55 @@ def test_of_several_versions_only_the_newest_is_read(
             return waiting.pop(0)
 
         def close(self) -> None:
-            link_feed.close()
+            pass
 
-    link_feed, link._feed = link._feed, Feed()  # type: ignore[assignment]
+    monkeypatch.setattr(sockets, "feed_subscriber", lambda *arguments, **options: Feed())
+    transport = dial(Address("127.0.0.1", 9, 10))
     monkeypatch.setattr(
-        link.client, "receive", lambda topic, frame, now: received.append((topic, frame))
+        transport.client, "receive", lambda topic, frame, now: received.append((topic, frame))
     )
-    link.exchange()
+    transport.exchange()
     assert received == [(b"c/p/", b"beacon"), (b"w/p/", b"new")]
 
 
-def test_after_a_silence_both_sockets_are_made_anew(
+def test_transport_replaces_both_sockets_after_a_silence(
     served: Any,
     dial: Dial,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a clock that jumps over eight seconds.
+    """The clock jumps by nine seconds.
 
-    What was unacknowledged is sent again and counts once.
+    The unacknowledged parcel is sent again and counts once.
     """
-    clock = Clock()
-    link = dial(served.address, clock=clock)
-    pump_until(link, lambda: link.client.newest.joined)
-    pump_until(link, lambda: served.double.receiver.seen)
-    offer(link, a_stamp_parcel())
-    link._send(clock())
+    clock, made = Clock(), []
+    for name in ("feed_subscriber", "experience_sender"):
+        monkeypatch.setattr(sockets, name, counting(name, getattr(sockets, name), made))
+    transport = dial(served.address, clock=clock)
+    pump_until(transport, lambda: transport.client.newest.joined)
+    pump_until(transport, lambda: served.double.receiver.seen)
+    offer(transport, a_stamp_parcel())
+    transport.exchange()
     served.take(1)
-    before = link._feed, link._push
-    link._receive = lambda now: None  # type: ignore[method-assign]  # nothing comes through
-    clock.wait(9.0)
-    link.exchange()
+    assert made == ["feed_subscriber", "experience_sender"]
+    with monkeypatch.context() as patch:
+        patch.setattr(transport.client, "receive", lambda topic, frame, now: None)
+        clock.wait(9.0)
+        transport.exchange()
     assert "connecting again" in caplog.text
     assert "no message from the learner" in caplog.text
-    assert link._feed is not before[0]
-    assert link._push is not before[1]
-    del link._receive
-    pump_until(link, lambda: link.client.outbox.idle)
-    assert link.client.outbox.ledger.acknowledged.parcels == 1
+    assert made == ["feed_subscriber", "experience_sender"] * 2
+    pump_until(transport, lambda: transport.client.outbox.idle)
+    assert transport.client.outbox.ledger.acknowledged.parcels == 1
     assert served.queue.parcels == 0
 
 
 def test_goodbye_waits_for_the_last_acknowledgements(served: Any, dial: Dial) -> None:
-    """Then it is said why, and the learner knows that this actor left."""
-    link = dial(served.address)
-    pump_until(link, lambda: link.client.newest.joined)
-    offer(link, a_stamp_parcel())
-    assert link.close("all done", 5.0)
+    """The learner then knows that this actor left."""
+    transport = dial(served.address)
+    pump_until(transport, lambda: transport.client.newest.joined)
+    offer(transport, a_stamp_parcel())
+    assert transport.close("all done", 5.0)
     served.take(1)
     presence = [member.presence(0.0) for member in served.double.receiver.roster]
     for _ in range(500):
@@ -188,37 +208,42 @@ def test_goodbye_does_not_wait_for_ever(
     serve: Serve,
     dial: Dial,
 ) -> None:
-    """A learner without room for it: the parcel stays unacknowledged, and that is told."""
-    desk = LearnerDouble(a_stamp_spec())
-    desk.room = 0
-    served = serve(desk)
-    link = dial(served.address)
-    pump_until(link, lambda: link.client.newest.joined)
-    pump_until(link, lambda: link.client.outbox.credit.messages == 0)
-    offer(link, a_stamp_parcel())
-    assert not link.close("in a hurry", 0.05)
-    assert link.client.outbox.ledger.balanced
+    """The learner has no room, so the parcel stays unacknowledged, and `close` says so."""
+    learner = LearnerDouble(a_stamp_spec())
+    learner.room = 0
+    served = serve(learner)
+    transport = dial(served.address)
+    pump_until(transport, lambda: transport.client.newest.joined)
+    pump_until(transport, lambda: transport.client.outbox.credit.messages == 0)
+    offer(transport, a_stamp_parcel())
+    assert not transport.close("in a hurry", 0.05)
+    assert transport.client.outbox.ledger.balanced
 
 
 def test_goodbye_to_a_learner_that_has_ended_does_not_wait(served: Any, dial: Dial) -> None:
-    """It would take nothing any more."""
-    link = dial(served.address)
-    pump_until(link, lambda: link.client.newest.joined)
-    served.link.close()
-    pump_until(link, lambda: not link.client.state.takes)
-    offer(link, a_stamp_parcel())
-    assert not link.close("so be it", 600.0)
+    """Such a learner takes nothing any more."""
+    transport = dial(served.address)
+    pump_until(transport, lambda: transport.client.newest.joined)
+    served.network_thread.close()
+    pump_until(transport, lambda: not transport.client.state.takes)
+    offer(transport, a_stamp_parcel())
+    assert not transport.close("so be it", 600.0)
 
 
-def test_a_full_pipe_is_tried_again(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What did not leave counts as not sent."""
-    link = dial(Address("127.0.0.1", 9, 10))
+def test_transport_tries_a_full_pipe_again(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that finds no room counts as not sent."""
+    address, connected = Address("127.0.0.1", 9, 10), sockets.experience_sender
+
+    def disconnected(*arguments: Any, **options: Any) -> Any:
+        push = connected(*arguments, **options)
+        push.set(sockets.zmq.SNDHWM, 1)
+        push.set(sockets.zmq.IMMEDIATE, 1)  # without a connection there is no pipe at all
+        push.disconnect(address.experience)
+        return push
+
+    monkeypatch.setattr(sockets, "experience_sender", disconnected)
+    transport = dial(address)
     taken: list[bool] = []
-    link._push.close(linger=0)
-    link._push = sockets.experience_sender(link._context, link.address)
-    link._push.set(sockets.zmq.SNDHWM, 1)
-    link._push.set(sockets.zmq.IMMEDIATE, 1)  # without a connection there is no pipe at all
-    link._push.disconnect(link.address.experience)
-    monkeypatch.setattr(link.client, "drain", lambda now, send: taken.append(send(b"one")))
-    link.exchange()
+    monkeypatch.setattr(transport.client, "drain", lambda now, send: taken.append(send(b"one")))
+    transport.exchange()
     assert taken == [False]

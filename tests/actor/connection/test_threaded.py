@@ -1,4 +1,4 @@
-"""A connection whose sockets are in a thread of their own."""
+"""A connection that has its sockets in a thread of its own."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ def served(serve: Serve) -> Any:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., ThreadedConnection]]:
-    """Makes connections that are closed in the end; `wrap` changes their sockets."""
+    """Return a maker of connections, closed at the end; `wrap` changes their sockets."""
     made: list[ThreadedConnection] = []
     with sockets.context() as context:
 
@@ -73,7 +73,7 @@ def test_threaded_connection_joins_sends_and_follows(served: Any, connect: Any) 
     served.double.endpoint.publish(some_weights(served.double.spec, 2, best=3))
     until(connection, lambda: connection.newest.weights.version.number == 2)
     assert connection.close("over", 5.0)
-    assert not connection._thread.is_alive()
+    assert "connection" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_threaded_connection_has_a_bounded_mailbox(serve: Serve, connect: Any) -> None:
@@ -107,7 +107,7 @@ def test_threaded_connection_has_a_bounded_mailbox(serve: Serve, connect: Any) -
 
 
 def test_threaded_connection_raises_what_ended_its_thread(served: Any, connect: Any) -> None:
-    """With its own type, at the owner's next call, whatever that is."""
+    """The owner's next call raises the error itself."""
 
     class Failing:
         def __init__(self, transport: Any) -> None:
@@ -166,7 +166,7 @@ def test_threaded_session_never_touches_its_sockets(served: Any) -> None:
 
 
 def test_threaded_session_raises_what_ended_its_thread(served: Any) -> None:
-    """At the next action that exchanges messages."""
+    """The next action that exchanges messages raises the error itself."""
     with pytest.MonkeyPatch.context() as patch:
         session = ActorSession(str(served.address), policy="p", name="a", threaded=True)
         play(session, 1)

@@ -1,6 +1,6 @@
-"""A seat in a world that somebody else steps.
+"""A seat in a world that the caller steps.
 
-The world here counts: what is seen is (episode, step).
+The world counts: its observation is (episode, step).
 """
 
 import itertools
@@ -36,7 +36,7 @@ class Seat:
         self.weights: Weights | None = None
 
     def see(self, observation: Any, **info: Any) -> list[Parcel]:
-        """Show it what it is to act on; gives the window that was completed by this."""
+        """Show the seat an observation; return the window that this completes."""
         self.turn = self.world.see(observation, **info)
         return self._record(self.turn)
 
@@ -50,11 +50,11 @@ class Seat:
         return int(chosen[0]) if chosen.ndim == 1 else chosen[0].copy()
 
     def record(self, *outcome: Any, **info: Any) -> None:
-        """What came of the last action."""
+        """Record the outcome of the last action."""
         self.world.record(*outcome, **info)
 
     def rest(self) -> list[Parcel]:
-        """What was recorded and is in no window yet."""
+        """Return the recorded steps that are in no window yet."""
         turn = self.world.rest()
         parcels = self._record(turn) if turn else []
         return parcels or (self._parcels() if self.open else [])
@@ -73,7 +73,7 @@ MakeSeat = Callable[..., Seat]
 
 @pytest.fixture
 def make_seat() -> MakeSeat:
-    """Gives seats under specs of windows of four steps."""
+    """Return a maker of seats under specs with windows of four steps."""
     return lambda policy=None, **changes: Seat(a_stamp_spec(**changes), policy)
 
 
@@ -84,16 +84,16 @@ def weights() -> Weights:
 
 
 def stamp(episode: int, step: int) -> np.ndarray:
-    """What is seen."""
+    """Return the observation of a step."""
     return np.array([7, episode, step], np.float32)
 
 
 def play(
     seat: Seat, weights: Weights, lengths: list[int], ending: Ending = Ending.TERMINATED
 ) -> list[Parcel]:
-    """Whole episodes of these lengths, the last of which is still going on.
+    """Play whole episodes of these lengths; the last one stays open.
 
-    Step t gives a reward of t.
+    The reward of step t is t.
     """
     parcels = []
     for episode, length in enumerate(lengths):
@@ -127,7 +127,7 @@ def frames(episode: int, *steps: int) -> list[tuple[int, int]]:
 
 
 class TestWindows:
-    """What was recorded comes out in windows."""
+    """Recorded steps come out in windows."""
 
     @pytest.mark.parametrize("ending", [Ending.TERMINATED, Ending.TRUNCATED])
     def test_every_step_is_in_one_window(
@@ -204,7 +204,7 @@ class TestWindows:
 
 
 class TestRecording:
-    """What counts as the outcome of an action."""
+    """Steps are recorded as the outcomes of actions."""
 
     def test_what_is_shown_is_copied(self, make_seat: MakeSeat, weights: Weights) -> None:
         """A sensor may write each reading into the same array."""
@@ -220,7 +220,7 @@ class TestRecording:
         assert rows(seat.rest(), a_stamp_spec()) == [(frames(0, 0, 1, 2), Ending.TERMINATED)]
 
     def test_an_unrecorded_action_is_left_out(self, make_seat: MakeSeat, weights: Weights) -> None:
-        """What follows counts as another episode, and the one that was torn has no result."""
+        """The steps after it count as another episode, and the torn episode has no result."""
         seat = make_seat()
         for step in range(4):
             assert seat.see(stamp(0, step)) == []
@@ -280,7 +280,7 @@ class TestRecording:
 
 
 class TestActing:
-    """What is chosen."""
+    """The seat chooses actions."""
 
     def test_greedily_if_wanted(self, make_seat: MakeSeat, weights: Weights) -> None:
         """Epsilon 1 explores in every step, but for those that shall not."""
@@ -297,7 +297,7 @@ class TestActing:
     def test_continuous_actions_are_arrays_of_the_callers_own(
         self, make_seat: MakeSeat, weights: Weights
     ) -> None:
-        """What is done to them later does not change what is recorded."""
+        """A later change to them does not change the record."""
 
         class Answers:
             def load(self, weights: Weights) -> None: ...
@@ -328,7 +328,7 @@ class TestActing:
 
 
 class TestChecking:
-    """What is shown is what the learner's world shows."""
+    """The caller's observations must fit the learner's world."""
 
     @pytest.mark.parametrize(
         ("observation", "says"),

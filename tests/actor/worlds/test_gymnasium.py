@@ -22,7 +22,7 @@ from farflung.common.process.errors import ConfigurationError
 
 
 def opened(spec: Spec, count: int = 1, *, vector: bool = False) -> ListWorld | VectorWorld:
-    """A world whose environments are expected to work."""
+    """Open a world with environments that are expected to work."""
     around = Surroundings(lambda *_: None, lambda _: None, lambda: 0.0)
     return open_world(spec, count, key=("actor", 0, 0), around=around, vector=vector)
 

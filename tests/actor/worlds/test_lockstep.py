@@ -44,7 +44,7 @@ class Seats:
 
 
 class Step:
-    """What one turn says of all seats."""
+    """The outcome of one turn for all seats."""
 
     def __init__(self, policy: str, turn: Turn) -> None:
         self.observations = turn.due[policy].columns
@@ -56,7 +56,7 @@ class Step:
 
 
 class Surroundings:
-    """What a process gives its environments: an ear, a pause and a clock."""
+    """The problems, the pauses and the clock that a process hands to its environments."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -167,7 +167,7 @@ class TestList:
         assert seen["observations.picture"].dtype == np.uint8
 
     def test_an_environment_may_keep_its_action(self, around: Surroundings) -> None:
-        """What it writes into it stays its own; doubles come back as floats."""
+        """A write into it does not leave the environment; doubles come back as floats."""
         seats = around.seats(World("toys/Echo-v0"))
         seats.reset()
         actions = np.array([[0.1, 7.0]], np.float32)
@@ -184,7 +184,7 @@ class TestList:
 
 
 class TestStreams:
-    """Which random numbers an episode draws."""
+    """Each episode draws its own random numbers."""
 
     def episodes(
         self,
@@ -194,7 +194,7 @@ class TestStreams:
         world: str = "CartPole-v1",
         vector: bool = False,
     ) -> list[float]:
-        """Where six episodes of two seats begin."""
+        """Return the first observations of six episodes of two seats."""
         seats = around.seats(
             World(world, {"max_episode_steps": 1}, seed=seed), 2, key=key, vector=vector
         )
@@ -214,9 +214,7 @@ class TestStreams:
         )
 
     def test_no_two_episodes_share_a_stream(self, around: Surroundings) -> None:
-        """Whether of one seat, of two seats, of two actors, of two starts, of two seeds or of an
-        evaluation.
-        """
+        """The streams differ by seat, actor, start and seed, and in evaluations."""
         keys: list[tuple[int | str, ...]] = [
             ("actor", 0, 0),
             ("actor", 1, 0),
@@ -232,9 +230,9 @@ class TestStreams:
         assert len(set(starts)) == len(starts) == 4 * 2 * 12
 
     def test_an_episode_does_not_depend_on_those_before_it(self, around: Surroundings) -> None:
-        """Its stream is its own, not what others left of one.
+        """Its stream is its own, not the rest of an earlier one.
 
-        Here somebody drew a hundred numbers in between.
+        Here a hundred numbers are drawn in between.
         """
         one, two = (around.seats(World("CartPole-v1", {"max_episode_steps": 1})) for _ in range(2))
         one.reset()
@@ -419,9 +417,7 @@ class TestVector:
 
 
 class Lingering:
-    """A vectorised environment whose seat is over at its first step, and still says so in the empty
-    step after it.
-    """
+    """A vectorised environment that repeats its ending in the empty step after it."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -445,7 +441,7 @@ class Lingering:
 
 
 def test_an_empty_step_ends_nothing() -> None:
-    """Whatever a vectorised environment leaves standing in its flags: an episode ends once."""
+    """An episode ends once, even if a vectorised environment leaves its flags set."""
     field = ObservationField("", Space("box", "float32", (1,)))
     adapter = SpaceAdapter((field,), Space("discrete", "int64", (), (2,)), np.copy)
     failures = Failures(lambda *_: None, lambda _: None, lambda: 0.0)

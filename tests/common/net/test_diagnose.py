@@ -140,7 +140,7 @@ class TestSilence:
         """Beacons come every second."""
         asked = []
         monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: asked.append(address))
-        silent = Diagnosis(Address("desk", 1, 2))
+        silent = Diagnosis(Address("box", 1, 2))
         with caplog.at_level(logging.INFO):
             for second in range(100):
                 assert not silent.look(1.4, True, float(second))
@@ -150,11 +150,11 @@ class TestSilence:
 
     def test_diagnosis_logs_a_reason_now_and_then(self, found, caplog):
         """40 s are two lines; another reason is a line at once."""
-        silent = Diagnosis(Address("desk", 1, 2))
+        silent = Diagnosis(Address("box", 1, 2))
         with caplog.at_level(logging.INFO):
             assert self.look(silent, 0, 40) == []
             assert [record.message for record in caplog.records] == [
-                "waiting for a learner at desk:1: nothing is there"
+                "waiting for a learner at box:1: nothing is there"
             ] * 2
             found[0] = Finding("it hangs up")
             self.look(silent, 40, 45)
@@ -165,9 +165,9 @@ class TestSilence:
         """At the start they are a mistake; later they were revoked, and the sockets are rebuilt."""
         found[0] = Finding("not allowed", final=True)
         with pytest.raises(NotAllowed, match="not allowed") as raised:
-            self.look(Diagnosis(Address("desk", 1, 2)), 0, 5)
+            self.look(Diagnosis(Address("box", 1, 2)), 0, 5)
         assert raised.value.exit_code == 77
-        silent = Diagnosis(Address("desk", 1, 2))
+        silent = Diagnosis(Address("box", 1, 2))
         assert self.look(silent, 0, 10, known=True) == []
         found[0] = Finding("come in", welcome=True)
         assert len(self.look(silent, 10, 20, known=True)) == 1
@@ -176,7 +176,7 @@ class TestSilence:
         """It is said."""
         monkeypatch.setattr(diagnosing, "diagnose", lambda address, keys: 1 / 0)
         with caplog.at_level(logging.INFO):
-            self.look(Diagnosis(Address("desk", 1, 2)), 0, 3)
+            self.look(Diagnosis(Address("box", 1, 2)), 0, 3)
         assert "cannot find out why" in caplog.text
 
     def test_diagnosis_never_blocks_its_caller(self, monkeypatch):
@@ -187,7 +187,7 @@ class TestSilence:
             "diagnose",
             lambda address, keys: asked.append(1) or (go.wait(PATIENCE_S) and Finding("late")),
         )
-        silent, began = Diagnosis(Address("desk", 1, 2)), time.monotonic()
+        silent, began = Diagnosis(Address("box", 1, 2)), time.monotonic()
         for second in range(2, 20):
             assert not silent.look(float(second), False, float(second))
         assert time.monotonic() - began < PATIENCE_S / 2

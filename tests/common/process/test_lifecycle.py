@@ -158,7 +158,7 @@ def test_signal_whose_exception_is_swallowed_raises_at_the_end_of_the_block(
 def test_swallowed_signal_ends_a_program_before_it_begins_its_work(
     stop: Stop, swallow: Swallow
 ) -> None:
-    """What would have waited for a second Ctrl-C never starts."""
+    """Its work never starts, so it needs no second Ctrl-C."""
     worked = []
 
     def run() -> int:

@@ -171,7 +171,7 @@ def test_retired_incarnation_is_exactly_what_it_was(between: Callable[[Inbox], I
 
 @pytest.mark.usefixtures("room_for_two")
 def test_incarnation_with_pending_numbers_stays_live() -> None:
-    """Its commit finds it, whatever comes meanwhile."""
+    """Its commit finds it, also after many other incarnations."""
     box = Inbox()
     box.admit("slow", 1, 1, 1)
     for number in range(20):

@@ -212,7 +212,7 @@ def test_tracker_takes_queued_beacons_of_a_dead_learner_for_no_rival() -> None:
 
 
 def test_tracker_takes_a_former_epoch_every_ten_seconds_for_no_rival() -> None:
-    """What is so far apart does not alternate."""
+    """Messages so far apart do not alternate."""
     member = of_a_copy()
     for now in range(2, 60):
         late = now % 10 == 0
@@ -296,7 +296,7 @@ def test_tracker_asks_after_being_a_second_behind() -> None:
 
 
 def test_tracker_times_each_version_by_itself() -> None:
-    """Where versions come fast, each must be a second late by itself."""
+    """With frequent versions, each must be a second late by itself."""
     member = joined()
     receive(member, 1.0, version=4)
     member.take("a", Version(1, 4))

@@ -125,7 +125,7 @@ def test_refusal_names_the_field_that_differs(change, where):
 
 
 def test_default_of_a_field_does_not_make_it_optional():
-    """What is not wanted is said to be empty, zero or false."""
+    """An unused field is empty, zero or false, and still present."""
     for name in to_plain(Outer()):
         plain = to_plain(Outer())
         del plain[name]
@@ -141,7 +141,7 @@ class Row(TypedDict):
 
 
 def test_typed_table_is_checked_like_a_struct():
-    """What a typed table declares is what arrives, in plain lists and dictionaries."""
+    """A typed table arrives as it is declared, in plain lists and dictionaries."""
     assert from_plain(Row, {"name": "a", "numbers": [[1, "b"]]}) == {
         "name": "a",
         "numbers": [(1, "b")],
@@ -187,12 +187,12 @@ def test_what_was_packed_comes_out(name, block):
 
 
 def test_images_shrink():
-    """That is what it is for."""
+    """Compression is for images."""
     assert len(ENCODE["lz4"](b"\0" * 7056)) < 100
 
 
 def test_raw_bytes_are_not_copied():
-    """What is sent as it is costs nothing."""
+    """Bytes without compression are not copied."""
     block = memoryview(b"abc")
     assert ENCODE[""](block) is block
     assert DECODE[""](block, 3) is block

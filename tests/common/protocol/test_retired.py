@@ -102,7 +102,7 @@ GOOD = {
     ],
 )
 def test_state_that_makes_no_sense_is_refused(change: dict[str, object]) -> None:
-    """Whatever a damaged file says, it costs no more than its own size."""
+    """A damaged file costs no more memory than its own size."""
     assert len(RetiredIncarnations.restore(GOOD)) == 3  # type: ignore[arg-type]
     with pytest.raises(Refused, match="retired"):
         RetiredIncarnations.restore({**GOOD, **change})  # type: ignore[typeddict-item]

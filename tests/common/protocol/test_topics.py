@@ -97,7 +97,7 @@ def test_a_policys_topics_are_its_own():
     ],
 )
 def test_a_learners_topics_name_its_policy(topic, policy):
-    """All but the figures, which are nobody's promise to be there."""
+    """Telemetry is not among them: it is no sign that the learner is there."""
     assert topics.parse_policy(topic) == policy
 
 

@@ -65,7 +65,7 @@ def table(_: Spec) -> nn.Module:
 
 
 def two_states(**others: object) -> DQN:
-    """Return a DQN whose two networks have the values ONLINE and TARGET."""
+    """Return a DQN with the values ONLINE and TARGET in its two networks."""
     algorithm = make(model=table, **others)
     algorithm.restore(
         algorithm.state()

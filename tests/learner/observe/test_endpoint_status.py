@@ -13,13 +13,13 @@ from farflung.learner.observe.status import ActorState
 
 
 @pytest.fixture
-def side():
-    """A learner's side without sockets."""
+def learner():
+    """Return a learner without sockets."""
     return LearnerDouble(learner_id=5, versions=0)
 
 
-def hears(side, message, now=0.0):
-    side.receiver.receive(bytes(wire.encode(message)), now)
+def receive(learner, message, now=0.0):
+    learner.receiver.receive(bytes(wire.encode(message)), now)
 
 
 def hello(seats=1, evaluates=False):
@@ -35,11 +35,11 @@ COUNTERS = {
 }
 
 
-def test_an_actor_is_described_by_what_it_reports(side):
+def test_an_actor_is_described_by_what_it_reports(learner):
     """Seats from the hello, counters from the report, and how long ago it was heard."""
-    hears(side, hello(seats=4))
-    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
-    (actor,) = endpoint_status(side.endpoint, 3.0).actors
+    receive(learner, hello(seats=4))
+    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
+    (actor,) = endpoint_status(learner.endpoint, 3.0).actors
     assert (actor.name, actor.state, actor.seats, actor.version) == (
         "box-1",
         ActorState.RUNNING,
@@ -60,11 +60,11 @@ def test_an_actor_is_described_by_what_it_reports(side):
         (Presence.JOINING, False, 0.0, ActorState.JOINING),
     ],
 )
-def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
-    """Whether it is there comes first, then what it does."""
-    hears(side, hello(evaluates=evaluates))
-    hears(side, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
-    assert actor_status(side.receiver, "box-1", presence, 0.0).state == word
+def test_an_actors_state_is_one_word(learner, presence, evaluates, waits, word):
+    """The state names first its presence, then its activity."""
+    receive(learner, hello(evaluates=evaluates))
+    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
+    assert actor_status(learner.receiver, "box-1", presence, 0.0).state == word
 
 
 @pytest.mark.parametrize(
@@ -76,25 +76,25 @@ def test_an_actors_state_is_one_word(side, presence, evaluates, waits, word):
         (Presence.ACTIVE, ActorState.JOINING),
     ],
 )
-def test_actor_of_an_earlier_epoch_is_not_joining_for_ever(side, presence, word):
+def test_actor_of_an_earlier_epoch_is_not_joining_for_ever(learner, presence, word):
     """After a resume the roster knows actors that said goodbye, or never come back."""
-    assert actor_status(side.receiver, "box-9", presence, 0.0).state == word
+    assert actor_status(learner.receiver, "box-9", presence, 0.0).state == word
 
 
-def test_who_was_only_promised_a_place_is_joining(side):
+def test_actor_with_only_a_place_is_joining(learner):
     """A snapshot was sent and nothing came back yet."""
-    side.receiver.roster.join("box-2", 1, 0.0)
-    (actor,) = endpoint_status(side.endpoint, 0.5).actors
+    learner.receiver.roster.join("box-2", 1, 0.0)
+    (actor,) = endpoint_status(learner.endpoint, 0.5).actors
     assert (actor.name, actor.state, actor.seen_ago) == ("box-2", ActorState.JOINING, 0.5)
 
 
-def test_a_view_holds_the_books(side):
+def test_a_view_holds_the_books(learner):
     """Received, duplicates, refused by reason, lost, and the problems."""
     for _ in range(2):
-        side.receiver.receive(a_frame(side.spec), 0.0)
-    side.receiver.receive(b"", 0.0)
-    hears(side, Bye("run-1", "default", "box-2", 1, 3, "over"))
-    view = endpoint_status(side.endpoint, 0.0)
+        learner.receiver.receive(a_frame(learner.spec), 0.0)
+    learner.receiver.receive(b"", 0.0)
+    receive(learner, Bye("run-1", "default", "box-2", 1, 3, "over"))
+    view = endpoint_status(learner.endpoint, 0.0)
     assert (view.received, view.duplicates, view.lost, view.refused) == (
         3,
         1,
