@@ -9,7 +9,7 @@ import pytest
 from support.learner_double import LearnerDouble
 from support.makers import some_weights
 from support.stamps import a_stamp_parcel, a_stamp_spec
-from support.waiting import eventually
+from support.waiting import Deadline, eventually
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
@@ -52,9 +52,9 @@ def connect() -> Iterator[Callable[..., ThreadedConnection]]:
 
 def until(connection: ThreadedConnection, condition: Callable[[], Any]) -> None:
     """Wait for messages until it is so."""
-    deadline = time.monotonic() + 20.0
+    deadline = Deadline(20.0)
     while not condition():
-        assert time.monotonic() < deadline
+        assert not deadline.over
         connection.exchange(0.1)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import zmq
+from support.waiting import eventually, readable
 
 from farflung.common.net.address import Address
 from farflung.common.net.sockets import Context
@@ -37,10 +38,10 @@ def publish(context: Context) -> Iterator[Callable[..., Address]]:
 
         def serve() -> None:
             with feed:
-                if feed.poll(5000) and feed.recv() == b"\x01t/":
+                if readable(feed) and feed.recv() == b"\x01t/":
                     for each in frames:
                         feed.send_multipart([telemetry("default"), each])
-                    feed.poll(5000)  # until the watcher leaves
+                    readable(feed)  # until the watcher leaves
 
         threads.append(threading.Thread(target=serve))
         threads[0].start()
@@ -48,8 +49,7 @@ def publish(context: Context) -> Iterator[Callable[..., Address]]:
 
     yield start
     for thread in threads:
-        thread.join(10)
-        assert not thread.is_alive()
+        eventually(lambda thread=thread: not thread.is_alive(), "the end of a feed")
 
 
 def test_a_learner_that_answers_is_healthy(

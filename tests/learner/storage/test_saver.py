@@ -40,7 +40,7 @@ def test_training_continues_while_a_checkpoint_is_written(one, core, tmp_path, m
     """The checkpoint has the state of its beginning; the stop of training is measured."""
     go, save = threading.Event(), checkpoint.save
     monkeypatch.setattr(
-        checkpoint, "save", lambda folder, taken: go.wait(10) and save(folder, taken)
+        checkpoint, "save", lambda folder, taken: go.wait(60) and save(folder, taken)
     )
     before = {name: tensor.clone() for name, tensor in core.algorithm.state().items()}
     one.begin()
@@ -106,7 +106,7 @@ def test_last_checkpoint_follows_the_one_being_written(one, core, tmp_path, monk
     """Both are written, in order."""
     go, save = threading.Event(), checkpoint.save
     monkeypatch.setattr(
-        checkpoint, "save", lambda folder, taken: go.wait(10) and save(folder, taken)
+        checkpoint, "save", lambda folder, taken: go.wait(60) and save(folder, taken)
     )
     one.begin()
     core.state.updates = 7
@@ -119,7 +119,7 @@ def test_finish_does_not_wait_for_ever(one, monkeypatch):
     """A disk that hangs is named."""
     go = threading.Event()
     monkeypatch.setattr(saver, "FINAL_S", 0.01)
-    monkeypatch.setattr(checkpoint, "save", lambda *_: go.wait(10))
+    monkeypatch.setattr(checkpoint, "save", lambda *_: go.wait(60))
     with pytest.raises(DiskFailure, match=r"was not written within 0\.01 s"):
         one.finish()
     go.set()

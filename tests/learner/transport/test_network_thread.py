@@ -356,7 +356,7 @@ def test_until_the_disk_has_it_nothing_is_acknowledged(
     go = threading.Event()
     sync = Disk.sync
     monkeypatch.setattr(
-        Disk, "sync", lambda disk, descriptor: (go.wait(10), sync(disk, descriptor))
+        Disk, "sync", lambda disk, descriptor: (go.wait(60), sync(disk, descriptor))
     )
     with (
         sockets.feed_subscriber(context, keeping.address, [A]) as feed,
@@ -377,7 +377,7 @@ def test_the_end_is_told_after_everything_that_was_taken_is_acknowledged(
     go = threading.Event()
     sync = Disk.sync
     monkeypatch.setattr(
-        Disk, "sync", lambda disk, descriptor: (go.wait(10), sync(disk, descriptor))
+        Disk, "sync", lambda disk, descriptor: (go.wait(60), sync(disk, descriptor))
     )
     threading.Timer(0.3, go.set).start()
     with (

@@ -63,10 +63,10 @@ def test_parcels_that_arrive_during_a_sync_form_the_next_group(make_journal, mon
     begun, go = threading.Event(), threading.Event()
     sync = one.disk.sync
     monkeypatch.setattr(
-        one.disk, "sync", lambda descriptor: (begun.set(), go.wait(10), sync(descriptor))
+        one.disk, "sync", lambda descriptor: (begun.set(), go.wait(60), sync(descriptor))
     )
     one.append(1)
-    assert begun.wait(10)
+    assert begun.wait(60)
     one.append(2)
     one.append(3)
     assert one.unsettled
