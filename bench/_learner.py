@@ -26,7 +26,7 @@ from farflung.learner.core.build import build_core
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
-from farflung.learner.endpoint.items import ItemLog, ItemQueue, Unlogged
+from farflung.learner.endpoint.items import PARCELS, ItemLog, ItemQueue, Unlogged
 from farflung.learner.loop import Loop
 from farflung.learner.schedule.schedule import UPDATE, Action, Asynchronous, Moment, Wait
 from farflung.learner.storage.run_folder import new_run
@@ -80,6 +80,8 @@ def learner_of(spec: Spec, capacity: int) -> CoreAndEndpoint:
 
 class Draining:
     """The schedule of the async mode without its updates."""
+
+    takes = PARCELS
 
     def __init__(self) -> None:
         self._asynchronous = Asynchronous(publish_every=1)

@@ -203,7 +203,7 @@ def learn() -> None:
         endpoint.progress(0, 0, ROOM)
         print(link.address.port, link.address.feed_port, flush=True)
         while (command := waited(lines)) != "":
-            endpoint.queue.take_parcels(endpoint.queue.parcels)
+            endpoint.queue.parcels.take(len(endpoint.queue.parcels))
             endpoint.progress(0, 0, ROOM)
             if command == "begin":
                 before = endpoint.published

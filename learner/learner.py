@@ -23,6 +23,7 @@ from farflung.learner.core.spec import saved_spec
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.local.actors import join_command, local_actors, players, start_local_actors
 from farflung.learner.local.children import Children
+from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals
@@ -131,10 +132,10 @@ class Learner:
         )
 
     def _make_endpoint(self, spec: Spec) -> Endpoint:
-        recovered = self._recovered
+        takes, recovered = schedule_of(self.config).takes, self._recovered
         if recovered is None:
-            return Endpoint(spec)
-        return Endpoint.resume(spec, recovered.inbox, recovered.roster, time.monotonic())
+            return Endpoint(spec, takes=takes)
+        return Endpoint.resume(spec, recovered.inbox, recovered.roster, time.monotonic(), takes)
 
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""

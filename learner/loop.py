@@ -12,6 +12,7 @@ from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.schedule.schedule import (
     STOP,
     Action,
+    Apply,
     Insert,
     Moment,
     Publish,
@@ -102,6 +103,8 @@ class Loop:
                 self.core.update()
             case Insert(parcels):
                 self._insert(parcels)
+            case Apply(gradients):
+                self._apply(gradients)
             case Publish():
                 self._endpoint.publish(self.core.publish())
                 self._moment.published_at = self._moment.now
@@ -120,8 +123,15 @@ class Loop:
 
     def _insert(self, parcels: int) -> None:
         """Move so many parcels from the head of the queue into the replay, in one go."""
-        items = self._queue.take_parcels(parcels)
+        items = self._queue.parcels.take(parcels)
         self.core.insert([item.content for item in items])
         for item in items:
             if item.end is not None:
                 self.extent.inserted(item.content.rows, item.end)
+
+    def _apply(self, gradients: int) -> None:
+        """Take so many gradients from the head of the queue, and settle them once applied."""
+        items = self._queue.gradients.take(gradients)
+        self.core.apply_gradients([item.content for item in items])
+        for item in items:
+            item.settle()

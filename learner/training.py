@@ -20,7 +20,7 @@ from farflung.learner.observe.screen import screen
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import to_document
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.schedule.schedule import Asynchronous, Schedule, Sequential
+from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.recover import Recovered
 from farflung.learner.storage.restore import restore
@@ -119,8 +119,3 @@ To go on:{resume if self._saver.journaled else ""}
   learner --config {folder}/config.toml --name NEW --init {folder}   start a run with its weights
   tensorboard --logdir {folder.parent}   show the curves
 """
-
-
-def schedule_of(config: LearnerConfig) -> Schedule:
-    """Return the schedule of a mode."""
-    return Sequential() if config.mode == "sequential" else Asynchronous(config.publish_every)

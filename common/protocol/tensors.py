@@ -74,6 +74,18 @@ class Gradients:
     arrays: Mapping[str, np.ndarray]  # one of each tensor's shape and dtype
     results: Results = field(default_factory=Results)
 
+    @property
+    def rows(self) -> int:
+        """Rows that they are the mean over."""
+        return self.envelope.samples
+
+
+def read_gradients_envelope(opened: Opened) -> GradientsEnvelope:
+    """Return the sender of gradients, their number, and what they are taken at."""
+    if opened.kind is not Kind.GRADIENTS:
+        raise Refused("kind", f"{opened.kind.name} is not expected here")
+    return from_plain(GradientsEnvelope, opened.envelope)
+
 
 class GradientsCodec:
     """Gradients of one list of tensors as bytes, both ways."""
@@ -96,11 +108,8 @@ class GradientsCodec:
         envelope = to_plain(gradients.envelope)
         return assemble(Kind.GRADIENTS, envelope, columns, _tensor_table(tensors))
 
-    def decode(self, opened: Opened) -> Gradients:
+    def decode(self, opened: Opened, envelope: GradientsEnvelope) -> Gradients:
         """Return gradients of exactly the receiver's tensors, as views into the received bytes."""
-        if opened.kind is not Kind.GRADIENTS:
-            raise Refused("kind", f"{opened.kind.name} is not expected here")
-        envelope = from_plain(GradientsEnvelope, opened.envelope)
         if envelope.schema != self.schema:
             raise Refused("schema", f"{envelope.schema}, and this learner's is {self.schema}")
         table = read_table(opened)

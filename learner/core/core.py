@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Diverged
+from farflung.common.protocol.tensors import Gradients as WorkerGradients
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
 from farflung.learner.core.pacing import CoreState, Pacing
@@ -70,6 +72,16 @@ class Core:
             priorities = gradients.priorities.detach().cpu().numpy()
             self.replay.prioritise(batch.indices, priorities)
         self.pacing.sampled(len(batch.actions))
+
+    def apply_gradients(self, received: Sequence[WorkerGradients]) -> bool:
+        """Take one step along the mean of workers' gradients. False: the guard refused it.
+
+        Each counts as often as the rows it stands for. The steps and episodes of the workers count.
+        """
+        for one in received:
+            self.state.steps += one.envelope.steps
+            self.progress.add(one.results, one.envelope.version, self.state.version)
+        return self.apply(_mean(received, next(self._module.parameters()).device))
 
     def apply(self, gradients: Gradients) -> bool:
         """Take one step along these gradients, computed here or elsewhere. False: refused."""
@@ -150,6 +162,27 @@ class Core:
 
 def _nothing() -> Mapping[str, torch.Tensor]:
     raise Diverged("there is nothing to go back to")
+
+
+def _mean(received: Sequence[WorkerGradients], device: torch.device) -> Gradients:
+    """Return the mean of gradients and of the metrics that all have, weighted by their rows."""
+    rows = [one.rows for one in received]
+
+    def mean(values: list[Any], dtype: np.dtype[Any]) -> torch.Tensor:
+        weighted = np.average(values, axis=0, weights=rows)
+        return torch.from_numpy(np.asarray(weighted, dtype)).to(device)
+
+    first = received[0]
+    arrays = {
+        name: mean([one.arrays[name] for one in received], array.dtype)
+        for name, array in first.arrays.items()
+    }
+    metrics = {
+        name: mean([one.envelope.metrics[name] for one in received], np.dtype(np.float32))
+        for name in first.envelope.metrics
+        if all(name in one.envelope.metrics for one in received)
+    }
+    return Gradients(arrays, metrics)
 
 
 def _as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:

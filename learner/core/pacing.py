@@ -150,7 +150,7 @@ class CoreState:
 
     pacing: Pacing
     version: Version  # the newest publication
-    steps: int = 0  # environment steps that entered the replay
+    steps: int = 0  # environment steps that entered the replay, and those of workers
     updates: int = 0
     published_steps: int = 0
     published_updates: int = 0

@@ -21,7 +21,7 @@ class Progress:
         self.returns: deque[float] = deque(maxlen=RECENT)
         self.lengths: deque[float] = deque(maxlen=RECENT)
         self.history = History()
-        self.lag = Spread()  # versions between the one that collected a parcel and the newest
+        self.lag = Spread()  # versions between that of a parcel or gradients and the newest
         self.evaluation: EvaluationResult | None = None  # the newest
         self.constant_observations = ConstantObservations()
 
@@ -31,15 +31,19 @@ class Progress:
             if len(parcel.results.returns):
                 self.evaluation = EvaluationResult(steps, parcel.version, parcel.results)
             return
-        returns = parcel.results.returns.tolist()
+        self.add(parcel.results, parcel.version, newest)
+        self.constant_observations.check(parcel)
+
+    def add(self, results: Results, version: Version, newest: Version) -> None:
+        """Add finished episodes, and the lag of the version that collected or learned."""
+        returns = results.returns.tolist()
         self.episodes += len(returns)
         self.returns.extend(returns)
-        self.lengths.extend(parcel.results.lengths.tolist())
+        self.lengths.extend(results.lengths.tolist())
         for value in returns:
             self.history.add(value)
-        if parcel.version.epoch == newest.epoch:
-            self.lag.add(newest.number - parcel.version.number)
-        self.constant_observations.check(parcel)
+        if version.epoch == newest.epoch:
+            self.lag.add(newest.number - version.number)
 
     @property
     def return_mean(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Spec
@@ -10,7 +11,17 @@ from farflung.common.net.keys import ANY_CLIENT, Client
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.snapshots import Snapshots
-from farflung.learner.endpoint.items import ItemLog, ItemQueue, Settlements, Unlogged
+from farflung.common.protocol.wire import Kind
+from farflung.learner.endpoint.items import (
+    PARCELS,
+    Item,
+    ItemLog,
+    ItemQueue,
+    LoggedItem,
+    Settlements,
+    Unlogged,
+    is_logged,
+)
 from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
 from farflung.learner.endpoint.receiver import Receiver
 
@@ -36,6 +47,7 @@ class Endpoint:
         inbox: Inbox | None = None,
         roster: Roster | None = None,
         learner_id: int | None = None,
+        takes: frozenset[Kind] = PARCELS,
     ) -> None:
         self.spec = spec
         self.inbox = inbox or Inbox(FIRST_EPOCH)
@@ -45,7 +57,7 @@ class Endpoint:
         self.log: ItemLog = Unlogged(self.queue.put)  # set before a transport starts
         self.snapshots = Snapshots()
         books = self.inbox, self.roster, self.snapshots
-        self.receiver = Receiver(spec, *books, self.settlements)
+        self.receiver = Receiver(spec, *books, self.settlements, takes)
         if learner_id is None:
             learner_id = draw_identity()
         self.publisher = Publisher(spec, learner_id, self.epoch, self.receiver, self.snapshots)
@@ -55,13 +67,19 @@ class Endpoint:
 
     @classmethod
     def resume(
-        cls, spec: Spec, inbox: Inbox, members: RosterState | None, now: float
+        cls,
+        spec: Spec,
+        inbox: Inbox,
+        members: RosterState | None,
+        now: float,
+        takes: frozenset[Kind] = PARCELS,
     ) -> "Endpoint":
         """Return the endpoint of a run's next epoch, with a recovered inbox and its members."""
         first_start = (inbox.epoch - FIRST_EPOCH) * STARTS
-        if members is None:
-            return cls(spec, inbox, Roster(first_start))
-        return cls(spec, inbox, Roster.restore(members, now, first_start))
+        roster = Roster(first_start)
+        if members is not None:
+            roster = Roster.restore(members, now, first_start)
+        return cls(spec, inbox, roster, takes=takes)
 
     @property
     def epoch(self) -> int:
@@ -78,17 +96,25 @@ class Endpoint:
     def receive(self, messages: Iterable[Message], now: float) -> int:
         """Receive a burst of messages; return how many there were.
 
-        The new items among them go to the log as one, because a group is written and synced at
-        once, and training is woken once.
+        The new items among them that must survive go to the log as one, because a group is written
+        and synced at once, and training is woken once. The others go to training directly.
         """
-        count, items = 0, []
+        count = 0
+        logged: list[LoggedItem] = []
+        others: list[Item[Any]] = []
         for frame, sender in messages:
             count += 1
             item = self.receiver.receive(frame, now, sender)
-            if item is not None:
-                items.append(item)
-        if items:
-            self.log.append(items)
+            if item is None:
+                continue
+            if is_logged(item):
+                logged.append(item)
+            else:
+                others.append(item)
+        if logged:
+            self.log.append(logged)
+        if others:
+            self.queue.put(others)
         return count
 
     def settle(self) -> int:

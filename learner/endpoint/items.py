@@ -5,15 +5,18 @@ They pass through a log, which is the journal or nothing at all, and wait in a q
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeGuard, TypeVar
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
-from farflung.common.protocol.wire import Envelope
+from farflung.common.protocol.messages import Command, Numbered
+from farflung.common.protocol.tensors import Gradients
+from farflung.common.protocol.wire import Kind
 from farflung.learner.storage.journal.record import Position
 
+PARCELS = frozenset({Kind.PARCEL})  # the kinds that a learner takes if it takes only these
 TAKEN = ""  # the outcome of an item that was not refused
 
 
@@ -23,7 +26,9 @@ class RefusedNumber(NamedTuple):
     reason: str
 
 
-ContentT_co = TypeVar("ContentT_co", bound=Parcel | RefusedNumber, covariant=True)
+Content = Parcel | Gradients | Command | RefusedNumber
+ContentT = TypeVar("ContentT", bound=Content)
+ContentT_co = TypeVar("ContentT_co", bound=Content, covariant=True)
 
 
 class Settlements:
@@ -31,17 +36,17 @@ class Settlements:
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = lambda: None  # called by a thread that notes an outcome
-        self._outcomes: deque[tuple[Envelope, str]] = deque()
+        self._outcomes: deque[tuple[Numbered, str]] = deque()
         self._woken = False
 
-    def note(self, envelope: Envelope, outcome: str) -> None:
+    def note(self, envelope: Numbered, outcome: str) -> None:
         """Note an outcome. Of several that wait only the first wakes the other thread."""
         self._outcomes.append((envelope, outcome))
         if not self._woken:
             self._woken = True
             self.wake()
 
-    def take(self) -> list[tuple[Envelope, str]]:
+    def take(self) -> list[tuple[Numbered, str]]:
         """Return all outcomes that wait."""
         self._woken = False  # before the look: an outcome that is noted during it wakes again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
@@ -51,21 +56,32 @@ class Settlements:
 class Item(Generic[ContentT_co]):
     """A checked message that counts once, until the part that is responsible for it settles it.
 
-    The log settles parcels and refused numbers once they are durable.
+    The log settles parcels and refused numbers once they are durable, the loop gradients once they
+    are applied, and the executor of commands a command once it is done.
     """
 
-    envelope: Envelope
+    envelope: Numbered
     content: ContentT_co
     frame: bytes | bytearray | memoryview  # as received; dropped once the log has it
     settlements: Settlements
     end: Position | None = None  # of its record, once a journal has it
+
+    @property
+    def rows(self) -> int:
+        """Rows that it stands for: credit counts them."""
+        return self.content.rows if isinstance(self.content, Parcel | Gradients) else 0
 
     def settle(self, outcome: str = TAKEN) -> None:
         """Note the outcome for the sender: taken, or a reason. Call it once, from any thread."""
         self.settlements.note(self.envelope, outcome)
 
 
-AnyItem = Item[Parcel | RefusedNumber]
+LoggedItem = Item[Parcel | RefusedNumber]
+
+
+def is_logged(item: Item[Any]) -> TypeGuard[LoggedItem]:
+    """Return True if the item must survive this process: parcels and refused numbers."""
+    return isinstance(item.content, Parcel | RefusedNumber)
 
 
 def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:
@@ -73,73 +89,98 @@ def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:
     return isinstance(item.content, Parcel)
 
 
-def parcels_of(items: Iterable[Item[Any]]) -> list[Item[Parcel]]:
-    """Return the items that hold a parcel, in order."""
-    return [item for item in items if holds_parcel(item)]
+class Lane(Generic[ContentT]):
+    """The waiting items of one kind, in order. Training takes them; other threads append."""
+
+    def __init__(self, taken: Callable[[int], None]) -> None:
+        self._taken = taken  # called with the rows of items that leave
+        self._items: deque[Item[ContentT]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def append(self, item: Item[ContentT]) -> None:
+        """Append an item."""
+        self._items.append(item)
+
+    def rows(self) -> Iterator[int]:
+        """Yield the rows of each item in order, without taking any."""
+        for index in range(len(self._items)):  # other threads only append meanwhile
+            yield self._items[index].rows
+
+    def take(self, count: int) -> list[Item[ContentT]]:
+        """Take so many items from the head, for good."""
+        taken = [self._items.popleft() for _ in range(count)]
+        self._taken(sum(item.rows for item in taken))
+        return taken
 
 
 class ItemQueue:
-    """The queue in front of training. Waiting rows count against those that may still be sent."""
+    """The queue in front of training, a lane for each kind.
+
+    Waiting rows, of parcels and of gradients, count against those that may still be sent.
+    """
 
     def __init__(self) -> None:
         self.room = 0  # rows that pacing can take in, as training last saw it; 0 pauses collection
-        self._parcels: deque[Item[Parcel]] = deque()
+        self.parcels = Lane[Parcel](self._take)
+        self.gradients = Lane[Gradients](self._take)
+        self.commands = Lane[Command](self._take)
+        self._lanes: dict[type, Lane[Any]] = {
+            Parcel: self.parcels,
+            Gradients: self.gradients,
+            Command: self.commands,
+        }
         self._rows = 0
+        self._arrived = False  # something came that training has not looked at
         self._changed = threading.Condition()
-
-    @property
-    def parcels(self) -> int:
-        """The number of waiting parcels."""
-        return len(self._parcels)
 
     @property
     def free(self) -> int:
         """Rows that actors may still send."""
         return max(0, self.room - self._rows)
 
-    def put(self, items: Sequence[Item[Parcel]]) -> None:
-        """Append items.
+    def put(self, items: Sequence[Item[Any]]) -> None:
+        """Append items, each to the lane of its kind.
 
         Training is woken once. If each item woke it, the two threads would take turns at the
         interpreter's lock.
         """
         with self._changed:
-            self._parcels.extend(items)
-            self._rows += sum(item.content.rows for item in items)
+            for item in items:
+                self._lanes[type(item.content)].append(item)
+            self._rows += sum(item.rows for item in items)
+            self._arrived = True
             self._changed.notify()
 
-    def rows(self) -> Iterator[int]:
-        """Yield the rows of each waiting parcel in order, without taking any."""
-        for index in range(len(self._parcels)):  # other threads only append meanwhile
-            yield self._parcels[index].content.rows
+    def wait(self, timeout_s: float) -> None:
+        """Wait until an item has come since the last wait or take, or the time is over.
 
-    def take_parcels(self, count: int) -> list[Item[Parcel]]:
-        """Take so many parcels from the head, for good."""
+        An item may wait for others, as gradients do: so those that are here do not end a wait.
+        """
         with self._changed:
-            taken = [self._parcels.popleft() for _ in range(count)]
-            rows = sum(item.content.rows for item in taken)
+            if not self._arrived:
+                self._changed.wait(timeout_s)
+            self._arrived = False
+
+    def _take(self, rows: int) -> None:
+        with self._changed:
             self._rows -= rows
             # At once: until training notes the room that there is now, it is not granted twice.
             self.room -= rows
-            return taken
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait until there is an item, or the time is over."""
-        with self._changed:
-            if not self._parcels:
-                self._changed.wait(timeout_s)
+            self._arrived = False
 
 
 Deliver = Callable[[list[Item[Parcel]]], None]
 
 
 class ItemLog(Protocol):
-    """A log of items. `Journal` writes them to disk; `Unlogged` keeps nothing."""
+    """A log of items that must survive. `Journal` writes them to disk; `Unlogged` keeps nothing."""
 
     problem: str  # a sentence, while items cannot be kept
     waiting_rows: int  # rows that are not delivered yet
 
-    def append(self, items: Sequence[AnyItem]) -> None:
+    def append(self, items: Sequence[LoggedItem]) -> None:
         """Keep a burst of items, then deliver its parcels and settle all of them."""
         ...
 
@@ -168,9 +209,9 @@ class Unlogged:
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
 
-    def append(self, items: Sequence[AnyItem]) -> None:
+    def append(self, items: Sequence[LoggedItem]) -> None:
         """Deliver the parcels, and settle all items."""
-        self._deliver(parcels_of(items))
+        self._deliver([item for item in items if holds_parcel(item)])
         for item in items:
             item.frame = b""
             item.settle()

@@ -53,7 +53,7 @@ class Publisher:
 
     def publish(self, weights: Weights) -> None:
         """Publish a version, the newest from now on."""
-        self.newest = weights.version
+        self.newest = self._receiver.newest = weights.version
         self._weights = tensors.encode_weights(weights)
         self._snapshots.fit(len(self._weights))
         self._queue.append((topics.weights(self._spec.policy), self._weights))

@@ -9,26 +9,36 @@ from collections import deque
 
 from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Rate
+from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
 from farflung.common.protocol.inbox import Admission, Inbox
-from farflung.common.protocol.messages import Bye, Hello, Report
+from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Report
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.snapshots import Snapshots
+from farflung.common.protocol.tensors import (
+    GradientsCodec,
+    GradientsEnvelope,
+    read_gradients_envelope,
+)
 from farflung.common.protocol.wire import Envelope, Kind, Opened
-from farflung.learner.endpoint.items import TAKEN, AnyItem, Item, RefusedNumber, Settlements
+from farflung.learner.endpoint.items import (
+    PARCELS,
+    TAKEN,
+    Content,
+    Item,
+    RefusedNumber,
+    Settlements,
+)
 from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
 
-UNTAKEN = {
-    Kind.GRADIENTS: "this learner takes no gradients, only parcels",
-    Kind.COMMAND: "this learner takes no commands",
-}
+NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
 PROBLEMS = 50  # of all actors, the latest
 INCARNATIONS = 4096  # remembered for the screen: those seen last
 RETURNS = 2  # of one incarnation after another of its name; one may be a late message
@@ -59,22 +69,25 @@ class Receiver:
         roster: Roster,
         snapshots: Snapshots,
         settlements: Settlements,
+        takes: frozenset[Kind] = PARCELS,
     ) -> None:
         self.inbox, self.roster = inbox, roster
+        self.newest = Version(inbox.epoch, 0)  # the last publication
         self.acknowledgements = AcknowledgementSchedule()
         self.seen: dict[str, Seen] = {}  # by actor, the newest incarnation
         # All of them, the one seen last at the end.
         self._incarnations: dict[tuple[str, int], Seen] = {}
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
-        self.usual_rows = float(spec.horizon)  # of a parcel
+        self.usual_rows = float(spec.horizon)  # of a parcel, or that gradients stand for
         self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
-        self._format = ParcelCodec(spec)
+        self._takes = takes
+        self._parcels, self._gradients = ParcelCodec(spec), GradientsCodec(spec.graph.weights)
 
     def receive(
         self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANY_CLIENT
-    ) -> AnyItem | None:
+    ) -> Item[Content] | None:
         """Return a numbered message that counts, taken or refused; None for all others.
 
         A sender of None is one that is not allowed. Nothing that arrives raises.
@@ -83,12 +96,10 @@ class Receiver:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
-            if opened.kind in UNTAKEN:
-                raise Refused("kind", UNTAKEN[opened.kind])
-            if opened.kind is not Kind.PARCEL:
+            if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)
                 return None
-            envelope = wire.read_envelope(opened)
+            envelope = _envelope(opened)
             require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
         except Refused as refusal:
@@ -120,7 +131,7 @@ class Receiver:
                 log.info("%s is back", member.actor)
         self._silent = silent
 
-    def settle(self, envelope: Envelope, outcome: str = TAKEN) -> None:
+    def settle(self, envelope: Numbered, outcome: str = TAKEN) -> None:
         """Book the outcome of an item: from now on it is acknowledged.
 
         The outcome is a reason if the item was refused after the receiver had taken it.
@@ -132,8 +143,8 @@ class Receiver:
         self.acknowledgements.add_news((envelope.actor, envelope.incarnation))
 
     def _admit(
-        self, opened: Opened, envelope: Envelope, frame: bytes | bytearray | memoryview, now: float
-    ) -> AnyItem | None:
+        self, opened: Opened, envelope: Numbered, frame: bytes | bytearray | memoryview, now: float
+    ) -> Item[Content] | None:
         key = envelope.actor, envelope.incarnation
         number = *key, envelope.sequence
         self.roster.note_message(*key, now)
@@ -144,14 +155,29 @@ class Receiver:
                 self.acknowledgements.add_news(key)  # the actor does not know yet
             return None
         try:
-            parcel = self._format.decode(opened, envelope)
+            content = self._content(opened, envelope)
         except Refused as refusal:
             self.inbox.refuse(*number, refusal.reason)
             self._report(refusal, envelope.actor)
             return Item(envelope, RefusedNumber(refusal.reason), frame, self._settlements)
-        if not parcel.evaluation:
-            self.usual_rows += (parcel.rows - self.usual_rows) / 16
-        return Item(envelope, parcel, frame, self._settlements)
+        item = Item(envelope, content, frame, self._settlements)
+        if item.rows:
+            self.usual_rows += (item.rows - self.usual_rows) / 16
+        return item
+
+    def _content(self, opened: Opened, envelope: Numbered) -> Content:
+        """Return the checked content of a message, if this learner takes its kind."""
+        if opened.kind not in self._takes:
+            raise Refused("kind", f"this learner takes no {NUMBERED[opened.kind]}")
+        if isinstance(envelope, Envelope):
+            return self._parcels.decode(opened, envelope)
+        if isinstance(envelope, GradientsEnvelope):
+            version, newest = envelope.version, self.newest
+            if version.epoch != newest.epoch or not 1 <= version.number <= newest.number:
+                raise Refused("version", f"taken at {version}, and the newest is {newest}")
+            return self._gradients.decode(opened, envelope)
+        assert isinstance(envelope, Command)
+        return envelope
 
     def _receive_message(self, opened: Opened, now: float, sender: Client) -> None:
         message = wire.read(opened)
@@ -243,3 +269,14 @@ class Receiver:
             printable(str(refusal)),
             extra=once_every(10),
         )
+
+
+def _envelope(opened: Opened) -> Numbered:
+    """Return the envelope of a numbered message; a command is nothing else."""
+    if opened.kind is Kind.PARCEL:
+        return wire.read_envelope(opened)
+    if opened.kind is Kind.GRADIENTS:
+        return read_gradients_envelope(opened)
+    command = wire.read(opened)
+    assert isinstance(command, Command)
+    return command

@@ -1,14 +1,17 @@
 """Schedules: each decides what the training thread does next, as data.
 
-An action says what is done and with how much, never with which objects. A log of them together with
-the parcels in their order is enough to do the same again, in another process or after a crash.
+An action states what is done and with how much, never with which objects. A log of them together
+with the parcels and gradients in their order is enough to do the same again, in another process or
+after a crash.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from farflung.common.protocol.wire import Kind
+from farflung.learner.config import LearnerConfig
 from farflung.learner.core.pacing import CoreState, Waiting
-from farflung.learner.endpoint.items import ItemQueue
+from farflung.learner.endpoint.items import PARCELS, ItemQueue
 
 NEVER = float("-inf")
 PUBLISH_S = 0.05  # at least, between two versions of the async mode
@@ -29,15 +32,22 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class Apply:
+    """Take so many gradients from the head of the queue, and take one step along their mean."""
+
+    gradients: int
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Publish the weights under the next version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until there is something to insert, or for a moment."""
+    """Wait until an item comes, or for a moment."""
 
-    waiting: Waiting
+    waiting: Waiting  # the reason: an enum and a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Stop:
     """End the run."""
 
 
-Action = Insert | Update | Publish | Wait | Stop
+Action = Insert | Update | Apply | Publish | Wait | Stop
 
 UPDATE, PUBLISH, STOP = Update(), Publish(), Stop()
 
@@ -61,18 +71,23 @@ class Moment:
 
 
 class Schedule(Protocol):
-    """The order of inserts, updates and publications in one mode.
+    """The order of inserts, updates, applications and publications in one mode.
 
     Both methods are pure: they read core, queue and moment, and change nothing. So a test is a
     table, and several processes that do the same actions stay the same.
     """
+
+    @property
+    def takes(self) -> frozenset[Kind]:
+        """The kinds of numbered messages that it has a use for; all others are refused."""
+        ...
 
     def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Return the next action."""
         ...
 
     def room(self, core: CoreState, moment: Moment) -> int:
-        """Return how many rows may be on their way into the replay: the credit of all actors."""
+        """Return how many rows may be on their way into the replay: the credit of all senders."""
         ...
 
 
@@ -82,6 +97,8 @@ class Asynchronous:
 
     Insert first, then update, publish now and then, and wait only where nothing can be done.
     """
+
+    takes: ClassVar[frozenset[Kind]] = PARCELS
 
     publish_every: int  # updates between two versions
 
@@ -94,7 +111,7 @@ class Asynchronous:
         may_publish = moment.now - moment.published_at >= PUBLISH_S
         if may_publish and core.unpublished >= self.publish_every:
             return PUBLISH
-        if queue.parcels and (fitting := core.pacing.fit(queue.rows(), TOGETHER_ROWS)):
+        if queue.parcels and (fitting := core.pacing.fit(queue.parcels.rows(), TOGETHER_ROWS)):
             return Insert(fitting)
         if core.pacing.may_update:
             return UPDATE
@@ -114,10 +131,12 @@ class Sequential:
     Rounds: publish, let every actor take its turn, insert, make all updates that are due.
     """
 
+    takes: ClassVar[frozenset[Kind]] = PARCELS
+
     def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
         """Return the next action. A run ends between two rounds only."""
         if queue.parcels:
-            return Insert(queue.parcels)
+            return Insert(len(queue.parcels))
         if core.pacing.may_update:
             return UPDATE
         if moment.over:
@@ -129,3 +148,8 @@ class Sequential:
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return no bound."""
         return ROOM
+
+
+def schedule_of(config: LearnerConfig) -> Schedule:
+    """Return the schedule of a mode."""
+    return Sequential() if config.mode == "sequential" else Asynchronous(config.publish_every)

@@ -8,7 +8,15 @@ import numpy as np
 from fuzz.inputs import MESSAGE, PACKED, frame, join, split, unframed
 from fuzz.target import Target
 from msgspec import structs
-from support.makers import TENSORS, a_frame, a_parcel, a_spec, some_weights
+from support.makers import (
+    TENSORS,
+    a_command,
+    a_frame,
+    a_parcel,
+    a_spec,
+    some_gradients,
+    some_weights,
+)
 from support.messages import (
     PARAMETERS,
     from_actor,
@@ -24,6 +32,7 @@ from farflung.actor.connection.policy_client import PolicyClient, parcel_codec
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Column, Graph, Space, Spec
+from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
@@ -33,6 +42,7 @@ from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.tensors import Gradients, GradientsCodec
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.items import PARCELS
 
 IMAGE = Space("box", "uint8", (2, 2, 1))
 PAIR = Space("multidiscrete", "int64", (2,), (3, 4))
@@ -118,11 +128,12 @@ def table_seeds() -> list[bytes]:
 def test_gradients(data: bytes) -> None:
     """Gradients of two parameters; what is read is finite and written the same again."""
     codec = GradientsCodec(PARAMETERS)
-    found = codec.decode(wire.open_frame(frame(data), wire.EXPERIENCE))
+    opened = wire.open_frame(frame(data), wire.EXPERIENCE)
+    found = codec.decode(opened, tensors.read_gradients_envelope(opened))
     for tensor in PARAMETERS:
         assert found.arrays[tensor.name].shape == tensor.shape
         assert np.isfinite(found.arrays[tensor.name]).all()
-    again = codec.decode(wire.open_frame(codec.encode(found)))
+    again = codec.decode(wire.open_frame(codec.encode(found)), found.envelope)
     assert again.envelope == found.envelope
 
 
@@ -169,13 +180,17 @@ def test_report(data: bytes) -> None:
     wire.read(wire.open_frame(sealed))
 
 
+TAKEN = PARCELS, frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.COMMAND})
+
+
 def test_gate(data: bytes) -> None:
-    """Several messages to a receiver, which must never raise.
+    """Several messages to a receiver, which must never raise. The first byte says what it takes.
 
     Its books balance, and its acknowledgements can be encoded.
     """
-    endpoint = Endpoint(specs()[0])
-    for count, part in enumerate(split(data)[:16]):
+    endpoint = Endpoint(specs()[0], takes=TAKEN[data[:1] < b"\x80"])
+    endpoint.receiver.newest = Version(1, 2)
+    for count, part in enumerate(split(data[1:])[:16]):
         endpoint.receive([(frame(part), ANY_CLIENT)], count * 0.5)
         endpoint.settle()
     inbox = endpoint.inbox
@@ -193,11 +208,16 @@ def gate_seeds() -> list[bytes]:
         unframed(a_frame(spec, parcel_of(spec), sequence=number, base=base))
         for number, base in ((1, 1), (3, 1), (5, 3))
     ]
-    return [
-        join([hello, *parcels, report, parcels[1], bye]),
-        join(parcels),
-        join([hello, report, bye]),
+    codec = GradientsCodec(spec.graph.weights)
+    sent = some_gradients(sequence=2, schema=codec.schema)
+    others = [unframed(codec.encode(sent)), unframed(wire.encode(a_command(sequence=3)))]
+    streams = [
+        [hello, *parcels, report, parcels[1], bye],
+        parcels,
+        [hello, report, bye],
+        [parcels[0], *others],
     ]
+    return [first + join(stream) for stream in streams for first in (b"\x00", b"\xff")]
 
 
 # ---- feed

@@ -138,7 +138,7 @@ def test_loop_drains_what_was_acknowledged_whatever_the_pace():
     counting = Counting(room=2)
     counting.queue.put([an_item(a_parcel((4,)))] * 3)
     a_loop(counting).drain()
-    assert (counting.inserted, counting.queue.parcels) == ([4, 4, 4], 0)
+    assert (counting.inserted, len(counting.queue.parcels)) == ([4, 4, 4], 0)
 
 
 def test_loop_ends_with_the_error_of_the_transport():

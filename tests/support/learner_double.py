@@ -12,8 +12,9 @@ from farflung.common.net.address import Address
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.outbox import Frame
+from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.endpoint.items import Item
+from farflung.learner.endpoint.items import PARCELS, Item
 from farflung.learner.transport.network_thread import NetworkThread
 from support.contexts import ANYWHERE, listening_again
 from support.makers import a_spec, some_weights
@@ -30,11 +31,14 @@ class LearnerDouble:
         learner_id: int = 7,
         inbox: Inbox | None = None,
         versions: int = 1,
+        takes: frozenset[Kind] = PARCELS,
     ) -> None:
         self.spec, self.epoch = spec or a_spec(), epoch
         self.room = 1 << 20  # rows the queue can take
         self.accepted: list[Item[Parcel]] = []
-        self.endpoint = Endpoint(self.spec, inbox or Inbox(epoch), learner_id=learner_id)
+        self.endpoint = Endpoint(
+            self.spec, inbox or Inbox(epoch), learner_id=learner_id, takes=takes
+        )
         self.receiver, self.publisher = self.endpoint.receiver, self.endpoint.publisher
         self._asked: bytes | None = None
         for number in range(1, versions + 1):
@@ -74,7 +78,7 @@ class LearnerDouble:
 
         client.drain(now, receive)
         self.endpoint.settle()
-        self.accepted += self.endpoint.queue.take_parcels(self.endpoint.queue.parcels)
+        self.accepted += self.endpoint.queue.parcels.take(len(self.endpoint.queue.parcels))
         return frames
 
 
@@ -129,8 +133,8 @@ class ServedLearner:
         parcels: list[Parcel] = []
         deadline = Deadline(PATIENCE_S)
         while not deadline.over:
-            fitting = min(self.queue.parcels, count - len(parcels))
-            parcels += [item.content for item in self.queue.take_parcels(fitting)]
+            fitting = min(len(self.queue.parcels), count - len(parcels))
+            parcels += [item.content for item in self.queue.parcels.take(fitting)]
             if len(parcels) == count:
                 return parcels
             self.queue.wait(0.1)

@@ -16,7 +16,9 @@ from farflung.common.data.spec import (
 )
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.protocol import packing, wire
+from farflung.common.protocol.messages import Command
 from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.tensors import Gradients, GradientsCodec, GradientsEnvelope
 from farflung.learner.endpoint.items import Item, Settlements
 
 TENSORS = (Tensor("matrix", "float32", (2, 2)),)
@@ -113,6 +115,35 @@ def an_item(parcel=None, sequence=1, settlements=None):
     )
     parcel = a_parcel() if parcel is None else parcel
     return Item(envelope, parcel, b"", settlements or Settlements())
+
+
+def a_gradients_frame(spec, value=1.0, **changes):
+    """The message of gradients that are one value in all tensors of the acting graph."""
+    codec = GradientsCodec(spec.graph.weights)
+    gradients = some_gradients(spec.graph.weights, value, schema=codec.schema, **changes)
+    return bytes(codec.encode(gradients))
+
+
+def some_gradients(tensors=TENSORS, value=1.0, **changes):
+    """Gradients of one value over 30 rows and 4 steps, with a loss and an episode."""
+    envelope = GradientsEnvelope(
+        "run-1", "default", "box-1", 7, 1, 1, Version(1, 1), "", 0, 30, 4, 1.0, {"loss": 0.5}
+    )
+    arrays = {each.name: np.full(each.shape, value, each.dtype) for each in tensors}
+    episode = Results(np.array([2.0]), np.array([4], np.int32))
+    return Gradients(structs.replace(envelope, **changes), arrays, episode)
+
+
+def a_gradients_item(settlements=None, **changes):
+    """An item that holds gradients, as a receiver makes it."""
+    gradients = some_gradients(**changes)
+    return Item(gradients.envelope, gradients, b"", settlements or Settlements())
+
+
+def a_command(**changes):
+    """A command that sets one thing."""
+    command = Command("run-1", "default", "box-1", 7, 1, 1, "set", {"replay_ratio": 2.5})
+    return structs.replace(command, **changes)
 
 
 def some_weights(spec, number=1, *, epoch=1, steps=0, value=0.0, best=None):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process import atomic_file
-from farflung.learner.endpoint.items import AnyItem, Deliver, parcels_of
+from farflung.learner.endpoint.items import Deliver, LoggedItem, holds_parcel
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
 from farflung.learner.storage.journal.log import Log
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     kind: Kind
     payload: Payload
     content: Parcel | Refusal | Marker
-    item: AnyItem | None = None  # settled once the record is durable
+    item: LoggedItem | None = None  # settled once the record is durable
 
     @property
     def rows(self) -> int:
@@ -73,7 +73,7 @@ class Journal:
 
     # ---- for the network thread
 
-    def append(self, items: Sequence[AnyItem]) -> None:
+    def append(self, items: Sequence[LoggedItem]) -> None:
         """Write these items. Each is settled when it is durable, and a parcel delivered before."""
         self._put(*map(_entry, items))
 
@@ -193,7 +193,7 @@ class Journal:
             if entry.item is not None:
                 entry.item.end, entry.item.frame = end, b""
                 items.append(entry.item)
-        if parcels := parcels_of(items):
+        if parcels := [item for item in items if holds_parcel(item)]:
             self._deliver(parcels)
         with self._changed:
             for _ in group:
@@ -227,7 +227,7 @@ class Journal:
             log.warning("there is room for the journal in %s again", self._log.folder)
 
 
-def _entry(item: AnyItem) -> Entry:
+def _entry(item: LoggedItem) -> Entry:
     """Return an item's record: the message as received, or the refusal of its number."""
     content, envelope = item.content, item.envelope
     if isinstance(content, Parcel):

@@ -38,7 +38,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A publication. It ties a version and the updates so far to a place in the journal."""
+    """A publication. It ties a version, with its steps and updates, to a place in the journal.
+
+    Parcels enter the replay in the order of the journal. So where a round inserts first and then
+    updates, as in the sequential mode, two markers determine all actions between them: insert
+    parcels until `steps`, update until `updates`, publish. In the async mode inserts and updates
+    alternate by the clock, and applied gradients are not in the journal: those cannot be redone.
+    """
 
     version: Version
     steps: int

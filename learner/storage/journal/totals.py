@@ -5,8 +5,8 @@ from typing import TypedDict
 
 from farflung.common.data.weights import Version
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
+from farflung.common.protocol.messages import Numbered
 from farflung.common.protocol.packing import from_plain, to_plain
-from farflung.common.protocol.wire import Envelope
 from farflung.learner.storage.journal import payloads
 from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
 from farflung.learner.storage.journal.record import Record
@@ -38,7 +38,7 @@ class JournalTotals:
     episodes: int = 0
     marker: Marker = UNPUBLISHED  # the newest
 
-    def add_message(self, envelope: Envelope, rows: int, episodes: int) -> Admission:
+    def add_message(self, envelope: Numbered, rows: int, episodes: int) -> Admission:
         """Count a parcel."""
         number = envelope.actor, envelope.incarnation, envelope.sequence
         admission = self.inbox.admit(*number, envelope.base)

@@ -185,7 +185,7 @@ def test_transport_replaces_both_sockets_after_a_silence(
     assert made == ["feed_subscriber", "experience_sender"] * 2
     pump_until(transport, lambda: transport.client.outbox.idle)
     assert transport.client.outbox.ledger.acknowledged.parcels == 1
-    assert served.queue.parcels == 0
+    assert len(served.queue.parcels) == 0
 
 
 def test_goodbye_waits_for_the_last_acknowledgements(served: Any, dial: Dial) -> None:

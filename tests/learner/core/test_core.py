@@ -1,18 +1,21 @@
 """The learner core: rows in, updates, publications, and the guard around them."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from support.learners import a_config, a_learner
-from support.makers import a_parcel, a_spec, an_evaluation
+from support.makers import a_parcel, a_spec, an_evaluation, some_gradients
 
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import OBSERVATIONS, Graph, Tensor
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import Diverged
+from farflung.common.protocol import wire
+from farflung.common.protocol.tensors import GradientsCodec, read_gradients_envelope
 from farflung.learner.algorithms.protocol import Gradients
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
@@ -323,6 +326,22 @@ def test_core_applies_gradients_that_were_computed_elsewhere(learning):
     odd = Gradients({"x": torch.tensor([math.nan])}, {})
     assert not learning.apply(odd)
     assert (learning.state.updates, learning.guard.skipped) == (2, 1)
+
+
+def test_core_applies_the_gradients_of_a_worker_as_its_own(learning, tmp_path):
+    """DQN's gradients take a step with the same bits after their way over the wire."""
+    other = a_learner(a_config(warmup=0), tmp_path, "other").core
+    gradients = learning.algorithm.gradients(learning.replay.sample(0))
+    assert learning.apply(gradients)
+    tensors = other.spec.graph.weights
+    codec = GradientsCodec(tensors)
+    sent = some_gradients(tensors, schema=codec.schema)
+    arrays = {name: tensor.numpy() for name, tensor in gradients.tensors.items()}
+    opened = wire.open_frame(codec.encode(replace(sent, arrays=arrays)))
+    assert other.apply_gradients([codec.decode(opened, read_gradients_envelope(opened))])
+    assert other.fingerprint == learning.fingerprint
+    assert (other.state.updates, other.state.steps, other.progress.episodes) == (1, 4, 1)
+    assert (float(other.metrics["loss"]), list(other.progress.returns)) == (0.5, [2.0])
 
 
 def test_core_resumes_its_counters(core):

@@ -3,13 +3,14 @@
 import math
 
 import pytest
-from support.makers import a_frame, a_parcel, a_spec, some_weights
+from support.makers import a_frame, a_gradients_frame, a_parcel, a_spec, some_weights
 
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Beacon, Telemetry
+from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import RefusedNumber, Unlogged
 
@@ -64,7 +65,7 @@ def test_endpoint_counts_every_message_of_a_burst(endpoint):
     frame = a_frame(endpoint.spec)
     assert receive(endpoint, frame, frame, b"damaged") == 3
     assert endpoint.inbox.ledger.received == 3
-    assert endpoint.queue.parcels == 1
+    assert len(endpoint.queue.parcels) == 1
 
 
 def test_endpoint_hands_a_burst_to_its_log_as_one(endpoint):
@@ -83,13 +84,30 @@ def test_endpoint_acknowledges_nothing_before_it_is_settled(endpoint):
     good, bad = a_frame(endpoint.spec), a_frame(endpoint.spec, a_broken_parcel(), sequence=2)
     receive(endpoint, good, bad)
     pending = endpoint.inbox.state()
-    assert (endpoint.settle(), endpoint.queue.parcels) == (0, 0)
+    assert (endpoint.settle(), len(endpoint.queue.parcels)) == (0, 0)
     assert (pending["accepted"], pending["refused"]) == (0, {"nonfinite": 0})
     endpoint.log.release()
-    assert (endpoint.settle(), endpoint.queue.parcels) == (2, 1)
+    assert (endpoint.settle(), len(endpoint.queue.parcels)) == (2, 1)
     settled = endpoint.inbox.state()
     assert (settled["accepted"], settled["refused"]) == (1, {"nonfinite": 1})
     assert endpoint.inbox.ledger.balanced
+
+
+def test_endpoint_passes_gradients_to_training_without_the_log():
+    """They need not survive a restart; nothing is acknowledged until they are applied."""
+    endpoint = Endpoint(a_spec(), learner_id=5, takes=frozenset({Kind.PARCEL, Kind.GRADIENTS}))
+    endpoint.progress(0, 0, 1000)
+    endpoint.log = HeldLog(endpoint)
+    endpoint.publish(some_weights(endpoint.spec))
+    assert messages(endpoint, W)
+    receive(endpoint, a_gradients_frame(endpoint.spec), a_frame(endpoint.spec, sequence=2))
+    ((parcel,),) = endpoint.log.bursts
+    assert parcel.content.rows == 3
+    (gradients,) = endpoint.queue.gradients.take(1)
+    assert endpoint.settle() == 0
+    gradients.settle()
+    assert endpoint.settle() == 1
+    assert endpoint.inbox.received("box-1", 7).highest == 1  # the parcel waits in the log
 
 
 def test_endpoint_publishes_the_newest_of_several_versions(endpoint):

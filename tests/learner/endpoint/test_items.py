@@ -4,14 +4,15 @@ import threading
 import time
 
 import pytest
-from support.makers import a_parcel, an_evaluation, an_item
+from support.makers import a_command, a_gradients_item, a_parcel, an_evaluation, an_item
 
 from farflung.learner.endpoint.items import (
     Item,
     ItemQueue,
     RefusedNumber,
     Settlements,
-    parcels_of,
+    holds_parcel,
+    is_logged,
 )
 
 
@@ -61,11 +62,14 @@ def test_settlements_of_several_threads_are_all_taken(settlements):
     assert sorted(envelope.sequence for envelope, _ in taken) == list(range(1, 4001))
 
 
-def test_parcels_are_told_from_refused_numbers(settlements):
-    """Evaluations are parcels."""
+def test_parcels_and_refused_numbers_are_logged(settlements):
+    """They must survive; evaluations are parcels. Gradients and commands are settled elsewhere."""
     parcels = [an_item(), an_item(an_evaluation([1.0]))]
     refused = Item(parcels[0].envelope, RefusedNumber("shape"), b"", settlements)
-    assert parcels_of([parcels[0], refused, parcels[1]]) == parcels
+    others = [a_gradients_item(), Item(a_command(), a_command(), b"", settlements)]
+    items = [*parcels, refused, *others]
+    assert [is_logged(item) for item in items] == [True, True, True, False, False]
+    assert [holds_parcel(item) for item in items] == [True, True, False, False, False]
 
 
 @pytest.fixture
@@ -81,16 +85,16 @@ def test_parcels_leave_in_the_order_they_came(queue):
     first, second = a_parcel((1,)), a_parcel((2,))
     queue.put([an_item(first)])
     queue.put([an_item(second)])
-    taken = [*queue.take_parcels(1), *queue.take_parcels(1)]
+    taken = [*queue.parcels.take(1), *queue.parcels.take(1)]
     assert [item.content for item in taken] == [first, second]
-    assert queue.parcels == 0
+    assert len(queue.parcels) == 0
 
 
 def test_item_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
     """In order; evaluations bring none."""
     queue.put([an_item(a_parcel((2,))), an_item(an_evaluation([1.0]))])
-    assert list(queue.rows()) == list(queue.rows()) == [2, 0]
-    assert queue.parcels == 2
+    assert list(queue.parcels.rows()) == list(queue.parcels.rows()) == [2, 0]
+    assert len(queue.parcels) == 2
 
 
 def test_what_waits_counts_against_the_room(queue):
@@ -102,10 +106,43 @@ def test_what_waits_counts_against_the_room(queue):
     assert queue.free == 7
     queue.put([an_item(a_parcel((8, 1), (0, 0)))])
     assert queue.free == 0
-    queue.take_parcels(1)
+    queue.parcels.take(1)
     assert queue.free == 0
     queue.room = 12
     assert queue.free == 3
+
+
+def test_each_kind_waits_in_a_lane_of_its_own(queue, settlements):
+    """One put fills all three; taking from one leaves the others."""
+    command = Item(a_command(), a_command(), b"", settlements)
+    first, second = a_gradients_item(sequence=1), a_gradients_item(sequence=2)
+    parcel = an_item()
+    queue.put([first, parcel, command, second])
+    assert queue.gradients.take(1) == [first]
+    assert [len(lane) for lane in (queue.parcels, queue.gradients, queue.commands)] == [1, 1, 1]
+    assert queue.commands.take(1) == [command]
+    assert (queue.parcels.take(1), queue.gradients.take(1)) == ([parcel], [second])
+
+
+def test_rows_of_gradients_count_against_the_room_and_commands_do_not(queue, settlements):
+    """Of room for 10 rows, a parcel of 3 and gradients over 4 leave 3."""
+    items = [an_item(), a_gradients_item(samples=4)]
+    queue.put([*items, Item(a_command(), a_command(), b"", settlements)])
+    assert (queue.free, list(queue.gradients.rows()), list(queue.commands.rows())) == (3, [4], [0])
+    queue.gradients.take(1)
+    queue.commands.take(1)
+    assert queue.free == 3  # the room that they had is not granted twice
+
+
+def test_waiting_goes_on_for_items_that_wait_for_others(queue):
+    """Gradients of one worker do not end a wait for those of a second one again and again."""
+    queue.put([a_gradients_item()])
+    queue.wait(30.0)
+    before = time.monotonic()
+    queue.wait(0.05)
+    assert time.monotonic() - before >= 0.04
+    queue.put([a_gradients_item()])
+    queue.wait(30.0)
 
 
 def test_no_room_pauses_collection():

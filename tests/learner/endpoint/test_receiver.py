@@ -5,15 +5,27 @@ import math
 
 import numpy as np
 import pytest
+from msgspec import structs
 from support.learner_double import LearnerDouble
-from support.makers import a_frame, a_parcel, an_evaluation, rewritten
+from support.makers import (
+    TENSORS,
+    a_command,
+    a_frame,
+    a_gradients_frame,
+    a_parcel,
+    an_evaluation,
+    rewritten,
+)
 
 from farflung.common.data.parcel import Ending
+from farflung.common.data.spec import Graph
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
+from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import RefusedNumber
+from farflung.learner.schedule.schedule import Asynchronous, Sequential
 
 KEY = ("box-1", 7)
 
@@ -190,19 +202,110 @@ def test_a_shape_of_odd_numbers_never_raises(side, frame, size):
     assert side.receiver.inbox.ledger.balanced
 
 
+ALL = frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.COMMAND})
+
+
+@pytest.fixture
+def taker():
+    """A learner's side that takes every kind, with a first version."""
+    return LearnerDouble(learner_id=5, takes=ALL)
+
+
 @pytest.mark.parametrize(
-    ("kind", "sentence"),
+    ("made", "what"),
     [
-        (wire.Kind.GRADIENTS, "this learner takes no gradients, only parcels"),
-        (wire.Kind.COMMAND, "this learner takes no commands"),
+        (lambda spec: a_frame(spec), "parcels"),
+        (a_gradients_frame, "gradients"),
+        (lambda spec: bytes(wire.encode(a_command())), "commands"),
     ],
 )
-def test_gradients_and_commands_are_refused_in_a_sentence(side, kind, sentence):
-    """Their formats are known, and no learner of this release takes them."""
-    envelope = {"run": side.spec.run, "policy": side.spec.policy, "actor": "box-1"}
-    side.receiver.receive(bytes(wire.assemble(kind, envelope)), 0.0)
-    assert side.receiver.inbox.ledger.refused == {"kind": 1}
-    assert list(side.receiver.problems) == [f"refused from an unnamed sender: kind: {sentence}"]
+def test_receiver_refuses_the_number_of_a_kind_that_its_schedule_does_not_take(made, what):
+    """In a sentence; the sender drops the number as it does a refused parcel."""
+    side = LearnerDouble(takes=frozenset())
+    item = side.receiver.receive(made(side.spec), 0.0)
+    assert item.content == RefusedNumber("kind")
+    assert side.receiver.receive(made(side.spec), 0.0) is None  # a duplicate
+    assert list(side.receiver.problems) == [
+        f"refused from box-1: kind: this learner takes no {what}"
+    ]
+    side.receiver.settle(item.envelope)
+    assert told(side) == (1, (), ((1, "kind"),))
+    assert side.receiver.inbox.ledger.balanced
+
+
+def test_learners_of_this_release_take_parcels_only():
+    """Both modes; the schedules of others come with them."""
+    for schedule in (Sequential(), Asynchronous(1)):
+        assert schedule.takes == {Kind.PARCEL}
+
+
+def test_gradients_become_an_item(taker):
+    """Of the spec's tensors, with their version, rows, steps and episodes."""
+    item = taker.receiver.receive(a_gradients_frame(taker.spec, 2.5), 0.0)
+    gradients = item.content
+    np.testing.assert_array_equal(gradients.arrays["matrix"], np.full((2, 2), 2.5, np.float32))
+    envelope = gradients.envelope
+    assert item.envelope == envelope
+    assert (item.rows, envelope.steps, envelope.version) == (30, 4, Version(1, 1))
+    assert taker.receiver.usual_rows == 8 + (30 - 8) / 16
+    assert told(taker).highest == 0  # until they are applied
+    taker.receiver.settle(item.envelope)
+    assert told(taker).highest == 1
+
+
+def test_command_becomes_an_item(taker):
+    """With its name and arguments. It stands for no rows."""
+    item = taker.receiver.receive(bytes(wire.encode(a_command())), 0.0)
+    assert (item.content, item.envelope, item.rows) == (a_command(), a_command(), 0)
+
+
+OTHER = Graph(b"", (), (), (structs.replace(TENSORS[0], shape=(2, 3)),))
+
+
+@pytest.mark.parametrize(
+    ("reason", "made"),
+    [
+        ("schema", lambda spec: a_gradients_frame(structs.replace(spec, graph=OTHER))),
+        ("nonfinite", lambda spec: a_gradients_frame(spec, math.nan)),
+        ("version", lambda spec: a_gradients_frame(spec, version=Version(1, 0))),
+        ("version", lambda spec: a_gradients_frame(spec, version=Version(1, 2))),
+        ("version", lambda spec: a_gradients_frame(spec, version=Version(2, 1))),
+        (
+            "columns",
+            lambda spec: rewritten(a_gradients_frame(spec), lambda f: f["columns"].reverse()),
+        ),
+    ],
+    ids=["tensors", "nan", "no version", "a version to come", "another epoch", "columns"],
+)
+def test_gradients_that_do_not_fit_are_refused_under_their_number(taker, reason, made):
+    """Tensors of the acting graph, finite, at a version that this learner published."""
+    item = taker.receiver.receive(made(taker.spec), 0.0)
+    assert item.content == RefusedNumber(reason)
+    taker.receiver.settle(item.envelope)
+    assert told(taker).refused == ((1, reason),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (Kind.GRADIENTS, lambda fields: fields.update(samples=0)),
+        (Kind.GRADIENTS, lambda fields: fields.pop("version")),
+        (Kind.COMMAND, lambda fields: fields.update(base=2)),
+        (Kind.COMMAND, lambda fields: fields.pop("name")),
+    ],
+)
+def test_odd_envelopes_of_gradients_and_commands_have_no_number(taker, kind, change):
+    """Without a sender that can be trusted nothing is acknowledged."""
+    frame = a_gradients_frame(taker.spec) if kind is Kind.GRADIENTS else wire.encode(a_command())
+    assert taker.receiver.receive(rewritten(bytes(frame), change), 0.0) is None
+    assert taker.receiver.inbox.ledger.refused == {"malformed": 1}
+
+
+def test_gradients_and_commands_are_only_taken_under_the_senders_own_label(taker):
+    """As parcels are; a client of another label numbers nothing."""
+    for frame in (a_gradients_frame(taker.spec), bytes(wire.encode(a_command()))):
+        assert taker.receiver.receive(frame, 0.0, Client("lab", "actor")) is None
+    assert taker.receiver.inbox.ledger.refused == {"label": 2}
 
 
 def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
@@ -421,7 +524,7 @@ def test_a_name_of_another_key_is_refused_before_its_parcel_is_read(side, frame,
     robot = Client("robot", "actor")
     decoded = []
     monkeypatch.setattr(
-        side.receiver._format, "decode", lambda *arguments: decoded.append(arguments)
+        side.receiver._parcels, "decode", lambda *arguments: decoded.append(arguments)
     )
     bye = bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "gone")))
     for message in (frame(), hello(), report(), bye):

@@ -103,7 +103,7 @@ def test_asynchronous_changes_nothing_by_deciding():
     """The same question has the same answer."""
     queue, state, moment = a_queue(5, 5, 5), a_state(), Moment(now=1.0, published_at=1.0)
     assert SCHEDULE.decide(state, queue, moment) == SCHEDULE.decide(state, queue, moment)
-    assert (queue.parcels, state) == (3, a_state())
+    assert (len(queue.parcels), state) == (3, a_state())
 
 
 @pytest.mark.parametrize(("wanted", "room"), [(1000, 10), (3, 3), (0, 0)])

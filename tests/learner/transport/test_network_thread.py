@@ -154,7 +154,7 @@ def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue):
     assert (found.actor, found.incarnation, found.highest) == ("box-1", 7, 1)
     assert (found.run, found.learner_id, found.epoch) == ("run-1", 5, 1)
     assert not other.poll(0)
-    assert queue.take_parcels(1)[0].content.rows == 3
+    assert queue.parcels.take(1)[0].content.rows == 3
 
 
 def test_odd_messages_are_counted_and_shown(link, push):
@@ -346,7 +346,7 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
     assert found.refused == ((2, "schema"),)
     assert kept(tmp_path, Kind.MESSAGE) == [frame]
     assert len(kept(tmp_path, Kind.REFUSAL)) == 1
-    assert [(item.content.rows, item.end.segment) for item in queue.take_parcels(1)] == [(3, 1)]
+    assert [(item.content.rows, item.end.segment) for item in queue.parcels.take(1)] == [(3, 1)]
 
 
 def test_until_the_disk_has_it_nothing_is_acknowledged(
