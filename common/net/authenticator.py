@@ -1,4 +1,6 @@
-"""The authenticator: admits the clients in the `allowed/` folder (ZAP, RFC 27).
+"""The authenticator: admits the clients in the `allowed/` folder, and numbers connections.
+
+libzmq asks it about each connection (ZAP, RFC 27), without keys too.
 
 This is not pyzmq's `ThreadAuthenticator`. Its thread dies on the first exception in a callback,
 silently, and its `stop()` then waits for ever (tried with pyzmq 27.3). It has no timer to follow a
@@ -8,6 +10,8 @@ folder, and its import costs 50 ms.
 import logging
 import threading
 import time
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import zmq
@@ -27,6 +31,7 @@ ENDPOINT = "inproc://zeromq.zap.01"  # libzmq's requests, in the context of the 
 POLL_MS = 100
 FOLLOW_S = 0.5  # between two looks at the folder
 PROVE_S = 5.0
+SENDERS = 1 << 14  # remembered; beyond that all are forgotten, and read again from their frames
 
 Stamps = dict[str, tuple[int, int, int]]
 
@@ -34,14 +39,19 @@ Stamps = dict[str, tuple[int, int, int]]
 class Authenticator:
     """Answers libzmq's requests in a thread of its own and follows the folder of allowed clients.
 
-    It fails closed: once its thread has ended, libzmq admits no client.
+    Each connection gets a number, which every frame that it brings shows. With keys it fails
+    closed: once its thread has ended, libzmq admits no client.
     """
 
-    def __init__(self, context: Context, keys: ServerKeys) -> None:
-        self.clients: dict[str, Client] = {}  # by public key; replaced as a whole
+    def __init__(self, context: Context, keys: ServerKeys | None) -> None:
+        # By public key; replaced as a whole. Without keys every client has the empty one.
+        self.clients: dict[str, Client] = {"": ANY_CLIENT} if keys is None else {}
         self.revocations = 0  # rises when an allowed client is allowed no longer
-        self._folder = keys.allowed
-        self._stranger = ""  # the unknown key with which `prove` dials
+        self._folder = keys.allowed if keys is not None else None
+        self._stranger = "-"  # the unknown key with which `prove` dials
+        self._numbers = count(1)  # of connections
+        self._senders: dict[str, Client | None] = {}  # by user id; the listener's thread has it
+        self._senders_of = self.clients
         self._stamps: Stamps = {}
         self._followed_at = 0.0
         self._failure: BaseException | None = None
@@ -54,11 +64,26 @@ class Authenticator:
         self._thread.start()
 
     def sender(self, frame: zmq.Frame) -> Client | None:
-        """Return the client that sent a frame, by its connection; None once its key is revoked."""
+        """Return the client that sent a frame, with its connection's number and address.
+
+        The number is unique within the life of this authenticator, which is that of its process,
+        and never used again. Return None once the client's key is revoked. A frame without a
+        connection is libzmq's report that a subscriber has gone: None with keys, else ANY_CLIENT.
+        """
         try:
-            return self.clients.get(str(frame.get("User-Id")))
+            user = str(frame.get("User-Id"))
         except zmq.ZMQError:
-            return None  # no client sent it: libzmq reports that a subscriber has gone
+            return self.clients.get("")
+        clients = self.clients
+        if clients is not self._senders_of or len(self._senders) >= SENDERS:
+            self._senders, self._senders_of = {}, clients
+        if user not in self._senders:
+            number, address, key = user.split(" ")
+            client = clients.get(key)
+            self._senders[user] = client and replace(
+                client, connection=int(number), address=address
+            )
+        return self._senders[user]
 
     def check(self) -> None:
         """Raise the error that ended the thread, if one did."""
@@ -104,15 +129,16 @@ class Authenticator:
     def _answer(self, request: list[bytes]) -> list[bytes]:
         """Return the reply to a ZAP request.
 
-        The user id is the key, not the label: another key under the same label is another client.
+        The user id has the key, not the label: another key under the same label is another client.
         """
-        version, number, _domain, _address, _identity, mechanism, *credentials = request
+        version, number, _domain, address, _identity, mechanism, *credentials = request
         is_curve = mechanism == b"CURVE" and bool(credentials)
         key = z85.encode(credentials[0]).decode() if is_curve else ""
-        if key and key not in self.clients:
+        if key not in self.clients:
             self._follow()  # the key may be a moment old
         if key in self.clients:
-            return [version, number, b"200", b"", key.encode(), b""]
+            user = f"{next(self._numbers)} {address.decode()} {key}".encode()
+            return [version, number, b"200", b"", user, b""]
         if key != self._stranger:
             log.warning("refused a key that is not allowed: %s", key, extra=once_every(10))
         return [version, number, b"400", b"not allowed", b"", b""]
@@ -120,6 +146,8 @@ class Authenticator:
     def _follow(self) -> None:
         """Read the folder again if a file in it has changed."""
         self._followed_at = time.monotonic()
+        if self._folder is None:
+            return
         stamps = _stamps(self._folder)
         if stamps == self._stamps:
             return

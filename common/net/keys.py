@@ -24,20 +24,25 @@ DEFAULT_FILE = Path("~/.config/farflung") / CLIENT_FILE  # of an actor that dial
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The owner of a key.
+    """The owner of a key, or the sender of a frame: then with the connection that it came through.
 
     The names of an actor begin with its label. A broker checks the names that it relays.
     """
 
     label: str
     role: str
+    # Counted from 1 by the listener that accepted the connection: each has another number, and no
+    # number comes again while the process lives. 0: no connection, as within one process.
+    connection: int = 0
+    address: str = ""  # of the machine at the other end; a broker or a NAT has one for many
 
     def may_speak_for(self, actor: str) -> bool:
         """Return whether this client may send and subscribe in the name of an actor."""
         return self.role == BROKER or actor.startswith(f"{self.label}/")
 
 
-ANY_CLIENT = Client("", BROKER)  # every client where there are no keys: no name is checked
+# Every client where there are no keys: no name is checked. As it stands it has no connection.
+ANY_CLIENT = Client("", BROKER)
 
 
 @dataclass(frozen=True, slots=True)

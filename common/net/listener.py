@@ -7,7 +7,7 @@ import zmq
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.authenticator import Authenticator
-from farflung.common.net.keys import ANY_CLIENT, Client, ServerKeys, require_own_name
+from farflung.common.net.keys import Client, ServerKeys, require_own_name
 from farflung.common.net.sockets import Context
 from farflung.common.process.errors import Refused
 
@@ -17,7 +17,7 @@ WARN_S = 60.0
 
 
 class Listener:
-    """A PULL and an XPUB. With keys, each message has a known sender and a revoked one is cut."""
+    """A PULL and an XPUB. Each frame has a sender and a connection; a revoked key is cut off."""
 
     def __init__(
         self,
@@ -31,24 +31,27 @@ class Listener:
         self._message_bytes, self._messages = message_bytes, messages
         self._warned_at = float("-inf")
         self._revocations = 0
-        self.authenticator = Authenticator(context, keys) if keys is not None else None
+        self.authenticator = Authenticator(context, keys)
         try:
             self.address, self.pull, self.feed = sockets.listen(
                 context, address, message_bytes, messages, keys
             )
         except BaseException:
-            self._close_authenticator()
+            self.authenticator.close()
             raise
         try:
-            if keys is not None and self.authenticator is not None:
+            if keys is not None:
                 self.authenticator.prove(self.address, keys)
         except BaseException:
             self.close()
             raise
 
     def sender(self, frame: zmq.Frame) -> Client | None:
-        """Return the sender of a frame; None once its key is revoked."""
-        return ANY_CLIENT if self.authenticator is None else self.authenticator.sender(frame)
+        """Return the sender of a frame with its connection's number; None once it is revoked.
+
+        The number is unique in this process and never used again.
+        """
+        return self.authenticator.sender(frame)
 
     def require(self, frame: zmq.Frame, actor: str | None) -> Client:
         """Return the sender of a frame, or refuse it.
@@ -74,10 +77,9 @@ class Listener:
         by themselves. New sockets are the only way to end a subscription: an XPUB unsubscribes
         the peer of the last message it received.
         """
-        if self.authenticator is None:
-            self._warn(now)
-            return False
         self.authenticator.check()
+        if self._keys is None:
+            self._warn(now)
         if self.authenticator.revocations == self._revocations:
             return False
         self._revocations = self.authenticator.revocations
@@ -93,11 +95,7 @@ class Listener:
         """Send what is queued, close both sockets, then stop the authenticator."""
         self.pull.close(linger=linger_ms)
         self.feed.close(linger=sockets.GOODBYE_MS)
-        self._close_authenticator()
-
-    def _close_authenticator(self) -> None:
-        if self.authenticator is not None:
-            self.authenticator.close()
+        self.authenticator.close()
 
     def _warn(self, now: float) -> None:
         if not self.address.is_loopback and now - self._warned_at >= WARN_S:

@@ -23,7 +23,6 @@ class Running:
 
     def __init__(
         self,
-        context: sockets.Context,
         learners: tuple[Address, ...],
         address: Address,
         capacity: int,
@@ -31,8 +30,9 @@ class Running:
     ) -> None:
         self.later = 0.0
         self.failure: Exception | None = None
+        self._context = sockets.context()  # a listener has one for itself
         self.broker = Broker(
-            context, address, learners, capacity, name, lambda: time.monotonic() + self.later
+            self._context, address, learners, capacity, name, lambda: time.monotonic() + self.later
         )
         self.address = self.broker.address
         self._stop = Stop()
@@ -61,6 +61,7 @@ class Running:
             self.failure = error
         finally:
             self.broker.close()
+            self._context.term()
 
 
 class Upstream:
@@ -115,7 +116,7 @@ def upstream(context: sockets.Context) -> Iterator[Callable[..., Upstream]]:
 
 
 @pytest.fixture
-def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
+def broker() -> Iterator[Callable[..., Running]]:
     """Return a function that starts a broker in front of upstreams; all end with the test."""
     started: list[Running] = []
 
@@ -124,9 +125,7 @@ def broker(context: sockets.Context) -> Iterator[Callable[..., Running]]:
     ) -> Running:
         started.append(
             listening_again(
-                lambda: Running(
-                    context, learners, address, capacity, name or f"broker-{len(started)}"
-                )
+                lambda: Running(learners, address, capacity, name or f"broker-{len(started)}")
             )
         )
         return started[-1]

@@ -53,7 +53,7 @@ def agree(front):
     assert readable(front.feed)
     word = front.feed.recv(copy=False)
     front.feed.set(zmq.SUBSCRIBE, word.bytes[1:])
-    return word.bytes, front.sender(word)
+    return word.bytes, front.sender(word).label
 
 
 def test_messages_and_subscriptions_have_the_label_of_their_key(front, keys_folder, dial):
@@ -62,13 +62,55 @@ def test_messages_and_subscriptions_have_the_label_of_their_key(front, keys_fold
     push.send(b"hello")
     assert readable(front.pull)
     frame = front.pull.recv(copy=False)
-    assert front.sender(frame) == Client("actor", "actor")
-    assert front.require(frame, "actor/box") == Client("actor", "actor")
+    sender = front.sender(frame)
+    assert sender == Client("actor", "actor", sender.connection, "127.0.0.1")
+    assert front.require(frame, "actor/box") is sender
     with pytest.raises(Refused, match="label"):
         front.require(frame, "robot/box")
-    assert agree(front) == (b"\x01c/", Client("actor", "actor"))
+    assert agree(front) == (b"\x01c/", "actor")
     front.feed.send_multipart([b"c/", b"state"])
     assert readable(feed)
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_every_connection_has_a_number_of_its_own(context, keys_folder, dial, with_keys):
+    """At both ports, for all of its frames; a client that dials again has another."""
+    theirs = keys.server_keys(keys_folder) if with_keys else None
+    own = keys.client_keys(keys_folder) if with_keys else None
+    front = Listener(context, ANYWHERE, 1, keys=theirs)
+    numbers = []
+    for _ in range(3):
+        push, feed = dial(front.address, own)
+        assert readable(front.feed)
+        numbers.append(front.sender(front.feed.recv(copy=False)).connection)
+        feed.subscribe(b"w/")
+        assert readable(front.feed)
+        assert front.sender(front.feed.recv(copy=False)).connection == numbers[-1]
+        push.send(b"one")
+        push.send(b"two")
+        assert readable(front.pull)
+        one = front.sender(front.pull.recv(copy=False))
+        assert readable(front.pull)
+        assert front.sender(front.pull.recv(copy=False)) is one
+        assert one == Client(
+            *(("actor", "actor") if with_keys else ("", "broker")), one.connection, "127.0.0.1"
+        )
+        numbers.append(one.connection)
+    assert len(set(numbers)) == 6
+    assert min(numbers) > 0
+    front.close()
+
+
+def test_sender_is_known_again_after_its_memory_was_emptied(front, keys_folder, dial, monkeypatch):
+    """The number is in the frame, so the memory of senders has a bound."""
+    push, _ = dial(front.address, keys.client_keys(keys_folder))
+    push.send(b"hello")
+    assert readable(front.pull)
+    frame = front.pull.recv(copy=False)
+    before = front.sender(frame)
+    monkeypatch.setattr(authenticator, "SENDERS", 1)
+    assert front.sender(frame) == before
+    assert front.sender(frame) is not before
 
 
 @pytest.mark.parametrize("kind", [zmq.PUSH, zmq.SUB])
@@ -111,7 +153,7 @@ def test_authenticator_cuts_off_a_revoked_key(front, keys_folder, dial):
     eventually(
         lambda: feed.poll(10) or front.feed.poll(10)
     )  # a subscriber that is not looked at does not subscribe again
-    assert agree(front) == (b"\x01c/", Client("actor", "actor"))
+    assert agree(front) == (b"\x01c/", "actor")
     push.send(b"me again")
     assert readable(front.pull)
     front.feed.send_multipart([b"c/", b"for those who may"])

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 import zmq
+from support.contexts import fresh_context
 from support.learner_double import LearnerDouble
 from support.makers import a_frame, a_spec, some_weights
 from support.waiting import PATIENCE_S, Deadline, eventually, readable
@@ -101,9 +102,12 @@ def test_port_0_is_any_pair_of_free_ports(link):
     assert link.address.feed_port == link.address.port + 1
 
 
-def test_a_taken_port_is_refused_in_a_sentence(context, link, side, queue):
+def test_a_taken_port_is_refused_in_a_sentence(link, side, queue):
     """Two learners at one address would split the actors between them."""
-    with pytest.raises(ConfigurationError, match=r"cannot listen on .*--port takes another"):
+    with (
+        fresh_context() as context,
+        pytest.raises(ConfigurationError, match=r"cannot listen on .*--port takes another"),
+    ):
         NetworkThread(context, link.address, side.endpoint)
 
 
