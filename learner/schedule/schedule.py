@@ -15,7 +15,7 @@ from farflung.learner.endpoint.items import PARCELS, ItemQueue
 
 NEVER = float("-inf")
 PUBLISH_S = 0.05  # at least, between two versions of the async mode
-TOGETHER_ROWS = 4096  # in one insert: beyond it only the memory that an insert takes would grow
+TOGETHER_ROWS = 8192  # in one insert: beyond it only the memory that an insert takes would grow
 ROOM = 1 << 40  # rows of the sequential mode: the order of the turns paces collection
 
 
