@@ -53,7 +53,8 @@ class Inbox:
     def __init__(self, epoch: int = 1) -> None:
         self.epoch = epoch  # how often the learner of this run was started
         self.ledger = Intake()
-        self.lost = 0  # numbers that an actor no longer holds and that never arrived: a breach
+        # Numbers that their actors hold no longer, by their own word, and that never arrived.
+        self.lost = 0
         self._live: OrderedDict[tuple[str, int], Incarnation] = OrderedDict()
         self._retired = RetiredIncarnations()
 
@@ -69,14 +70,14 @@ class Inbox:
         """
         known = self._know(actor, incarnation)
         self.ledger.received += 1
-        if 1 <= base <= sequence:
-            self.lost += known.rebase(base)
+        # The journal has the numbers without the words between them: it must come to the same.
+        if not (1 <= base <= sequence < base + WINDOW and known.believes(base)):
+            self.ledger.refuse(OUT_OF_RANGE)
+            return Admission.BEYOND
+        self.lost += known.rebase(base)
         if known.has(sequence):
             self.ledger.duplicate += 1
             return Admission.DUPLICATE
-        if not known.contiguous < sequence <= known.contiguous + WINDOW or base > sequence:
-            self.ledger.refuse(OUT_OF_RANGE)
-            return Admission.BEYOND
         self.ledger.accepted += 1
         known.pending[sequence] = ""
         return Admission.NEW
@@ -99,19 +100,30 @@ class Inbox:
         """Count a pending number as durable: from now on it may be acknowledged."""
         self._live[actor, incarnation].commit(sequence)
 
-    def rebase(self, actor: str, incarnation: int, base: int) -> None:
-        """Take the lowest number that an actor still holds from a hello, report or bye."""
-        self.lost += self._know(actor, incarnation).rebase(base)
+    def rebase(self, actor: str, incarnation: int, base: int) -> bool:
+        """Take the lowest number that an actor still holds from a hello, report or bye.
+
+        Only a numbered message can close a hole above all that was received. Return False if no
+        honest actor says this.
+        """
+        found = self._find(actor, incarnation)
+        if found is None:
+            return Incarnation().believes(base)  # there is nothing to forget
+        if not found.believes(base):
+            return False
+        if base > found.base:
+            self.lost += self._know(actor, incarnation).rebase(min(base, found.highest + 1))
+        return True
 
     def received(self, actor: str, incarnation: int) -> Received:
         """Return the numbers of an incarnation that may be acknowledged."""
-        return self._know(actor, incarnation).received()
+        found = self._find(actor, incarnation)
+        return Received(0) if found is None else found.received()
 
     def has(self, actor: str, incarnation: int, sequence: int) -> bool:
         """Return whether a number was received before; change nothing."""
-        key = actor, incarnation
-        known = self._live.get(key) or self._retired.find(*key)
-        return known is not None and known.has(sequence)
+        found = self._find(actor, incarnation)
+        return found is not None and found.has(sequence)
 
     def state(self) -> InboxState:
         """Return what must survive this process, without what is pending: its sender holds it."""
@@ -150,6 +162,10 @@ class Inbox:
             )
         inbox._retired = RetiredIncarnations.restore(state["retired"])
         return inbox
+
+    def _find(self, actor: str, incarnation: int) -> Incarnation | None:
+        """Return the numbers of an incarnation that sent some, and change nothing."""
+        return self._live.get((actor, incarnation)) or self._retired.find(actor, incarnation)
 
     def _know(self, actor: str, incarnation: int) -> Incarnation:
         """Return a live incarnation: the newest of them from now on."""

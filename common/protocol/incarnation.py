@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 WINDOW = 4096  # numbers from an actor's base to its newest: the most that are kept one by one
+# From the highest number that a learner has to a base that it believes. A power failure can take
+# from a run with `--durability process` what an actor sent in the last minute.
+AHEAD = 1 << 16
 NAMED = 256  # missing numbers in one acknowledgement; refused ones likewise
 
 
@@ -33,6 +36,18 @@ class Incarnation:
         known = self.contiguous or self.out_of_order or self.pending or self.refused
         return self.base == 1 and not known
 
+    @property
+    def highest(self) -> int:
+        """The highest number that was received."""
+        return max((self.contiguous, *self.out_of_order, *self.pending))
+
+    def believes(self, base: int) -> bool:
+        """Return whether an honest actor can hold nothing below `base`.
+
+        It holds what the learner does not have, except the few numbers that it gave up.
+        """
+        return base <= self.contiguous + 1 or base <= self.highest + 1 + AHEAD
+
     def has(self, number: int) -> bool:
         """Return whether the number was received before, durable or not."""
         return number <= self.contiguous or number in self.pending or number in self.out_of_order
@@ -49,7 +64,7 @@ class Incarnation:
     def rebase(self, base: int) -> int:
         """Forget the refusals below `base`: the actor knows them, since it holds nothing there.
 
-        Return how many numbers below it never arrived.
+        Return how many numbers below it never arrived: it gave them up, by its own word.
         """
         if base <= self.base:
             return 0

@@ -15,7 +15,7 @@ from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
-from farflung.common.protocol.inbox import Admission, Inbox
+from farflung.common.protocol.inbox import OUT_OF_RANGE, Admission, Inbox
 from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Report
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Presence, Roster
@@ -149,7 +149,12 @@ class Receiver:
         number = *key, envelope.sequence
         self.roster.note_message(*key, now)
         self.acknowledgements.note_message(key, now)
+        lost = self.inbox.lost
         admission = self.inbox.admit(*number, envelope.base)
+        self._log_lost(envelope.actor, lost)
+        if admission is Admission.BEYOND:
+            numbers = f"number {envelope.sequence} with base {envelope.base}"
+            self._report(Refused(OUT_OF_RANGE, f"{numbers} is far from those before"), key[0])
         if admission is not Admission.NEW:
             if admission is Admission.DUPLICATE:
                 self.acknowledgements.add_news(key)  # the actor does not know yet
@@ -188,7 +193,11 @@ class Receiver:
         if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
             raise Refused("nonfinite", "a counter is NaN or infinity")
         key = message.actor, message.incarnation
-        self.inbox.rebase(*key, message.base)
+        lost = self.inbox.lost
+        if not self.inbox.rebase(*key, message.base):
+            says = f"{key[0]} says that it holds nothing below {message.base}"
+            raise Refused("base", f"{says}, and has sent nothing near it")
+        self._log_lost(key[0], lost)
         if isinstance(message, Bye):
             self.roster.leave(*key)
             self.acknowledgements.forget(key)
@@ -250,6 +259,11 @@ class Receiver:
                 kind, *lines = map(printable, (problem.kind, *problem.text.strip().splitlines()))
                 self.problems.append(f"{report.actor}: {kind}: {lines[-1] if lines else ''}")
                 log.warning("%s reports: %s\n%s", report.actor, kind, "\n".join(lines))
+
+    def _log_lost(self, actor: str, before: int) -> None:
+        if lost := self.inbox.lost - before:
+            held = "numbers that it holds no longer, by its own word"
+            log.warning("%s: %d %s, never arrived", actor, lost, held, extra=once_every(10))
 
     def _require_ours(self, run: str, policy: str) -> None:
         if run != self._spec.run:

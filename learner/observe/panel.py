@@ -252,7 +252,8 @@ def _problems(status: Status) -> list[Text]:
     """Return sums of what was lost, skipped and refused; then the problems, newest first."""
     found = []
     if status.lost:
-        found.append(Text(f"{count(status.lost)} parcels lost: please report this", "bold red"))
+        given_up = f"{count(status.lost)} parcels, by the word of their actors; the log names them"
+        found.append(_row("given up", given_up, "yellow"))
     if status.skipped:
         skipped = f"{count(status.skipped)} of {count(status.updates)} updates"
         why = ": loss or gradients were not finite"

@@ -106,7 +106,7 @@ class Status:
 
     received: Count = 0  # parcels: accepted + duplicates + refused
     duplicates: Count = 0
-    lost: Count = 0  # a reported breach of the promise; stays 0
+    lost: Count = 0  # numbers that actors gave up and that never arrived, by their own word
     refused: dict[str, Count] = field(default_factory=dict)  # by reason
 
     actors: tuple[ActorStatus, ...] = ()

@@ -1,5 +1,6 @@
 """The inbox, one step at a time."""
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ from support.delivery import INCARNATION, inbox, told
 
 from farflung.common.protocol import inbox as inbox_module
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
-from farflung.common.protocol.incarnation import NAMED, WINDOW
+from farflung.common.protocol.incarnation import AHEAD, NAMED, WINDOW
 from farflung.common.protocol.packing import from_plain
 from farflung.learner.storage.journal import payloads
 from farflung.learner.storage.journal.record import Record
@@ -92,15 +93,17 @@ def test_inbox_reports_a_refusal_from_its_commit_until_the_base_passes() -> None
 
 
 def test_inbox_counts_a_hole_below_the_base_as_lost() -> None:
-    """1 and 4 arrived, 5 is being written, the base is 7: 2, 3 and 6 never came."""
+    """1 and 4 arrived, 5 is being written, the base is 7: 2 and 3 never came; 6 may still."""
     box = inbox(1, 4)
     box.admit("actor", INCARNATION, 5, 1)
-    box.rebase("actor", INCARNATION, 7)
-    assert (box.lost, told(box).highest, told(box).missing) == (3, 6, ())
+    assert box.rebase("actor", INCARNATION, 7)
+    assert (box.lost, told(box).highest, told(box).missing) == (2, 5, ())
     box.commit("actor", INCARNATION, 5)
-    box.rebase("actor", INCARNATION, 3)
-    assert (box.lost, told(box).highest) == (3, 6)
+    assert box.rebase("actor", INCARNATION, 3)
+    assert (box.lost, told(box).highest) == (2, 5)
     assert box.admit("actor", INCARNATION, 2, 1) is Admission.DUPLICATE
+    assert box.admit("actor", INCARNATION, 7, 7) is Admission.NEW
+    assert box.lost == 3
 
 
 def test_inbox_takes_the_base_from_a_parcel() -> None:
@@ -110,11 +113,52 @@ def test_inbox_takes_the_base_from_a_parcel() -> None:
     assert (box.lost, told(box).highest) == (2, 5)
 
 
-def test_inbox_takes_a_huge_base_at_once() -> None:
-    """It closes all below it without walking there."""
+@pytest.mark.parametrize("base", [2 + AHEAD, 2**40, 2**62])
+def test_inbox_believes_no_base_far_beyond_what_it_has(base: int) -> None:
+    """Neither a word nor a parcel with it changes the numbers, so the next ones still count."""
     box = inbox(1)
-    box.rebase("actor", INCARNATION, 2**62)
-    assert told(box).highest == 2**62 - 1
+    assert not box.rebase("actor", INCARNATION, base + 1)
+    assert box.admit("actor", INCARNATION, base + 1, base + 1) is Admission.BEYOND
+    assert not box.rebase("unknown", INCARNATION, base + 1)
+    assert (box.lost, told(box)) == (0, (1, (), ()))
+    assert box.admit("actor", INCARNATION, 2, 1) is Admission.NEW
+
+
+def test_inbox_takes_no_number_for_received_because_of_a_base() -> None:
+    """A word closes holes below the numbers that came, and says nothing of those above them."""
+    box = inbox(1)
+    assert box.rebase("actor", INCARNATION, 1 + AHEAD)
+    for number in range(2, 60):
+        assert box.admit("actor", INCARNATION, number, 1) is Admission.NEW
+    assert box.lost == 0
+
+
+def test_inbox_takes_a_base_that_a_power_failure_explains() -> None:
+    """The journal lost its end, and the actor goes on where it was: nothing of that is refused."""
+    box = inbox(1)
+    assert box.rebase("actor", INCARNATION, AHEAD)
+    assert box.admit("actor", INCARNATION, AHEAD + 7, AHEAD + 2) is Admission.NEW
+    box.commit("actor", INCARNATION, AHEAD + 7)
+    assert (box.lost, told(box).highest) == (AHEAD, AHEAD + 7)
+
+
+def test_journal_counts_as_the_receiver_does_whatever_is_claimed() -> None:
+    """A journal has the numbers without the words between them, and must admit each of them."""
+    chance = random.Random(9)
+    box, journal = Inbox(), Inbox()
+    for _ in range(3000):
+        top = box.received("liar", 1).highest
+        base = max(1, top + chance.choice((-9, -1, 1, 5, WINDOW, AHEAD, 1 << 40)))
+        if chance.random() < 0.5:
+            box.rebase("liar", 1, base)
+            continue
+        sequence = base + chance.choice((0, 1, WINDOW - 1, WINDOW))
+        if box.admit("liar", 1, sequence, base) is Admission.NEW:
+            box.commit("liar", 1, sequence)
+            assert journal.admit("liar", 1, sequence, base) is Admission.NEW
+            journal.commit("liar", 1, sequence)
+    assert journal.ledger.accepted == box.ledger.accepted > 100
+    assert journal.ledger.balanced
 
 
 def test_inbox_counts_rejected_messages() -> None:
@@ -183,11 +227,12 @@ def test_incarnation_with_pending_numbers_stays_live() -> None:
 
 @pytest.mark.usefixtures("room_for_two")
 def test_inbox_keeps_no_incarnation_that_only_said_hello() -> None:
-    """However many there are; an actor still joins."""
+    """However many there are, and whatever base they claim; an actor still joins."""
     box = Inbox()
     for stranger in range(100):
-        box.rebase("mallory", stranger, 1)
-    assert box.incarnations == (2, 0)
+        box.rebase("mallory", stranger, 1 + stranger)
+        box.received("mallory", stranger)
+    assert box.incarnations == (0, 0)
     committed(box, "actor", 1)
     assert [one["actor"] for one in box.state()["live"]] == ["actor"]
 

@@ -472,10 +472,26 @@ def test_an_impossible_actor_is_refused(side, change):
     assert side.receiver.seen == {}
 
 
-def test_a_hole_below_the_base_is_a_breach(side):
-    """Numbers that an actor no longer holds and that never came are lost, and said to be."""
+def test_receiver_logs_the_actor_that_gave_up_numbers(side, frame, caplog):
+    """Numbers that an actor no longer holds and that never came are counted and named."""
+    side.receiver.receive(frame(sequence=4), 0.0)
     side.receiver.receive(hello(base=4), 0.0)
     assert side.receiver.inbox.lost == 3
+    assert "box-1: 3 numbers that it holds no longer" in caplog.text
+
+
+@pytest.mark.parametrize("base", [1 << 40, 1 << 52])
+def test_receiver_refuses_a_base_that_no_honest_actor_has(side, frame, base):
+    """It is named, and later numbers count as if nothing had been said."""
+    side.receiver.receive(hello(base=base), 0.0)
+    side.receiver.receive(report(base=base), 0.0)
+    assert side.receiver.receive(frame(sequence=base, base=base), 0.0) is None
+    ledger = side.receiver.inbox.ledger
+    assert ledger.refused == {"base": 2, "number out of range": 1}
+    first, second = side.receiver.problems
+    assert f"box-1 says that it holds nothing below {base}" in first
+    assert "refused from box-1: number out of range" in second
+    assert side.receiver.receive(frame(sequence=1), 0.0) is not None
 
 
 def test_the_usual_parcel_is_learned(side, frame):

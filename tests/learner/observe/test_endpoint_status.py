@@ -6,7 +6,7 @@ from support.makers import a_frame
 
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
-from farflung.common.protocol.messages import Bye, Hello, Report
+from farflung.common.protocol.messages import Hello, Report
 from farflung.common.protocol.roster import Presence
 from farflung.learner.observe.endpoint_status import actor_status, endpoint_status
 from farflung.learner.observe.status import ActorState
@@ -93,10 +93,10 @@ def test_a_view_holds_the_books(learner):
     for _ in range(2):
         learner.receiver.receive(a_frame(learner.spec), 0.0)
     learner.receiver.receive(b"", 0.0)
-    receive(learner, Bye("run-1", "default", "box-2", 1, 3, "over"))
+    learner.receiver.receive(a_frame(learner.spec, actor="box-2", sequence=3, base=3), 0.0)
     view = endpoint_status(learner.endpoint, 0.0)
     assert (view.received, view.duplicates, view.lost, view.refused) == (
-        3,
+        4,
         1,
         2,
         (("truncated", 1),),

@@ -200,7 +200,7 @@ def test_losses_refusals_and_problems_stand_at_the_bottom_the_newest_first() -> 
         "cpu01: step\nTraceback (most recent call last):\n  File x\nValueError: too far",
     )
     frame = lines(changed(lost=2, refused={"schema": 1, "not finite": 30}, problems=problems))
-    assert "2 parcels lost" in frame[-5]
+    assert "2 parcels, by the word" in frame[-5]
     assert "not finite 30, schema 1" in frame[-4]
     assert "cpu01: step … ValueError: too far" in frame[-3]
     assert "first" in frame[-2]
