@@ -24,7 +24,9 @@ from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import once_every
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Telemetry
+from farflung.common.protocol.names import Names
 from farflung.common.protocol.packing import to_plain
+from farflung.common.protocol.wire import Kind
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,8 @@ POLL_MS = 1000
 DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
 STATUS_S = 1.0
 UNKNOWN = "unknown policy"
+NAME_CHARACTERS = 160  # of an actor's name; no longer one is right
+WORDS = (Kind.HELLO, Kind.REPORT, Kind.BYE)
 
 
 class Broker:
@@ -56,6 +60,7 @@ class Broker:
         self._name, self._identity, self._clock = name, draw_identity(), clock
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
+        self._names = Names()
         self._started_at = self._status_at = now = clock()
         wanted = self._subscriptions.topics
         self._upstreams = [
@@ -196,8 +201,15 @@ class Broker:
             while self._front.pull.recv(copy=False).more:
                 pass
             raise Refused("parts", "it has more than one")
+        kind, now = wire.kind_of(frame.buffer), self._clock()
         policy, actor = wire.peek(frame.buffer)
-        self._front.require(frame, actor)
+        sender = self._front.require(frame, actor)
+        key = actor[:NAME_CHARACTERS], 0  # incarnations are not read here
+        if kind in WORDS:
+            self._names.spend_word(sender, now)
+        self._names.note_message(sender, key, now)
+        if kind not in WORDS:
+            self._names.note_parcel(key, 0)
         upstream = self._routes.find(policy)
         if upstream is None:
             raise Refused(UNKNOWN, "no upstream publishes about it yet")

@@ -8,6 +8,7 @@ from typing import TypedDict
 LOOK_S = 1.0  # between two looks at all members
 SILENT_S = 8.0  # so that a silent actor is named within ten seconds of a cut
 ABSENT = 1024  # members that left or fell silent, kept for the screen; the others are forgotten
+LONGEST_STEP_S = 600.0  # that is believed
 
 
 class Presence(StrEnum):
@@ -41,6 +42,7 @@ class Member:
     """One incarnation of an actor.
 
     No two of a run share both `index` and `start`: together they are its place in the seed tree.
+    One that only speaks has no place: its index is -1.
     """
 
     actor: str
@@ -49,6 +51,7 @@ class Member:
     start: int  # how often the index was given out before
     seen_at: float
     has_sent: bool = False
+    has_parcels: bool = False  # in this epoch or an earlier one
     left: bool = False
     longest_step_s: float = 0.0
 
@@ -78,17 +81,12 @@ class Roster:
         self._places: dict[int, Member] = {}  # the same by index
         self._starts: list[int] = []  # how often each index was given out
         self._taken = 0  # no index below it is free, as of the last look
-        self._present = 0  # as of the last look, and those who joined or left since
         self._looked_at = float("-inf")
 
     def __iter__(self) -> Iterator[Member]:
-        """Iterate over the members by index, absent ones among them."""
-        return iter([self._places[index] for index in sorted(self._places)])
-
-    def present(self, now: float) -> int:
-        """Return how many members share the credit, as of the last second."""
-        self._look(now)
-        return self._present
+        """Iterate over the members by index, absent ones among them; then those without one."""
+        yield from [self._places[index] for index in sorted(self._places)]
+        yield from [member for member in self._members.values() if member.index < 0]
 
     def join(self, actor: str, incarnation: int, now: float) -> Member:
         """Return the place of an incarnation: its own, else its name's, else the first free one.
@@ -96,39 +94,54 @@ class Roster:
         A new one may be sent at once: `first_start`, which makes it new, is as durable as the
         epoch that it belongs to.
         """
+        self._look(now)
         member = self._members.get(actor)
-        if member is not None and member.incarnation == incarnation:
-            self._present += not member.is_there(now)
-            member.seen_at, member.left = now, False
-            return member
-        index = self._free(now) if member is None else member.index
-        if (former := self._places.get(index)) is not None:
-            self._members.pop(former.actor, None)
-            self._present -= former.is_there(now)
-        member = self._members[actor] = self._places[index] = Member(
-            actor, incarnation, index, self._starts[index], now
-        )
-        self._starts[index] += 1
-        self._present += 1
+        if member is None or member.incarnation != incarnation:
+            member = self._replace(member, actor, incarnation, now)
+        if member.index < 0:
+            self._place(member, self._free(now))
+        member.seen_at, member.left = now, False
         return member
 
     def note_message(
-        self, actor: str, incarnation: int, now: float, longest_step_s: float = 0.0
+        self,
+        actor: str,
+        incarnation: int,
+        now: float,
+        longest_step_s: float = 0.0,
+        has_parcels: bool = False,
     ) -> None:
-        """Note that a message came; a late one of a former incarnation changes nothing."""
-        member = self._members.get(actor) or self.join(actor, incarnation, now)
-        if member.incarnation == incarnation:
-            self._present += not member.is_there(now)
-            member.seen_at, member.has_sent, member.left = now, True, False
-            member.longest_step_s = max(member.longest_step_s, longest_step_s)
+        """Note that a message came.
+
+        A late one of a former incarnation changes nothing, unless the other has gone. A member has
+        a place from its first parcel on.
+        """
+        self._look(now)
+        member = self._members.get(actor)
+        if member is None or (member.incarnation != incarnation and not member.is_there(now)):
+            member = self._replace(member, actor, incarnation, now)
+        if member.incarnation != incarnation:
+            return
+        member.seen_at, member.has_sent, member.left = now, True, False
+        longest_step_s = min(longest_step_s, LONGEST_STEP_S)
+        member.longest_step_s = max(member.longest_step_s, longest_step_s)
+        member.has_parcels |= has_parcels
+        if has_parcels and member.index < 0:
+            self._place(member, self._free(now))
 
     def leave(self, actor: str, incarnation: int) -> None:
         """Note that an actor left on purpose."""
         member = self._members.get(actor)
         if member is not None and member.incarnation == incarnation:
-            self._present -= not member.left
             member.left = True
-            self._taken = min(self._taken, member.index)
+            if member.index >= 0:
+                self._taken = min(self._taken, member.index)
+
+    def forget(self, actor: str, incarnation: int) -> None:
+        """Forget a member, so that there is room for others."""
+        member = self._members.get(actor)
+        if member is not None and member.incarnation == incarnation:
+            self._remove(member)
 
     def state(self) -> RosterState:
         """Return what must survive this process, so that no place is given out twice."""
@@ -137,6 +150,7 @@ class Roster:
                 actor=m.actor, incarnation=m.incarnation, index=m.index, start=m.start, left=m.left
             )
             for m in self
+            if m.has_parcels
         ]
         return RosterState(starts=list(self._starts), members=members)
 
@@ -151,9 +165,31 @@ class Roster:
         roster._starts = [max(start, first_start) for start in state["starts"]]
         for m in state["members"]:
             member = Member(m["actor"], m["incarnation"], m["index"], m["start"], now)
-            member.left = m["left"]
+            member.left, member.has_parcels = m["left"], True
             roster._members[member.actor] = roster._places[member.index] = member
         return roster
+
+    def _replace(self, former: Member | None, actor: str, incarnation: int, now: float) -> Member:
+        """Return the new member of a name: it has the index of the former one, if that has one."""
+        member = self._members[actor] = Member(actor, incarnation, -1, 0, now)
+        if former is not None and former.index >= 0:
+            self._place(member, former.index)
+        return member
+
+    def _place(self, member: Member, index: int) -> None:
+        """Give an index out again; the member that had it before is forgotten."""
+        former = self._places.get(index)
+        if former is not None and former.actor != member.actor:
+            self._members.pop(former.actor, None)
+        member.index, member.start = index, self._starts[index]
+        self._starts[index] += 1
+        self._places[index] = member
+
+    def _remove(self, member: Member) -> None:
+        del self._members[member.actor]
+        if self._places.get(member.index) is member:
+            del self._places[member.index]
+            self._taken = min(self._taken, member.index)
 
     def _free(self, now: float) -> int:
         """Return the lowest index without a present member.
@@ -161,19 +197,18 @@ class Roster:
         The search begins at 0 once a second only, so that a crowd that joins does not make it
         slow.
         """
-        self._look(now)
         while (member := self._places.get(self._taken)) is not None and member.is_there(now):
             self._taken += 1
         self._starts += [self._first_start] * (self._taken + 1 - len(self._starts))
         return self._taken
 
     def _look(self, now: float) -> None:
-        """Look at all members once a second: count those present, forget the long absent."""
+        """Look at all members once a second: forget the long absent, and who brought nothing."""
         if now - self._looked_at < LOOK_S:
             return
         self._looked_at, self._taken = now, 0
         absent = [member for member in self._members.values() if not member.is_there(now)]
-        self._present = len(self._members) - len(absent)
-        absent.sort(key=lambda member: member.seen_at)
-        for member in absent[: max(0, len(absent) - ABSENT)]:
-            del self._members[member.actor], self._places[member.index]
+        absent.sort(key=lambda member: (member.has_parcels, member.seen_at))
+        known = sum(member.has_parcels for member in absent)
+        for member in absent[: len(absent) - min(known, ABSENT)]:
+            self._remove(member)

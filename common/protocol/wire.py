@@ -81,9 +81,10 @@ class Limits(NamedTuple):
 
 
 MAX_MESSAGE_BYTES = 64 << 20
+MAX_WORD_BYTES = 128 << 10  # of a message without columns
 MAX_FEED_MESSAGE_BYTES = 1 << 30
 LIMITS = {
-    **dict.fromkeys(EXPERIENCE, Limits(64 << 10, 0, MAX_MESSAGE_BYTES)),
+    **dict.fromkeys(EXPERIENCE, Limits(64 << 10, 0, MAX_WORD_BYTES)),
     **dict.fromkeys(KNOWN - EXPERIENCE, Limits(4 << 20, 0, MAX_FEED_MESSAGE_BYTES)),
     Kind.PARCEL: Limits(64 << 10, 64 << 10, MAX_MESSAGE_BYTES),
     Kind.GRADIENTS: Limits(64 << 10, 4 << 20, MAX_MESSAGE_BYTES),
@@ -218,6 +219,11 @@ def _opened(view: memoryview, kind: int, envelope_end: int, table_end: int) -> O
 def intact(frame: memoryview) -> bool:
     """Return whether the bytes of a frame are those under its checksum."""
     return len(frame) >= HEAD and checksum(frame) == _checksum(frame)
+
+
+def kind_of(frame: bytes | bytearray | memoryview) -> int:
+    """Return the kind that a frame names, before anything is checked; -1 if it is too short."""
+    return frame[3] if len(frame) > 3 else -1
 
 
 def checksum(frame: bytes | bytearray | memoryview) -> int:

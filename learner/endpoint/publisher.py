@@ -118,11 +118,14 @@ class Publisher:
 
     def _due_acknowledgements(self, outlook: Outlook, now: float) -> Iterator[Publication]:
         receiver, spec = self._receiver, self._spec
-        sharers = _rounded_up(receiver.roster.present(now))
+        sharers = _rounded_up(receiver.names.sharers(now))
         usual = grant(_rounded_down(outlook.room), sharers, receiver.usual_rows)
+        first = Credit(min(1, usual.messages), usual.size)  # before a name has brought any row
 
         def credit(key: Key) -> Credit:
-            return EVALUATOR if receiver.evaluates(key[0]) else usual
+            if receiver.records.evaluates(key):
+                return EVALUATOR
+            return usual if receiver.names.has_rows(key) else first
 
         epoch = self.newest.epoch
         for (actor, incarnation), granted in receiver.acknowledgements.due(now, credit):

@@ -8,7 +8,6 @@ import math
 from collections import deque
 
 from farflung.common.data.spec import Spec
-from farflung.common.data.statistics import Rate
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.process.errors import Refused
@@ -17,6 +16,7 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
 from farflung.common.protocol.inbox import OUT_OF_RANGE, Admission, Inbox
 from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Report
+from farflung.common.protocol.names import Key, Names
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.snapshots import Snapshots
@@ -34,29 +34,14 @@ from farflung.learner.endpoint.items import (
     RefusedNumber,
     Settlements,
 )
+from farflung.learner.endpoint.seen import Records
 from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
 
 NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
+FLOODS = ("names", "rate")  # refusals that are shown once for each peer
 PROBLEMS = 50  # of all actors, the latest
-INCARNATIONS = 4096  # remembered for the screen: those seen last
-RETURNS = 2  # of one incarnation after another of its name; one may be a late message
-
-
-class Seen:
-    """The hello and reports of one incarnation of an actor."""
-
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
-        self.seats = 1
-        self.evaluates = False
-        self.version = 0
-        self.counters: dict[str, float] = {}
-        self.rate = Rate()
-        self.problem = 0  # the highest number that was shown
-        self.returns = 0  # how often it came back after another incarnation of its name
-        self.clashes = False  # two incarnations with this name were reported
 
 
 class Receiver:
@@ -74,10 +59,10 @@ class Receiver:
         self.inbox, self.roster = inbox, roster
         self.newest = Version(inbox.epoch, 0)  # the last publication
         self.acknowledgements = AcknowledgementSchedule()
-        self.seen: dict[str, Seen] = {}  # by actor, the newest incarnation
-        # All of them, the one seen last at the end.
-        self._incarnations: dict[tuple[str, int], Seen] = {}
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
+        self.records = Records(self.problems)
+        self.seen = self.records.newest
+        self.names = Names(self._forget)
         self.usual_rows = float(spec.horizon)  # of a parcel, or that gradients stand for
         self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
         self._shown: set[str] = set()  # reasons that the screen has named already
@@ -95,6 +80,8 @@ class Receiver:
         try:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
+            if wire.kind_of(frame) not in NUMBERED:
+                self.names.spend_word(sender, now)
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
             if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)
@@ -102,20 +89,20 @@ class Receiver:
             envelope = _envelope(opened)
             require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
+            self.names.note_message(sender, (envelope.actor, envelope.incarnation), now)
         except Refused as refusal:
-            self.refuse(refusal)
+            client = sender or ANY_CLIENT
+            flood = refusal.reason in FLOODS
+            shown = not flood or self.names.is_first_refusal(client, refusal.reason, now)
+            self.refuse(refusal, shown)
             return None
         return self._admit(opened, envelope, frame, now)
 
-    def refuse(self, refusal: Refused) -> None:
-        """Count and report a message that was refused."""
+    def refuse(self, refusal: Refused, shown: bool = True) -> None:
+        """Count a message that was refused, and report it."""
         self.inbox.reject(refusal.reason)
-        self._report(refusal, "an unnamed sender")
-
-    def evaluates(self, actor: str) -> bool:
-        """Return whether an actor sends evaluation results only."""
-        seen = self.seen.get(actor)
-        return seen is not None and seen.evaluates
+        if shown:
+            self._report(refusal, "an unnamed sender")
 
     def log_presence(self, now: float) -> None:
         """Log the actors that fell silent since the last call, and those that are back."""
@@ -123,6 +110,8 @@ class Receiver:
         for member in self.roster:
             presence = member.presence(now)
             if presence is Presence.SILENT:
+                if not member.has_parcels:
+                    continue  # it is forgotten
                 silent.add(member.actor)
                 if member.actor not in self._silent:
                     quiet_s = now - member.seen_at
@@ -147,7 +136,7 @@ class Receiver:
     ) -> Item[Content] | None:
         key = envelope.actor, envelope.incarnation
         number = *key, envelope.sequence
-        self.roster.note_message(*key, now)
+        self.roster.note_message(*key, now, has_parcels=self.names.has_parcels(key))
         self.acknowledgements.note_message(key, now)
         lost = self.inbox.lost
         admission = self.inbox.admit(*number, envelope.base)
@@ -166,6 +155,8 @@ class Receiver:
             self._report(refusal, envelope.actor)
             return Item(envelope, RefusedNumber(refusal.reason), frame, self._settlements)
         item = Item(envelope, content, frame, self._settlements)
+        if self.names.note_parcel(key, item.rows):
+            self.roster.note_message(*key, now, has_parcels=True)
         if item.rows:
             self.usual_rows += (item.rows - self.usual_rows) / 16
         return item
@@ -193,72 +184,42 @@ class Receiver:
         if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
             raise Refused("nonfinite", "a counter is NaN or infinity")
         key = message.actor, message.incarnation
-        lost = self.inbox.lost
-        if not self.inbox.rebase(*key, message.base):
-            says = f"{key[0]} says that it holds nothing below {message.base}"
-            raise Refused("base", f"{says}, and has sent nothing near it")
-        self._log_lost(key[0], lost)
+        longest_step_s = 0.0
+        if isinstance(message, Report):
+            longest_step_s = message.counters.get("longest_step_s", 0.0)
+        if not isinstance(message, Bye):
+            self.names.note_message(sender, key, now, longest_step_s)
+        self._rebase(key, message.base)
         if isinstance(message, Bye):
             self.roster.leave(*key)
+            self.names.forget(key)
             self.acknowledgements.forget(key)
             log.info("%s left: %s", message.actor, printable(message.reason))
             return
-        longest_step_s = (
-            message.counters.get("longest_step_s", 0.0) if isinstance(message, Report) else 0.0
-        )
         self.roster.note_message(*key, now, longest_step_s)
         self.acknowledgements.note_message(key, now)
-        seen = self._see(*key)
+        seen = self.records.see(key)
         seen.version = message.version.number
         if isinstance(message, Report):
-            self._take_report(message, seen, now)
+            self.records.take_report(message, seen, now)
             return
         seen.seats, seen.evaluates = message.seats, message.evaluates
         self.acknowledgements.add_news(key)
         self._snapshots.confirm(topics.snapshot(message.policy, *key, message.nonce).decode())
 
-    def _see(self, actor: str, incarnation: int) -> Seen:
-        """Return the record of an incarnation, from now on the one that is shown for its name."""
-        key = actor, incarnation
-        seen, former = self._incarnations.pop(key, None), self.seen.get(actor)
-        if seen is None:
-            log.info("%s joined", actor)
-            seen = Seen(incarnation)
-        elif former is not seen:
-            seen.returns += 1
-        self._incarnations[key] = self.seen[actor] = seen
-        if former is not None and former is not seen:
-            self._report_clash(actor, seen, former)
-        if len(self._incarnations) > INCARNATIONS:
-            self._forget(next(iter(self._incarnations)))
-        return seen
+    def _rebase(self, key: Key, base: int) -> None:
+        """Take the base of a word; refuse one that no honest actor has."""
+        lost = self.inbox.lost
+        if not self.inbox.rebase(*key, base):
+            says = f"{key[0]} says that it holds nothing below {base}"
+            raise Refused("base", f"{says}, and has sent nothing near it")
+        self._log_lost(key[0], lost)
 
-    def _report_clash(self, actor: str, seen: Seen, former: Seen) -> None:
-        """Report two that alternate under one name, as with one --name for a whole fleet.
-
-        Each takes the other's place on the roster.
-        """
-        seen.clashes |= former.clashes
-        if seen.returns >= RETURNS and not seen.clashes:
-            seen.clashes = True
-            self.problems.append(
-                f"two actors call themselves {actor}: start each with its own --name"
-            )
-            log.warning("two actors call themselves %s: start each with its own --name", actor)
-
-    def _forget(self, key: tuple[str, int]) -> None:
-        if self.seen.get(key[0]) is self._incarnations.pop(key):
-            del self.seen[key[0]]
-
-    def _take_report(self, report: Report, seen: Seen, now: float) -> None:
-        seen.counters = report.counters
-        seen.rate.update(report.counters.get("steps", 0.0), now)
-        for problem in report.problems:
-            if problem.number > seen.problem:
-                seen.problem = problem.number
-                kind, *lines = map(printable, (problem.kind, *problem.text.strip().splitlines()))
-                self.problems.append(f"{report.actor}: {kind}: {lines[-1] if lines else ''}")
-                log.warning("%s reports: %s\n%s", report.actor, kind, "\n".join(lines))
+    def _forget(self, key: Key) -> None:
+        """Forget a name that has to make room; its numbers are kept."""
+        self.roster.forget(*key)
+        self.acknowledgements.forget(key)
+        self.records.forget(key)
 
     def _log_lost(self, actor: str, before: int) -> None:
         if lost := self.inbox.lost - before:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from farflung.common.protocol.roster import Presence, RosterState
+from farflung.common.protocol.roster import Member, Presence, RosterState
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.observe.status import ActorState, ActorStatus
 
+ROWS = 1024  # actors with a row of their own; further ones are counted
 STATES = {
     Presence.SILENT: ActorState.SILENT,
     Presence.LEFT: ActorState.LEFT,
@@ -19,6 +20,7 @@ class EndpointStatus:
     """The state of an endpoint a moment ago, safe to read from any thread."""
 
     actors: tuple[ActorStatus, ...] = ()
+    more_actors: int = 0  # that are not among these
     received: int = 0
     duplicates: int = 0
     lost: int = 0
@@ -30,11 +32,11 @@ class EndpointStatus:
 def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
     """Return the state of an endpoint now. Call it from the thread that drives the endpoint."""
     receiver, inbox, problem = endpoint.receiver, endpoint.inbox, endpoint.log.problem
+    # Those that brought parcels first, else a flood of names would hide them.
+    members = sorted(endpoint.roster, key=lambda member: not member.has_parcels)
     return EndpointStatus(
-        actors=tuple(
-            actor_status(receiver, member.actor, member.presence(now), now - member.seen_at)
-            for member in endpoint.roster
-        ),
+        actors=tuple(actor_status(receiver, member, now) for member in members[:ROWS]),
+        more_actors=max(0, len(members) - ROWS),
         received=inbox.ledger.received,
         duplicates=inbox.ledger.duplicate,
         lost=inbox.lost,
@@ -44,20 +46,20 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
     )
 
 
-def actor_status(
-    receiver: Receiver, actor: str, presence: Presence, seen_ago: float
-) -> ActorStatus:
+def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
     """Return one actor's row: its place on the roster and its own reports."""
-    seen = receiver.seen.get(actor)
+    seen, presence = receiver.seen.get(member.actor), member.presence(now)
+    seen_ago, proven = now - member.seen_at, member.has_parcels
     if seen is None:  # nothing came from it since this epoch began
-        return ActorStatus(actor, STATES.get(presence, ActorState.JOINING), seen_ago=seen_ago)
+        state = STATES.get(presence, ActorState.JOINING)
+        return ActorStatus(member.actor, state, seen_ago=seen_ago, proven=proven)
     counters = seen.counters
     if seen.evaluates:
         acting = ActorState.EVALUATING
     else:
         acting = ActorState.WAITING if counters.get("waits") else ActorState.RUNNING
     return ActorStatus(
-        name=actor,
+        name=member.actor,
         state=STATES.get(presence, acting),
         seats=seen.seats,
         steps_per_second=seen.rate.per_second,
@@ -66,4 +68,5 @@ def actor_status(
         acknowledged=int(counters.get("acknowledged.parcels", 0)),
         waiting=int(counters.get("waiting.parcels", 0) + counters.get("sent.parcels", 0)),
         seen_ago=seen_ago,
+        proven=proven,
     )

@@ -50,6 +50,7 @@ STYLES = {
     ActorState.SILENT: "bold red",
     ActorState.LEFT: "dim",
 }
+ABSENT = (ActorState.SILENT, ActorState.LEFT)
 URGENCY: dict[str, int] = {ActorState.SILENT: 0, ActorState.EVALUATING: 1, ActorState.LEFT: 3}
 # Columns of the table of actors: how wide each is, and from which width of the panel it is shown.
 COLUMNS = {
@@ -191,26 +192,32 @@ def _figures(status: Status) -> Iterator[tuple[str, str]]:
 
 
 def _actors(status: Status, width: int, room: int) -> Iterator[Text]:
-    """Yield a table of the actors; the silent ones first and a sum if they do not fit."""
+    """Yield a table of the actors.
+
+    If they do not fit, those that brought parcels come first, of these the silent ones; then a sum.
+    """
     actors = status.actors
     if not actors:
         start = f"; start one with  {status.join}" if status.join else ""
         yield Text.assemble("no actor yet", (start, "dim"))
         return
-    present = sum(actor.state != ActorState.LEFT for actor in actors)
+    present = sum(actor.state not in ABSENT for actor in actors) + status.more_actors
     head = f"{present} actor{'' if present == 1 else 's'}"
     yield _actor_row((head, *COLUMNS), width, "dim", "dim")
     shown = actors
     if len(actors) > room - 1:
-        ordered = sorted(actors, key=lambda actor: URGENCY.get(actor.state, 2))
+        ordered = sorted(actors, key=lambda it: (not it.proven, URGENCY.get(it.state, 2)))
         shown = tuple(ordered[: max(0, room - 2)])
     for actor in shown:
         style = "dim" if actor.state == ActorState.LEFT else ""
         yield _actor_row(_cells(actor), width, style, STYLES.get(actor.state, ""))
     if len(shown) < len(actors):
         states = Counter(actor.state for actor in ordered[len(shown) :])
-        rest = ", ".join(f"{number} {state}" for state, number in states.most_common())
-        yield Text(f"and {len(actors) - len(shown)} more: {rest}", "dim")
+        states["not listed"] += status.more_actors
+        rest = ", ".join(f"{number} {state}" for state, number in states.most_common() if number)
+        yield Text(f"and {states.total()} more: {rest}", "dim")
+    elif status.more_actors:
+        yield Text(f"and {status.more_actors} more", "dim")
 
 
 def _cells(actor: ActorStatus) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class ActorStatus:
     acknowledged: Count = 0  # parcels
     waiting: Count = 0  # parcels that it holds: unsent or not acknowledged
     seen_ago: float = 0.0  # seconds
+    proven: bool = True  # a parcel of it was taken, in this epoch or an earlier one
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Status:
     refused: dict[str, Count] = field(default_factory=dict)  # by reason
 
     actors: tuple[ActorStatus, ...] = ()
+    more_actors: Count = 0  # without a row of their own
     problems: tuple[str, ...] = ()  # the latest, newest last
 
     @property

@@ -81,6 +81,7 @@ class StatusBuilder:
             lost=view.lost,
             refused=dict(view.refused),
             actors=view.actors,
+            more_actors=view.more_actors,
             problems=(*noticed, *view.problems, *self.problems),
         )
 

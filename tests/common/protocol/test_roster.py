@@ -44,13 +44,13 @@ def test_roster_names_the_presence_of_an_actor() -> None:
     roster = Roster()
     member = roster.join("a", 7, 0.0)
     assert member.presence(1.0) is Presence.JOINING
-    roster.note_message("a", 7, 2.0, longest_step_s=5.0)
+    roster.note_message("a", 7, 2.0, longest_step_s=5.0, has_parcels=True)
     assert [member.presence(now) for now in (3.0, 16.9, 17.0)] == [
         Presence.ACTIVE,
         Presence.ACTIVE,
         Presence.SILENT,
     ]
-    assert (roster.present(15.9), roster.present(17.0)) == (1, 0)
+    assert (member.is_there(16.9), member.is_there(17.0)) == (True, False)
     roster.leave("a", 7)
     assert member.presence(3.0) is Presence.LEFT
     roster.note_message("a", 7, 18.0)
@@ -71,28 +71,59 @@ def test_roster_ignores_a_late_message_of_a_former_incarnation() -> None:
 
 
 def test_roster_takes_in_an_actor_that_speaks_without_having_joined() -> None:
-    """The learner was started again and knows it no more."""
+    """The learner was started again and knows it no more: it has a place from a parcel on."""
     roster = Roster()
     roster.note_message("a", 7, 0.0)
+    roster.note_message("b", 7, 0.0, has_parcels=True)
+    assert places(roster) == [("b", 0, 0), ("a", -1, 0)]
+
+
+def test_names_that_only_speak_take_no_index() -> None:
+    """However many there are, and they are forgotten when they fall silent."""
+    roster = Roster()
+    for number in range(3000):
+        roster.note_message(f"name-{number}", 7, 0.0)
+    assert [roster.join(actor, 7, 1.0).index for actor in ("a", "b")] == [0, 1]
+    roster.note_message("a", 7, 2.0, has_parcels=True)
+    assert len(list(roster)) == 3002
+    roster.note_message("a", 7, 10.0, has_parcels=True)
     assert places(roster) == [("a", 0, 0)]
+
+
+def test_roster_gives_the_name_of_a_silent_incarnation_to_another() -> None:
+    """An actor that was started again while the learner was away says hello, and asks nothing."""
+    roster = Roster()
+    roster.note_message("a", 7, 0.0, has_parcels=True)
+    roster.note_message("a", 8, SILENT_S - 0.1)
+    assert [member.incarnation for member in roster] == [7]
+    roster.note_message("a", 8, SILENT_S)
+    assert [(member.incarnation, member.index, member.start) for member in roster] == [(8, 0, 1)]
+
+
+def test_roster_believes_no_step_of_hours() -> None:
+    """A member that claims one is absent half an hour after its last word."""
+    roster = Roster()
+    roster.note_message("a", 7, 0.0, longest_step_s=1e300, has_parcels=True)
+    (member,) = roster
+    assert (member.is_there(1799.0), member.is_there(1800.0)) == (True, False)
 
 
 def test_restored_roster_keeps_places_and_starts() -> None:
     """Places stand, starts go on, and each actor has the usual time to be heard."""
     roster = Roster()
-    roster.join("a", 7, 0.0)
-    roster.join("b", 7, 0.0)
+    roster.note_message("a", 7, 0.0, has_parcels=True)
+    roster.note_message("b", 7, 0.0, has_parcels=True)
     again = Roster.restore(roster.state(), 100.0)
     assert again.join("c", 7, 105.0).index == 2
     assert (again.join("a", 7, 105.0).start, again.join("b", 8, 105.0).start) == (0, 1)
-    assert again.present(105.0) == 3
 
 
 def test_restored_roster_knows_the_actors_that_left() -> None:
     """An actor that said goodbye before a restart is not expected back; another one is."""
     roster = Roster()
-    roster.join("gone", 7, 0.0)
-    roster.join("there", 7, 0.0)
+    roster.note_message("gone", 7, 0.0, has_parcels=True)
+    roster.note_message("there", 7, 0.0, has_parcels=True)
+    roster.join("without a parcel", 7, 0.0)
     roster.leave("gone", 7)
     gone, there = Roster.restore(roster.state(), 100.0)
     assert (gone.presence(100.0), there.presence(100.0)) == (Presence.LEFT, Presence.JOINING)
@@ -141,22 +172,19 @@ def test_roster_forgets_the_longest_absent(monkeypatch: pytest.MonkeyPatch) -> N
     roster, seen = Roster(), set()
     for number in range(50):
         for other in range(5):
-            member = roster.join(f"actor-{number}-{other}", 7, 10.0 * number)
+            name = f"actor-{number}-{other}"
+            member = roster.join(name, 7, 10.0 * number)
+            roster.note_message(name, 7, 10.0 * number, has_parcels=True)
             seen.add((member.index, member.start))
-        assert roster.present(10.0 * number + 1) == 5
         assert len(list(roster)) <= 5 + 3
     assert len(seen) == 250
 
 
-def test_roster_counts_those_present_without_a_look_at_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Between two looks, a second apart, joining and leaving move the count."""
+def test_forgotten_member_gives_its_index_back() -> None:
+    """Another incarnation of its name stays."""
     roster = Roster()
-    assert roster.present(0.0) == 0
-    for actor in "abc":
-        roster.join(actor, 7, 0.1)
-    roster.leave("a", 7)
-    roster.leave("a", 7)
-    monkeypatch.setattr(Member, "presence", None)
-    assert roster.present(0.2) == 2
+    for actor in "ab":
+        roster.join(actor, 7, 0.0)
+    roster.forget("a", 8)
+    roster.forget("b", 7)
+    assert (roster.join("c", 7, 0.0).index, len(list(roster))) == (1, 2)

@@ -279,12 +279,29 @@ def test_no_room_is_no_credit(side):
 def test_credit_is_a_share_of_the_room(side):
     """Room for 1100 rows counts as 1024.
 
-    Two actors with parcels of 8 rows may have 64 each, within half a gigabyte and 64 MiB.
+    Two actors with parcels of 7.4 rows may have 69 each, within half a gigabyte and 64 MiB.
     """
-    joined(side)
-    joined(side, "box-2")
+    for actor in ("box-1", "box-2"):
+        joined(side, actor)
+        side.receiver.receive(a_frame(side.spec, actor=actor), 0.0)
     (found,) = messages(side, own(), outlook=Outlook(1100, 0, 0))
-    assert found.credit == Credit(64, 64 << 20)
+    assert found.credit == Credit(69, 64 << 20)
+
+
+def test_names_without_parcels_take_no_share_and_get_one_message(side):
+    """A thousand names that only say hello change nothing for an actor with parcels."""
+    joined(side)
+    side.receiver.receive(a_frame(side.spec), 0.0)
+    for number in range(1000):
+        joined(side, f"name-{number}")
+    (found,) = messages(side, own(), outlook=Outlook(1024, 0, 0))
+    assert found.credit == Credit(133, 64 << 20)
+    joined(side, "box-2", now=1.0)
+    (found,) = messages(side, own("box-2"), outlook=Outlook(1024, 0, 0), now=1.0)
+    assert found.credit == Credit(1, 64 << 20)
+    joined(side, "box-3", now=2.0)
+    (found,) = messages(side, own("box-3"), outlook=Outlook(0, 0, 0), now=2.0)
+    assert found.credit.messages == 0
 
 
 def test_credit_does_not_change_with_every_joiner(side):
@@ -303,6 +320,7 @@ def test_credit_that_moves_a_little_is_not_told_again(side):
     Nothing changed for anybody.
     """
     joined(side)
+    side.receiver.receive(a_frame(side.spec), 0.0)
     messages(side, own(), now=0.0, outlook=Outlook(1100, 0, 0))
     assert messages(side, own(), now=0.5, outlook=Outlook(1030, 0, 0)) == []
     assert len(messages(side, own(), now=0.6, outlook=Outlook(1000, 0, 0))) == 1

@@ -336,7 +336,9 @@ def test_a_hello_brings_an_actor_onto_the_roster(side):
     side.receiver.receive(hello(seats=4, evaluates=True), 1.0)
     seen = side.receiver.seen["box-1"]
     assert (seen.seats, seen.evaluates, seen.version) == (4, True, 2)
-    assert side.receiver.roster.present(1.0) == 1
+    (member,) = side.receiver.roster
+    assert (member.is_there(1.0), member.index) == (True, -1)  # its place comes with a snapshot
+    assert side.receiver.names.sharers(1.0) == 0
 
 
 def test_a_hello_confirms_its_snapshot(side):
@@ -429,10 +431,10 @@ def test_what_was_seen_is_bounded(side, monkeypatch):
 
     Those that spoke last are remembered.
     """
-    monkeypatch.setattr("farflung.learner.endpoint.receiver.INCARNATIONS", 3)
+    monkeypatch.setattr("farflung.common.protocol.names.NAMES", 3)
     for incarnation in range(10):
         side.receiver.receive(hello(incarnation=incarnation), 0.0)
-    assert set(side.receiver._incarnations) == {("box-1", incarnation) for incarnation in (7, 8, 9)}
+    assert len(side.receiver.names) == len(side.receiver.acknowledgements) == 3
     for name in range(10):
         side.receiver.receive(hello(actor=f"box-{name}"), 0.0)
         side.receiver.receive(hello(actor="box-0"), 0.0)
@@ -457,11 +459,13 @@ def test_a_problem_cannot_steer_the_terminal(side, caplog):
     assert list(side.receiver.problems)[1] == "box-1: empty: "
 
 
-def test_a_bye_takes_an_actor_off_the_roster(side):
+def test_a_bye_takes_an_actor_off_the_roster(side, frame):
     """Whoever left shares no credit any more."""
-    side.receiver.receive(hello(), 0.0)
+    side.receiver.receive(frame(), 0.0)
+    assert side.receiver.names.sharers(0.0) == 1
     side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "interrupted"))), 0.0)
-    assert side.receiver.roster.present(0.0) == 0
+    assert side.receiver.names.sharers(0.0) == 0
+    assert [member.is_there(0.0) for member in side.receiver.roster] == [False]
 
 
 @pytest.mark.parametrize("change", [{"actor": "a b"}, {"incarnation": -1}, {"base": 0}])
@@ -512,11 +516,13 @@ def test_an_evaluation_says_nothing_of_parcels(side, frame):
     assert side.receiver.usual_rows == 8
 
 
-def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, caplog):
+def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, frame, caplog):
     """Eight seconds after its last word, and at its next; one that said goodbye is not missed."""
     caplog.set_level(logging.INFO)
-    side.receiver.receive(hello(), 0.0)
-    side.receiver.receive(hello(actor="box-2"), 0.0)
+    for actor in ("box-1", "box-2"):
+        side.receiver.receive(hello(actor=actor), 0.0)
+        side.receiver.receive(frame(actor=actor), 0.0)
+    side.receiver.receive(hello(actor="box-3"), 0.0)  # without a parcel it is forgotten
     side.receiver.receive(
         bytes(wire.encode(Bye("run-1", "default", "box-2", 7, 1, "finished"))), 1.0
     )

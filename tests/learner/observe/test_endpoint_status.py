@@ -1,13 +1,14 @@
 """The books of an endpoint as the status shows them."""
 
 import pytest
+from msgspec import structs
 from support.learner_double import LearnerDouble
 from support.makers import a_frame
 
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Hello, Report
-from farflung.common.protocol.roster import Presence
+from farflung.common.protocol.roster import SILENT_S, Member, Presence
 from farflung.learner.observe.endpoint_status import actor_status, endpoint_status
 from farflung.learner.observe.status import ActorState
 
@@ -20,6 +21,13 @@ def learner():
 
 def receive(learner, message, now=0.0):
     learner.receiver.receive(bytes(wire.encode(message)), now)
+
+
+def a_member(actor, presence):
+    """Return a member of the roster and the time when this is its presence."""
+    member = Member(actor, 7, 0, 0, 0.0, has_sent=presence is not Presence.JOINING)
+    member.left = presence is Presence.LEFT
+    return member, SILENT_S if presence is Presence.SILENT else 0.0
 
 
 def hello(seats=1, evaluates=False):
@@ -64,7 +72,7 @@ def test_an_actors_state_is_one_word(learner, presence, evaluates, waits, word):
     """The state names first its presence, then its activity."""
     receive(learner, hello(evaluates=evaluates))
     receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
-    assert actor_status(learner.receiver, "box-1", presence, 0.0).state == word
+    assert actor_status(learner.receiver, *a_member("box-1", presence)).state == word
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,27 @@ def test_an_actors_state_is_one_word(learner, presence, evaluates, waits, word):
 )
 def test_actor_of_an_earlier_epoch_is_not_joining_for_ever(learner, presence, word):
     """After a resume the roster knows actors that said goodbye, or never come back."""
-    assert actor_status(learner.receiver, "box-9", presence, 0.0).state == word
+    assert actor_status(learner.receiver, *a_member("box-9", presence)).state == word
+
+
+def test_status_lists_actors_with_parcels_first_and_counts_the_rest(learner, monkeypatch):
+    """A flood of names hides none, also if all of them claim to run."""
+    monkeypatch.setattr("farflung.learner.observe.endpoint_status.ROWS", 3)
+    for number in range(9):
+        named = structs.replace(hello(evaluates=True), actor=f"name-{number}")
+        receive(learner, named)
+    for actor in ("box-1", "box-2"):
+        learner.receiver.receive(a_frame(learner.spec, actor=actor), 0.0)
+    view = endpoint_status(learner.endpoint, 0.0)
+    assert [(actor.name, actor.proven) for actor in view.actors] == [
+        ("box-1", True),
+        ("box-2", True),
+        ("name-0", False),
+    ]
+    assert (view.more_actors, [it["actor"] for it in view.roster["members"]]) == (
+        8,
+        ["box-1", "box-2"],
+    )
 
 
 def test_actor_with_only_a_place_is_joining(learner):

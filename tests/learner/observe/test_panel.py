@@ -144,7 +144,7 @@ def test_where_actors_do_not_fit_the_silent_ones_stand_first_and_the_rest_is_sum
     actors[50] = ActorStatus("lost-one", ActorState.SILENT, seen_ago=38.4)
     actors[0] = ActorStatus("gone", ActorState.LEFT)
     frame = lines(changed(actors=tuple(actors)), 80, 23)
-    table = frame[next(number for number, line in enumerate(frame) if "63 actors" in line) + 1 :]
+    table = frame[next(number for number, line in enumerate(frame) if "62 actors" in line) + 1 :]
     assert "lost-one" in table[0]
     assert "38 s" in table[0]
     shown = sum("cpu" in line for line in table)

@@ -1,0 +1,226 @@
+"""The names that peers open: how fast, how many, and which of them stay when there are too many.
+
+A name is one incarnation of an actor. A peer is a key's label, or a connection where there are no
+keys. An actor has one name; a broker's connection carries those of many.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from farflung.common.net.keys import Client
+from farflung.common.process.errors import Refused
+
+Key = tuple[str, int]  # actor and incarnation
+
+NAMES = 4096  # in all: each takes some KB, and its acknowledgement every second
+# Of one peer, before their first parcel: as many actors as may join at once through one broker.
+# Some take minutes for a parcel.
+WITHOUT_PARCELS = 1024
+OPENED, OPENED_PER_S = 2048, 32.0  # by one peer: a fleet that starts, and starts again
+# By all peers that have more than a few names. Reading them must not take a learner's time.
+FEW, ALL_OPENED, ALL_OPENED_PER_S = 8, 4096, 128.0
+# Of one peer, and for each of its names: an actor reports every two seconds.
+WORDS, WORDS_PER_S, WORDS_PER_NAME_S = 8192, 64.0, 4.0
+LOOK_S = 1.0  # between two looks at all names
+SILENT_S = 8.0  # until a name takes no share, or three of its longest steps
+LONGEST_STEP_S = 600.0  # that is believed
+FORGOTTEN_S = 30.0  # of silence
+
+
+class Budget:
+    """A number of things at once, and so many more in each second."""
+
+    def __init__(self, most: int, now: float) -> None:
+        self._most, self._left, self._at = most, float(most), now
+
+    def take(self, now: float, per_second: float) -> bool:
+        """Take one; return False if none is left."""
+        self._left = min(self._most, self._left + (now - self._at) * per_second)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+    def is_full(self, now: float, per_second: float) -> bool:
+        """Return whether a new one would be the same."""
+        return self._left + (now - self._at) * per_second >= self._most
+
+
+class _Peer:
+    """The names of one peer, in two orders of their last message."""
+
+    def __init__(self, now: float) -> None:
+        self.opened, self.words = Budget(OPENED, now), Budget(WORDS, now)
+        self.without: OrderedDict[Key, _Name] = OrderedDict()  # that sent no parcel
+        self.proven: OrderedDict[Key, _Name] = OrderedDict()
+        self.named: set[str] = set()  # reasons of refusals that were shown
+
+    def __len__(self) -> int:
+        return len(self.without) + len(self.proven)
+
+    @property
+    def words_per_s(self) -> float:
+        return WORDS_PER_S + WORDS_PER_NAME_S * len(self)
+
+
+@dataclass(slots=True, eq=False)
+class _Name:
+    peer: _Peer
+    seen_at: float
+    longest_step_s: float = 0.0
+    has_parcels: bool = False
+    has_rows: bool = False
+    shares: bool = False  # it has rows and is there, as of the last look
+
+    def silence_s(self, now: float) -> float:
+        """Return for how long it has been silent; below 0 while its steps explain it."""
+        return now - self.seen_at - max(SILENT_S, 3 * self.longest_step_s)
+
+
+class Names:
+    """All names of a learner, bounded in number and in speed for each peer.
+
+    Names that sent a parcel go before those that did not, and those of a peer with few before
+    those of one with many.
+    """
+
+    def __init__(self, forgotten: Callable[[Key], None] = lambda key: None) -> None:
+        self._forgotten = forgotten  # called with each name that has to make room
+        self._names: dict[Key, _Name] = {}
+        self._peers: dict[int | str, _Peer] = {}
+        self._opened = Budget(ALL_OPENED, 0.0)
+        self._sharers = 0  # as of the last look, and those who came or left since
+        self._looked_at = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def spend_word(self, client: Client, now: float) -> None:
+        """Take a message that is no parcel; refuse it before it is read if there are too many."""
+        peer = self._peer(client, now)
+        if not peer.words.take(now, peer.words_per_s):
+            raise Refused("rate", "too many messages that are no parcels")
+
+    def is_first_refusal(self, client: Client, reason: str, now: float) -> bool:
+        """Return whether a peer has this refusal for the first time: only then it is shown."""
+        named = self._peer(client, now).named
+        is_first = reason not in named
+        named.add(reason)
+        return is_first
+
+    def note_message(
+        self, client: Client, key: Key, now: float, longest_step_s: float = 0.0
+    ) -> None:
+        """Note a message of a name. Refuse a new one of a peer that opened too many.
+
+        A name that comes through another connection belongs to that: only its actor knows the
+        number of its incarnation.
+        """
+        self._look(now)
+        peer = self._peer(client, now)
+        name = self._names.get(key)
+        if name is None:
+            self._open(peer, now)
+            self._make_room(peer)
+            name = self._names[key] = _Name(peer, now)
+        elif name.peer is not peer:
+            self._leave_peer(key, name)
+            name.peer = peer
+        name.seen_at = now
+        name.longest_step_s = max(name.longest_step_s, min(longest_step_s, LONGEST_STEP_S))
+        self._share(name, name.has_rows)
+        order = peer.proven if name.has_parcels else peer.without
+        order[key] = name
+        order.move_to_end(key)
+
+    def note_parcel(self, key: Key, rows: int) -> bool:
+        """Note that a message of a name counted, with so many rows; return True for the first."""
+        name = self._names.get(key)
+        if name is None:
+            return False
+        is_first = not name.has_parcels
+        if is_first:
+            self._leave_peer(key, name)
+            name.has_parcels = True
+            name.peer.proven[key] = name
+        name.has_rows |= rows > 0
+        self._share(name, name.has_rows)
+        return is_first
+
+    def has_parcels(self, key: Key) -> bool:
+        """Return whether a message of this name counted."""
+        name = self._names.get(key)
+        return name is not None and name.has_parcels
+
+    def has_rows(self, key: Key) -> bool:
+        """Return whether this name brought rows, and so shares the credit."""
+        name = self._names.get(key)
+        return name is not None and name.has_rows
+
+    def sharers(self, now: float) -> int:
+        """Return how many names share the credit, as of the last second."""
+        self._look(now)
+        return self._sharers
+
+    def forget(self, key: Key) -> None:
+        """Forget a name, since its actor left."""
+        name = self._names.pop(key, None)
+        if name is not None:
+            self._leave_peer(key, name)
+            self._share(name, False)
+
+    def _peer(self, client: Client, now: float) -> _Peer:
+        identity = client.label or client.connection
+        peer = self._peers.get(identity)
+        if peer is None:
+            peer = self._peers[identity] = _Peer(now)
+        return peer
+
+    def _open(self, peer: _Peer, now: float) -> None:
+        if not peer.opened.take(now, OPENED_PER_S):
+            raise Refused("names", "its sender opened too many names in a short time")
+        if len(peer) >= FEW and not self._opened.take(now, ALL_OPENED_PER_S):
+            raise Refused("names", "too many names were opened in a short time")
+
+    def _make_room(self, peer: _Peer) -> None:
+        """Forget one name if there are too many: the one that was not heard for the longest."""
+        if len(peer.without) < WITHOUT_PARCELS:
+            if len(self._names) < NAMES:
+                return
+            peer = max(self._peers.values(), key=lambda peer: len(peer.without))
+            if not peer.without:
+                peer = max(self._peers.values(), key=len)
+        key = next(iter(peer.without or peer.proven))
+        self.forget(key)
+        self._forgotten(key)
+
+    def _share(self, name: _Name, shares: bool) -> None:
+        self._sharers += shares - name.shares
+        name.shares = shares
+
+    @staticmethod
+    def _leave_peer(key: Key, name: _Name) -> None:
+        order = name.peer.proven if name.has_parcels else name.peer.without
+        order.pop(key, None)
+
+    def _look(self, now: float) -> None:
+        """Look at all names once a second: which take no share, and which are forgotten."""
+        if now - self._looked_at < LOOK_S:
+            return
+        self._looked_at = now
+        for key, name in list(self._names.items()):
+            silence_s = name.silence_s(now)
+            if silence_s >= FORGOTTEN_S:
+                self.forget(key)
+                self._forgotten(key)
+            elif silence_s >= 0 and name.shares:
+                self._share(name, False)
+        self._peers = {
+            identity: peer
+            for identity, peer in self._peers.items()
+            if len(peer)
+            or not peer.opened.is_full(now, OPENED_PER_S)
+            or not peer.words.is_full(now, peer.words_per_s)
+        }

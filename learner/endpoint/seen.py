@@ -1,0 +1,90 @@
+"""The words of each actor as the screen shows them: the hello and reports of its incarnations."""
+
+import logging
+from collections import deque
+
+from farflung.common.data.statistics import Rate
+from farflung.common.protocol.messages import Report
+from farflung.common.protocol.names import Key
+from farflung.learner.observe.formatting import printable
+
+log = logging.getLogger(__name__)
+
+# The counters that are kept: the screen shows them.
+SHOWN = {"steps", "episodes", "waits", "longest_step_s"} | {
+    f"{state}.parcels" for state in ("acknowledged", "sent", "waiting")
+}
+RETURNS = 2  # of one incarnation after another of its name; one may be a late message
+
+
+class Seen:
+    """The hello and reports of one incarnation of an actor."""
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.seats = 1
+        self.evaluates = False
+        self.version = 0
+        self.counters: dict[str, float] = {}
+        self.rate = Rate()
+        self.problem = 0  # the highest number that was shown
+        self.returns = 0  # how often it came back after another incarnation of its name
+        self.clashes = False  # two incarnations with this name were reported
+
+
+class Records:
+    """What was seen of all incarnations that are remembered."""
+
+    def __init__(self, problems: deque[str]) -> None:
+        self.newest: dict[str, Seen] = {}  # by actor
+        self._all: dict[Key, Seen] = {}
+        self._problems = problems
+
+    def evaluates(self, key: Key) -> bool:
+        """Return whether an incarnation said that it sends evaluation results only."""
+        seen = self._all.get(key)
+        return seen is not None and seen.evaluates
+
+    def see(self, key: Key) -> Seen:
+        """Return the record of an incarnation, from now on the one that is shown for its name."""
+        actor, incarnation = key
+        seen, former = self._all.get(key), self.newest.get(actor)
+        if seen is None:
+            log.info("%s joined", actor)
+            seen = Seen(incarnation)
+        elif former is not seen:
+            seen.returns += 1
+        self._all[key] = self.newest[actor] = seen
+        if former is not None and former is not seen:
+            self._report_clash(actor, seen, former)
+        return seen
+
+    def forget(self, key: Key) -> None:
+        """Forget an incarnation."""
+        seen = self._all.pop(key, None)
+        if seen is not None and self.newest.get(key[0]) is seen:
+            del self.newest[key[0]]
+
+    def take_report(self, report: Report, seen: Seen, now: float) -> None:
+        """Take counters, and show the problems that are new."""
+        seen.counters = {name: report.counters[name] for name in SHOWN & report.counters.keys()}
+        seen.rate.update(report.counters.get("steps", 0.0), now)
+        for problem in report.problems:
+            if problem.number > seen.problem:
+                seen.problem = problem.number
+                kind, *lines = map(printable, (problem.kind, *problem.text.strip().splitlines()))
+                self._problems.append(f"{report.actor}: {kind}: {lines[-1] if lines else ''}")
+                log.warning("%s reports: %s\n%s", report.actor, kind, "\n".join(lines))
+
+    def _report_clash(self, actor: str, seen: Seen, former: Seen) -> None:
+        """Report two that alternate under one name, as with one --name for a whole fleet.
+
+        Each takes the other's place on the roster.
+        """
+        seen.clashes |= former.clashes
+        if seen.returns >= RETURNS and not seen.clashes:
+            seen.clashes = True
+            self._problems.append(
+                f"two actors call themselves {actor}: start each with its own --name"
+            )
+            log.warning("two actors call themselves %s: start each with its own --name", actor)

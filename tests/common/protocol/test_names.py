@@ -1,0 +1,185 @@
+"""The names that peers open."""
+
+from collections.abc import Callable
+
+import pytest
+
+from farflung.common.net.keys import ACTOR, ANY_CLIENT, BROKER, Client
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import names as names_module
+from farflung.common.protocol.names import (
+    ALL_OPENED,
+    FEW,
+    FORGOTTEN_S,
+    NAMES,
+    OPENED,
+    OPENED_PER_S,
+    SILENT_S,
+    WITHOUT_PARCELS,
+    WORDS,
+    Key,
+    Names,
+)
+
+
+def connection(number: int) -> Client:
+    """Return a client without a key."""
+    return Client("", BROKER, number)
+
+
+def opened(names: Names, client: Client, count: int, now: float = 0.0, name: str = "x") -> int:
+    """Return how many of so many new names a client could open."""
+    refused = 0
+    for number in range(count):
+        try:
+            names.note_message(client, (f"{name}{number}", round(now * 100)), now)
+        except Refused as refusal:
+            refused += refusal.reason == "names"
+    return count - refused
+
+
+@pytest.mark.parametrize(
+    "client", [connection(1), Client("fleet", ACTOR, 1), Client("edge", BROKER, 1), ANY_CLIENT]
+)
+def test_fleet_that_starts_twice_meets_no_bound(client: Client) -> None:
+    """1,024 actors behind one key or one broker, started and a moment later started again."""
+    forgotten: list[Key] = []
+    names = Names(forgotten.append)
+    for incarnation in (1, 2):
+        for number in range(1024):
+            key = f"robot-{number}", incarnation
+            for _ in range(4):
+                names.spend_word(client, 0.1 * incarnation)
+                names.note_message(client, key, 0.1 * incarnation)
+            names.note_parcel(key, 8)
+    assert (forgotten, names.sharers(1.0)) == ([], 2048)
+    assert names.sharers(0.2 + SILENT_S + 1) == 0
+
+
+def test_peer_opens_so_many_names_at_once_and_so_many_a_second() -> None:
+    """Also if it says goodbye in between; another peer has a budget of its own."""
+    names = Names()
+    assert opened(names, connection(1), 60_000) == OPENED
+    assert opened(names, connection(1), 1000, now=10.0) == 10 * OPENED_PER_S
+    assert opened(names, connection(2), 100, now=10.0) == 100
+    assert len(names) <= WITHOUT_PARCELS + 100
+    for number in range(100):
+        names.forget((f"x{number}", 1000))
+    assert opened(names, connection(1), 10, now=10.0, name="y") == 0
+
+
+def test_labels_budget_is_for_all_its_connections() -> None:
+    """With keys a peer is a key, however often it connects."""
+    names = Names()
+    for number in range(5):
+        opened(names, Client("mallory", ACTOR, number), 1000, name=f"{number}-")
+    assert opened(names, Client("mallory", ACTOR, 9), 100, name="y") == 0
+
+
+def test_peers_together_open_so_many_names() -> None:
+    """50 peers flood; an actor, which has one name, joins at any time."""
+    names = Names()
+    count = sum(opened(names, connection(number), 2000, name=f"{number}-") for number in range(50))
+    assert count <= ALL_OPENED + 50 * FEW
+    assert opened(names, connection(99), FEW) == FEW
+
+
+def test_peer_says_so_many_words() -> None:
+    """The refusal is shown once for each peer."""
+    names, peer = Names(), connection(1)
+    for _ in range(WORDS):
+        names.spend_word(peer, 0.0)
+    with pytest.raises(Refused, match="rate"):
+        names.spend_word(peer, 0.0)
+    assert [names.is_first_refusal(peer, "rate", 0.0) for _ in range(2)] == [True, False]
+    assert names.is_first_refusal(connection(2), "rate", 0.0)
+    names.spend_word(connection(2), 0.0)
+    names.spend_word(peer, 0.1)
+
+
+def test_names_with_parcels_stay_before_those_without() -> None:
+    """50 peers with thousands of names each displace none of 1,024 actors behind a broker."""
+    forgotten: list[Key] = []
+    names, broker = Names(forgotten.append), connection(0)
+    honest = [(f"robot-{number}", 1) for number in range(1024)]
+    for key in honest:
+        names.note_message(broker, key, 0.0)
+        names.note_parcel(key, 8)
+    for number in range(1, 51):
+        opened(names, connection(number), 3000, name=f"{number}-")
+    assert len(names) == NAMES
+    assert not set(forgotten) & set(honest)
+    assert names.sharers(1.0) == 1024
+
+
+def test_peer_with_most_names_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An actor that just joins is not displaced by a flood of another peer."""
+    monkeypatch.setattr(names_module, "NAMES", 10)
+    forgotten: list[Key] = []
+    names = Names(forgotten.append)
+    names.note_message(connection(1), ("joins", 1), 0.0)
+    opened(names, connection(2), 100)
+    assert (len(names), ("joins", 1) in forgotten) == (10, False)
+    for number in range(100):
+        names.note_message(connection(2), (f"z{number}", 1), 0.0)
+        names.note_parcel((f"z{number}", 1), 1)
+    assert ("joins", 1) in forgotten  # one that brings parcels goes before one that brings none
+
+
+def test_name_moves_with_its_actor_to_another_connection() -> None:
+    """It costs nothing: only the actor knows its incarnation."""
+    names = Names()
+    opened(names, connection(1), 5000)
+    for number in range(2, 9):
+        names.note_message(connection(number), ("x2000", 0), 1.0)
+    assert names.sharers(1.0) == 0
+    names.note_parcel(("x2000", 0), 3)
+    assert (names.sharers(1.0), names.has_rows(("x2000", 0))) == (1, True)
+
+
+def test_evaluator_has_parcels_and_no_share() -> None:
+    """Results without rows do not wait for credit."""
+    names = Names()
+    names.note_message(connection(1), ("judge", 1), 0.0)
+    assert names.note_parcel(("judge", 1), 0)
+    assert not names.note_parcel(("judge", 1), 0)
+    assert (names.has_parcels(("judge", 1)), names.has_rows(("judge", 1))) == (True, False)
+    assert names.sharers(0.0) == 0
+    assert not names.note_parcel(("unknown", 1), 0)
+
+
+@pytest.mark.parametrize(("longest_step_s", "silent_s"), [(0.0, 8.0), (60.0, 180.0), (1e9, 1800.0)])
+def test_silent_name_takes_no_share_and_is_forgotten(
+    longest_step_s: float, silent_s: float
+) -> None:
+    """Slow steps are believed up to ten minutes. One that is back takes its share at once."""
+    forgotten: list[Key] = []
+    names, key = Names(forgotten.append), ("robot", 1)
+    names.note_message(connection(1), key, 0.0, longest_step_s)
+    names.note_parcel(key, 1)
+    assert names.sharers(silent_s - 1) == 1
+    assert names.sharers(silent_s) == 0
+    names.note_message(connection(2), key, silent_s, longest_step_s)
+    assert names.sharers(silent_s) == 1
+    names.sharers(2 * silent_s + FORGOTTEN_S)
+    assert (forgotten, len(names)) == ([key], 0)
+
+
+def test_peers_are_forgotten_with_their_budgets() -> None:
+    """Thousands of connections that come and go leave nothing."""
+    names = Names()
+    for number in range(3000):
+        names.note_message(connection(number), (f"x{number}", 1), 0.0)
+    names.sharers(1000.0)
+    assert (len(names), len(names._peers)) == (0, 0)
+
+
+def test_work_for_a_name_does_not_grow_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks, a second apart, other names are not touched."""
+    names = Names()
+    opened(names, connection(1), 2000)
+    monkeypatch.setattr(names_module._Name, "silence_s", None)
+    look: Callable[[float], int] = names.sharers
+    for _ in range(1000):
+        names.note_message(connection(1), ("x1999", 0), 0.5)
+    assert look(0.9) == 0
