@@ -177,7 +177,7 @@ class Roster:
         return member
 
     def _place(self, member: Member, index: int) -> None:
-        """Give an index out again; the member that had it before is forgotten."""
+        """Assign an index again; the member that had it before is forgotten."""
         former = self._places.get(index)
         if former is not None and former.actor != member.actor:
             self._members.pop(former.actor, None)

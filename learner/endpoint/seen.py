@@ -33,7 +33,7 @@ class Seen:
 
 
 class Records:
-    """What was seen of all incarnations that are remembered."""
+    """The words of all incarnations that are remembered."""
 
     def __init__(self, problems: deque[str]) -> None:
         self.newest: dict[str, Seen] = {}  # by actor

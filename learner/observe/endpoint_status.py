@@ -20,13 +20,13 @@ class EndpointStatus:
     """The state of an endpoint a moment ago, safe to read from any thread."""
 
     actors: tuple[ActorStatus, ...] = ()
-    more_actors: int = 0  # that are not among these
     received: int = 0
     duplicates: int = 0
     lost: int = 0
     refused: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
     roster: RosterState | None = None  # for a checkpoint
+    more_actors: int = 0  # without a row of their own
 
 
 def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:

@@ -11,7 +11,6 @@ from farflung.common.protocol.names import (
     ALL_OPENED,
     FEW,
     FORGOTTEN_S,
-    NAMES,
     OPENED,
     OPENED_PER_S,
     SILENT_S,
@@ -97,8 +96,9 @@ def test_peer_says_so_many_words() -> None:
     names.spend_word(peer, 0.1)
 
 
-def test_names_with_parcels_stay_before_those_without() -> None:
+def test_names_with_parcels_stay_before_those_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """50 peers with thousands of names each displace none of 1,024 actors behind a broker."""
+    monkeypatch.setattr(names_module, "NAMES", 2048)
     forgotten: list[Key] = []
     names, broker = Names(forgotten.append), connection(0)
     honest = [(f"robot-{number}", 1) for number in range(1024)]
@@ -107,7 +107,7 @@ def test_names_with_parcels_stay_before_those_without() -> None:
         names.note_parcel(key, 8)
     for number in range(1, 51):
         opened(names, connection(number), 3000, name=f"{number}-")
-    assert len(names) == NAMES
+    assert len(names) == 2048
     assert not set(forgotten) & set(honest)
     assert names.sharers(1.0) == 1024
 
