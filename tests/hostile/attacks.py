@@ -21,7 +21,16 @@ from pathlib import Path
 
 from hostile.peer import Peer
 
-APART = ("attacks", "peer", "victim", "siege", "run")  # modules without attacks
+APART = (
+    "attacks",
+    "bounds",
+    "peer",
+    "rows",
+    "run",
+    "seen",
+    "siege",
+    "victim",
+)  # modules without attacks
 
 
 class Needs(StrEnum):

@@ -34,11 +34,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import zmq
+from hostile.rows import trajectories
 
-from farflung.common.data.parcel import Parcel, Results
-from farflung.common.data.spec import REWARDS, Spec
+from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version
 from farflung.common.net import keys, sockets
 from farflung.common.net.address import Address
@@ -200,7 +199,7 @@ class Peer:
         )
         self._codec = self._codec or ParcelCodec(self.spec)
         opened = wire.open_frame(
-            self._codec.encode(honest, _trajectories(self.spec, rows, values or {}, results))
+            self._codec.encode(honest, trajectories(self.spec, rows, values or {}, results))
         )
         fields = opened.envelope | {"sequence": self.sequence, "base": 1} | changes
         packed = opened.table if table is None else table
@@ -293,24 +292,3 @@ class Peer:
         finally:
             for opened in made:
                 opened.close()
-
-
-def _trajectories(
-    spec: Spec, rows: int, values: Mapping[str, Any], results: tuple[tuple[float, int], ...]
-) -> Parcel:
-    """Return so many rows of zeros with rewards of 1, in trajectories as long as allowed."""
-    whole, rest = divmod(rows, spec.horizon)
-    lengths = np.array([spec.horizon] * whole + [rest] * (rest > 0), np.int32)
-    columns = {}
-    for column in spec.columns:
-        count = column.count(rows, len(lengths), spec.stack)
-        usual = 1 if column.name == REWARDS else 0
-        columns[column.name] = np.broadcast_to(
-            np.asarray(values.get(column.name, usual), column.dtype), (count, *column.shape)
-        )
-    scores = Results(
-        np.array([score for score, _ in results], np.float64),
-        np.array([length for _, length in results], np.int32),
-    )
-    endings = np.zeros(len(lengths), np.uint8)
-    return Parcel(Version(1, 1), lengths, endings, columns, scores, evaluation=not len(lengths))
