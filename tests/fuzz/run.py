@@ -45,7 +45,8 @@ DECODERS = [
     ),
     *(
         "farflung.broker.relay",
-        "farflung.learner.endpoint.receiver",
+        "farflung.learner.endpoint",
+        "farflung.learner.observe.endpoint_status",
         "farflung.learner.storage.journal",
         "farflung.learner.storage.manifest",
         "farflung.learner.storage.audit",

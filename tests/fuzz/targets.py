@@ -1,5 +1,7 @@
 """Every decoder that is fuzzed."""
 
-from fuzz import messages, stored
+from fuzz import conversation, messages, stored
 
-TARGETS = {target.name: target for target in (*messages.TARGETS, *stored.TARGETS)}
+TARGETS = {
+    target.name: target for target in (*messages.TARGETS, *conversation.TARGETS, *stored.TARGETS)
+}
