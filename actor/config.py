@@ -53,6 +53,8 @@ class ActorConfig:
     """File to which each acknowledged parcel adds a line, for `learner audit --against`."""
     step_timeout: Annotated[float, PROCESS] = 60.0
     """Exit when an environment step takes longer than this many seconds; 0: never."""
+    max_memory: Annotated[float, PROCESS, Parameter(show_default=False)] = 0.0
+    """GB of memory after which it exits (default: three quarters of the machine's)."""
     max_policy_age: Annotated[float, PROCESS] = 300.0
     """Exit after this many seconds without receiving an announced newer policy; 0: never."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
@@ -68,6 +70,7 @@ class ActorConfig:
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,
             f"--max-policy-age must be 0 or at least {LEAST_AGE_S:g}: a policy needs time to come",
         )
+        require(self.max_memory >= 0, "--max-memory must not be negative")
         require(self.patience >= 0, "--patience must not be negative")
         require(NAME.fullmatch(self.policy) is not None, f"--policy {self.policy!r}: {RULE}")
         require(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from farflung.actor import evaluator
+from farflung.actor.acting import spec_check
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
 from farflung.actor.play import Play, Playing, exploring
 from farflung.actor.worlds.world import World
@@ -97,6 +98,7 @@ class ActorLoop:
         if joined is None:
             return
         self._require_allowed(joined)
+        spec_check.require_playable(joined.spec)  # before a world is made for it
         evaluates = self._rules.evaluates
         with self._watchdog:
             world = self._open_world(joined, "evaluation" if evaluates else "actor")
@@ -122,8 +124,9 @@ class ActorLoop:
     def _begin(self, play: Play, newest: Newest) -> bool:
         """Begin the next window or evaluation, if there is one to play."""
         weights = newest.weights
-        if weights is None or not play.begin(weights, newest.steps):
-            return False
+        with self._watchdog:  # a session of a large graph takes its time
+            if weights is None or not play.begin(weights, newest.steps):
+                return False
         self._who.version = str(weights.version)
         if self._rules.evaluates:
             with self._watchdog:
@@ -144,7 +147,8 @@ class ActorLoop:
                 self._exchange(0.0)
         for player_ in play.players.values():
             if player_.full:
-                parcels = player_.parcels()
+                with self._watchdog:
+                    parcels = player_.parcels()
                 self._parcels += parcels
                 self._work.episodes += sum(len(parcel.results.returns) for parcel in parcels)
         return True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from farflung.actor.config import ActorConfig
 from farflung.common.data.fields import default_name
-from farflung.common.process import config, lifecycle
+from farflung.common.process import config, lifecycle, memory
 from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import Exit
@@ -19,6 +19,8 @@ from farflung.common.process.log import Who
 
 if TYPE_CHECKING:
     from farflung.common.net.keys import ClientKeys
+
+SIGNAL_S = 1.5  # for a signal to end what is played; the supervisor expects the end within 2 s
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +67,8 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
+    most = int(asked.max_memory * 1e9) or int(memory.SHARE * memory.available_bytes())
+    guard = memory.MemoryGuard(most, "--max-memory")
     client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate)
     if asked.acknowledged:
         client.write_receipts(Receipts(Path(asked.acknowledged)))
@@ -80,7 +84,8 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     with lifecycle.signals(stop), sockets.context() as context:
         connection = InlineConnection(client, Sockets(context, asked.learner, client, keys=keys))
         try:
-            ActorLoop(connection, open_world, rules, stop, watchdog, who).run()
+            with lifecycle.SignalDeadline(SIGNAL_S):
+                ActorLoop(connection, open_world, rules, stop, watchdog, who).run()
         except Exception as error:
             connection.problem("ended", str(error))
             stop.set(str(error), 1)
@@ -88,6 +93,7 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
         finally:
             connection.exchange(0.0)
             watchdog.close()
+            guard.close()
             connection.close(stop.reason, GRACE_S)
     logger.log(
         logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+from farflung.actor.acting import spec_check
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
 from farflung.actor.connection.port import EXCHANGE_S, GRACE_S, WAIT_S, Connection, Joined
@@ -227,6 +228,7 @@ class ActorSession:
     def _change_run(self, joined: Joined) -> None:
         """Take part in the run at our address; the window of an earlier run is dropped."""
         spec = joined.spec
+        spec_check.require_playable(spec)
         self._joined, self._world = joined, ExternalWorld(spec)
         self._player = exploring(spec, 1, joined.index, joined.start, self._scores)
         self._greedy = heads.find(spec.head).greedy(spec)

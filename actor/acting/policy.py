@@ -1,6 +1,7 @@
 """An acting graph at work: one onnxruntime session answers for all due seats of a policy."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from farflung.actor.acting.graph_check import LOCATION, check
 from farflung.common.data.spec import Graph, layout
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import Refused
+
+# Of all sessions of a process together: their weights (at most 1 GiB, twice while new ones come)
+# and what they compute. A graph has some MB of it.
+GRAPH_BYTES = 4 << 30
+SENTENCE_LETTERS = 500
 
 
 class Policy:
@@ -49,7 +55,7 @@ class Policy:
                 self._bind()
             self._session.run_with_iobinding(self._binding)
         except Exception as error:  # onnxruntime's errors have no common ancestor of their own
-            raise Refused("graph", f"it cannot answer: {error}") from error
+            raise Refused("graph", f"it cannot answer: {_sentence(error)}") from error
         return self._answers
 
     def _answer_once(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
@@ -74,7 +80,9 @@ def session(graph: Graph, weights: Weights) -> Any:
     total = layout(tensor.size for tensor in graph.weights)[1]
     if weights.tensors != graph.weights or len(weights.block) != total:
         raise Refused("weights", "they are not those of the acting graph")
+    _bound_memory()
     options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
@@ -87,4 +95,23 @@ def session(graph: Graph, weights: Weights) -> Any:
             graph.model, options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # as above
-        raise Refused("graph", f"onnxruntime does not take it: {error}") from error
+        raise Refused("graph", f"onnxruntime does not take it: {_sentence(error)}") from error
+
+
+@cache
+def _bound_memory() -> None:
+    """Give all sessions of this process one bounded arena: the cost of a graph is not known."""
+    place = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    # It grows by what is asked for, instead of by powers of two.
+    arena = onnxruntime.OrtArenaCfg({"max_mem": GRAPH_BYTES, "arena_extend_strategy": 1})
+    onnxruntime.create_and_register_allocator(place, arena)
+
+
+def _sentence(error: Exception) -> str:
+    """Return what onnxruntime says, in one line of a bounded length."""
+    text = " ".join(str(error).split())
+    if "Available memory of" in text or isinstance(error, MemoryError):
+        return f"it needs more than {GRAPH_BYTES >> 30} GiB of memory"
+    return text[:SENTENCE_LETTERS]

@@ -6,11 +6,11 @@ It has no sockets and no clock.
 import logging
 from collections.abc import Callable
 
+from farflung.actor.acting import spec_check
 from farflung.actor.connection.notices import Notices
 from farflung.actor.connection.port import ConnectionStatus, Joined, Newest
 from farflung.common.data.fields import draw_identity
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.spec import Spec, Tensor, layout
 from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import NoLearner, Refused
 from farflung.common.process.log import once_every
@@ -47,6 +47,7 @@ class PolicyClient:
         self.snapshot_topic: bytes | None = None  # of the request that is open
         self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
         self._stranger: Refused | None = None  # the first learner has another version
+        self._unplayable: Refused | None = None  # the spec of our learner's run
         self.tracker = LearnerTracker(draw_identity)
         self.outbox: Outbox[Parcel] = Outbox(
             self._encode,
@@ -139,7 +140,13 @@ class PolicyClient:
             self.problem("refused", f"parcel {number} was not taken: {reason}")
 
     def _receive_snapshot(self, announcement: Announcement, now: float) -> None:
-        form = parcel_codec(announcement.spec)
+        try:
+            spec_check.require_bounded(announcement.spec, self._seats)
+        except Refused as refusal:
+            if self.tracker.run in ("", announcement.spec.run):
+                self._unplayable = refusal
+            raise
+        form = ParcelCodec(announcement.spec)
         verdict = self.tracker.announcement(announcement, now)
         self._turn(verdict, announcement.spec.run, announcement.learner_id, announcement.epoch, now)
         if verdict.obeyed:
@@ -197,11 +204,13 @@ class PolicyClient:
 
     # ---- sending
 
-    def due(self, now: float) -> Action:
-        """Return what to do about the sockets; call it after the feed was read to its end.
+    def due(self, now: float, drained: bool = True) -> Action:
+        """Return what to do about the sockets; call it after the feed was read, to its end or not.
 
-        Raise if the only learner there is not understood.
+        Raise if the only learner there is not understood, or has a spec that is refused.
         """
+        if self._unplayable is not None:
+            raise self._unplayable
         if self._stranger is not None and not self.tracker.run:
             raise NoLearner(
                 f"the learner is not understood: {self._stranger.detail}"
@@ -209,7 +218,7 @@ class PolicyClient:
         if self.joined is not None and now - self._report_at >= REPORT_S:
             self._report_at = now
             self._notices.report(self._held)
-        return self.tracker.due(now, drained=True, unanswered_since=self.outbox.unanswered_since)
+        return self.tracker.due(now, drained=drained, unanswered_since=self.outbox.unanswered_since)
 
     def rebuilt(self, now: float) -> None:
         """Send again what was on its way in sockets that were replaced."""
@@ -283,16 +292,3 @@ class PolicyClient:
     @property
     def _held(self) -> Version:
         return self.weights.version if self.weights else Version(0, 0)
-
-
-def parcel_codec(spec: Spec) -> ParcelCodec:
-    """Return the codec of a spec's parcels; refuse a spec that makes no sense."""
-    if spec.horizon < 1 or spec.stack < 1:
-        sizes = f"a horizon of {spec.horizon} steps, {spec.stack} frames in a stack"
-        raise Refused("spec", f"it makes no sense: {sizes}")
-    try:
-        columns = (Tensor(column.name, column.dtype, column.shape) for column in spec.columns)
-        layout(tensor.size for tensor in (*columns, *spec.graph.weights))
-        return ParcelCodec(spec)
-    except (KeyError, TypeError, ValueError) as error:
-        raise Refused("spec", f"it makes no sense: {error!r}") from error

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 # Between two looks at the feed, where parcels leave faster than that: one look for each took a
 # tenth of the data path.
 LOOK_S = 0.0005
+# At most in one look: a learner at line rate holds up neither environments nor a signal.
+LOOK_MESSAGES = 256
+LOOK_BYTES = 64 << 20
 UNANSWERED = (
     "learner %s is up but does not answer actor %s. Does it refuse messages as `label`? "
     "Then the label in %s is not the one in its folder of allowed keys"
@@ -68,9 +71,11 @@ class Sockets:
 
     def _look_after(self, now: float) -> None:
         """Receive what came, and do what that or the time asks for."""
-        self._receive(now)
-        action = self.client.due(now)
-        if self._silence.look(self.client.tracker.silence(now), bool(self.client.tracker.run), now):
+        drained = self._receive(now)
+        action = self.client.due(now, drained)
+        if drained and self._silence.look(
+            self.client.tracker.silence(now), bool(self.client.tracker.run), now
+        ):
             action = Action.REBUILD
         if action is Action.REBUILD:
             log.warning("no answer from %s: connecting again", self.address, extra=once_every(30))
@@ -111,18 +116,27 @@ class Sockets:
         self._feed.close()
         self._push.close(linger=0)  # everything in it is still in the outbox
 
-    def _receive(self, now: float) -> None:
-        """Read the feed to its end; of several versions of the weights decode the newest only."""
+    def _receive(self, now: float) -> bool:
+        """Read the feed, at most as much as a look may; return whether it was read to its end.
+
+        Of several versions of the weights decode the newest only.
+        """
         newest: dict[bytes, bytes] = {}
+        messages = size = 0
         # To ask costs half as much as a failed receive, and nearly always there is nothing.
-        while sockets.readable(self._feed):
+        while more := sockets.readable(self._feed):
+            if messages == LOOK_MESSAGES or size >= LOOK_BYTES:
+                break
             topic, *frames = self._feed.recv_multipart(zmq.NOBLOCK)
+            frame = b"".join(frames)
+            messages, size = messages + 1, size + len(frame)
             if topic.startswith(b"w/"):
-                newest[topic] = b"".join(frames)
+                newest[topic] = frame
             else:
-                self.client.receive(topic, b"".join(frames), now)
+                self.client.receive(topic, frame, now)
         for topic, frame in newest.items():
             self.client.receive(topic, frame, now)
+        return not more
 
     def _subscribe(self) -> None:
         """Subscribe to the topics that are wanted now, in byte order, and to no others."""

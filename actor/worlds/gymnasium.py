@@ -4,6 +4,7 @@ Only this module and gymnasium_spaces import Gymnasium.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from farflung.actor.worlds.spaces import SpaceAdapter
 from farflung.actor.worlds.vector import VectorWorld
 from farflung.common.data.spec import Space, Spec, World, column_name
 from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol import packing
 
 Environment = Any  # gymnasium.Env is generic over types that are not known here
 
@@ -45,6 +47,28 @@ WRAPPERS: dict[str, Callable[..., Environment]] = {
         "TimeLimit",
     )
 }
+
+# Shimmy's wrappers around OpenAI Gym: they take another id, and Gym imports the module in it.
+COMPATIBILITY = re.compile(r"GymV\d+Environment-v\d+")
+# The arguments of `gymnasium.make` and `make_vec` themselves. They take ids, code and wrappers.
+MAKERS_OWN = frozenset(
+    [
+        "id",
+        "env_id",
+        "entry_point",
+        "vector_entry_point",
+        "additional_wrappers",
+        "wrappers",
+        "kwargs",
+        "vector_kwargs",
+        "num_envs",
+        "vectorization_mode",
+        "disable_env_checker",
+        "order_enforce",
+    ]
+)
+MAX_ARGUMENT_BYTES = 64 << 10  # of all arguments: a map of a maze, and more, fits
+SHOWN = 200  # letters of arguments in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +239,27 @@ def _require_registered(world: World) -> None:
     for name, _ in world.wrappers:
         if name not in WRAPPERS:
             raise ConfigurationError(_unknown("wrapper", name, WRAPPERS))
+    _require_plain(world)
+
+
+def _require_plain(world: World) -> None:
+    """Refuse arguments that are no plain data of the environment: code, windows, megabytes."""
+    name = world.environment
+    if COMPATIBILITY.fullmatch(name):
+        raise ConfigurationError(
+            f"{name} passes an id on to another package, which may import a module: "
+            "register that environment itself, in a package for --import"
+        )
+    if taken := sorted(MAKERS_OWN & world.arguments.keys()):
+        raise ConfigurationError(f"{name} takes no argument {taken[0]!r}: it is Gymnasium's own")
+    if world.arguments.get("render_mode") == "human":
+        raise ConfigurationError(f"{name} would open a window: leave render_mode='human' out")
+    size = len(packing.pack([world.arguments, *map(list, world.wrappers)]))
+    if size > MAX_ARGUMENT_BYTES:
+        raise ConfigurationError(
+            f"the arguments of {name} have {size} bytes, and at most {MAX_ARGUMENT_BYTES} are "
+            "taken: put them in a file of the environment's package"
+        )
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -251,10 +296,14 @@ def _not_made(world: World, error: Exception) -> ConfigurationError:
             f"{world.environment} needs a package that is not installed here: {advice}"
         )
     return ConfigurationError(
-        f"{world.environment} cannot be made with {world.arguments or 'no arguments'}: "
-        f"{_sentence(error)}"
+        f"{world.environment} cannot be made with {_shown(world.arguments)}: {_sentence(error)}"
     )
 
 
+def _shown(arguments: dict[str, Any]) -> str:
+    text = repr(arguments) if arguments else "no arguments"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
 def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).split())[: 5 * SHOWN] or type(error).__name__

@@ -53,6 +53,50 @@ class Stop:
         os.close(self._writable)
 
 
+class SignalDeadline:
+    """Ends the process if a signal has not ended the `with` block in time.
+
+    Python runs a signal's handler in the main thread, between two of its instructions. A graph or
+    an environment can keep that thread in native code for minutes. The signal's number comes
+    through a pipe at once, to a thread of this class. Code that holds the interpreter lock stops
+    that thread too: the watchdog ends it.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._ended = threading.Event()
+        self._readable, self._writable = os.pipe()
+        os.set_blocking(self._writable, False)  # as Python requires
+        self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
+
+    def __enter__(self) -> "SignalDeadline":
+        self._former = signal.set_wakeup_fd(self._writable, warn_on_full_buffer=False)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        signal.set_wakeup_fd(self._former)
+        os.close(self._writable)
+        self._thread.join()
+        os.close(self._readable)
+
+    def _watch(self) -> None:
+        while number := os.read(self._readable, 1):
+            ending = {signal.SIGTERM: 0, signal.SIGINT: Exit.INTERRUPTED}.get(number[0])
+            if ending is not None and not self._ended.wait(self._timeout_s):
+                self._end(signal.Signals(number[0]).name, ending)
+
+    def _end(self, name: str, code: int) -> None:
+        stream = sys.__stderr__ or sys.stderr  # as the watchdog's
+        stream.write(
+            f"{name}: a graph or an environment has not let go for {self._timeout_s:g} s; the "
+            "process ends without handing over what it played last\n"
+        )
+        stream.flush()
+        os._exit(code)
+
+
 _raised: list[int] = []  # signals for which an `interruptible` block has raised, until it ends
 
 

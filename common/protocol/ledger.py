@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+REASONS = 64  # by which refusals are told apart: a learner has some thirty
+OTHER = "other"
+
 
 @dataclass(slots=True)
 class Tally:
@@ -37,6 +40,8 @@ class Ledger:
 
     def refuse(self, reason: str, rows: int) -> None:
         """Count a parcel that the learner did not take."""
+        if reason not in self.refused and len(self.refused) >= REASONS:
+            reason = OTHER
         self.refused.setdefault(reason, Tally()).add(rows)
 
     def drop(self, reason: str, rows: int) -> None:

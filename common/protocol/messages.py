@@ -1,11 +1,18 @@
 """The messages besides parcels and weights: what actors and learners send each other."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from farflung.common.data.fields import ActorName, Identity, Name, Natural, Positive
+from farflung.common.data.fields import (
+    IDENTITY_BITS,
+    ActorName,
+    Identity,
+    Name,
+    Natural,
+    Positive,
+)
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version
 
@@ -23,6 +30,10 @@ class State(StrEnum):
     def takes(self) -> bool:
         """Return whether a learner in this state takes parcels."""
         return self not in (State.AWAY, State.STOP)
+
+
+Reason = Annotated[str, Meta(pattern=r"\A[ -~]{1,64}\Z")]  # of a refusal: one line of plain text
+Place = Annotated[int, Meta(ge=-1, lt=1 << IDENTITY_BITS)]  # in the seed tree; -1: none
 
 
 class Credit(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +58,9 @@ class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True):
     epoch: int
     highest: int  # every number up to it counts, except `missing` and `refused`
     missing: tuple[int, ...]
-    refused: tuple[tuple[int, str], ...]  # numbers at or above the actor's base, with their reasons
+    refused: tuple[
+        tuple[int, Reason], ...
+    ]  # numbers at or above the actor's base, with their reasons
     credit: Credit
 
 
@@ -58,8 +71,8 @@ class Beacon(Struct, frozen=True, forbid_unknown_fields=True):
     policy: str
     learner_id: int  # random, drawn at each start of a learner process
     version: Version
-    steps: int
-    updates: int
+    steps: Natural
+    updates: Natural
     state: State
 
 
@@ -69,8 +82,8 @@ class Announcement(Struct, frozen=True, forbid_unknown_fields=True):
     spec: Spec
     learner_id: int
     epoch: int
-    index: int = -1  # which actor of the run; -1 where it is not private
-    start: int = -1  # how often this index joined
+    index: Place = -1  # which actor of the run; -1 where it is not private
+    start: Place = -1  # how often this index joined
 
 
 class Hello(Struct, frozen=True, forbid_unknown_fields=True):

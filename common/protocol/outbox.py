@@ -19,6 +19,10 @@ SOONEST_S = 1.0  # until a number is sent again, and four times the usual time u
 # are rebuilt, or none would end.
 LONGEST_S = 16.0
 
+# Kept at most without an acknowledgement, whatever credit a learner grants: four times a learner's
+# share of one actor.
+UNACKNOWLEDGED_BYTES = 256 << 20
+
 RUN_ENDED = "run ended"
 UNANSWERED = "unanswered"
 FULL = "outbox full"
@@ -178,7 +182,8 @@ class Outbox(Generic[Item]):
             self._formed = self._encode(
                 self._waiting[0][0], self.incarnation, self._newest + 1, self.base
             )
-        if sent and self.unacknowledged_bytes + len(self._formed) > credit.size:
+        room = min(credit.size, UNACKNOWLEDGED_BYTES)
+        if sent and self.unacknowledged_bytes + len(self._formed) > room:
             return None
         return self._formed
 

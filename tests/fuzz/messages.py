@@ -26,9 +26,9 @@ from support.messages import (
     rich_spec,
 )
 
-from farflung.actor.acting import graph_check
+from farflung.actor.acting import graph_check, spec_check
 from farflung.actor.connection import policy_client
-from farflung.actor.connection.policy_client import PolicyClient, parcel_codec
+from farflung.actor.connection.policy_client import PolicyClient
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Column, Graph, Space, Spec
@@ -239,7 +239,8 @@ def test_announcement(data: bytes) -> None:
     """Decode an unchecked spec, up to the graph check and the codec of its parcels."""
     announcement = wire.read(wire.open_frame(frame(data)))
     if isinstance(announcement, Announcement):
-        parcel_codec(announcement.spec)
+        spec_check.require_bounded(announcement.spec, 1)
+        ParcelCodec(announcement.spec)
         graph_check.check(announcement.spec.graph)
 
 

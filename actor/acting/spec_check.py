@@ -1,0 +1,139 @@
+"""The check of a spec, which is untrusted input: nothing is allocated or built before it passes."""
+
+import math
+from collections.abc import Iterable
+
+from farflung.actor.acting import graph_check
+from farflung.common import heads
+from farflung.common.data.spec import Column, Exploration, Space, Spec, Tensor
+from farflung.common.process.errors import Refused
+
+SPEC_BYTES = 4 << 30  # of tables for one window: an honest window is one message of 64 MiB
+MAX_COLUMNS = 256
+MAX_LETTERS = 256  # of a name: modules nest, and torch joins the names of all levels
+MAX_EPISODES = 1 << 20  # of an evaluation: its results are one message
+MAX_COUNT = 1 << 53  # of steps, frames, actors, choices: every language counts so far
+
+
+def require_bounded(spec: Spec, seats: int) -> None:
+    """Refuse a spec unless its numbers make sense and its tables for these seats are bounded."""
+    _require_names(spec)
+    _require_numbers(spec)
+    graph = spec.graph
+    parts: tuple[Column | Tensor, ...] = (
+        *spec.columns,
+        *graph.inputs,
+        *graph.outputs,
+        *graph.weights,
+    )
+    for part in parts:
+        _require_shape(part)
+    _require_space("the actions", spec.action)
+    for key, space in spec.observation.items():
+        _require_space(key or "the observations", space)
+    if spec.action.kind == "box":
+        _require(bool(spec.action.low), "it makes no sense: continuous actions without bounds")
+    needed = table_bytes(spec, seats)
+    _require(
+        needed <= SPEC_BYTES,
+        f"a horizon of {spec.horizon} steps, {spec.stack} frames in a stack and {seats} seats need "
+        f"{gibibytes(needed)} of tables, and an actor has {gibibytes(SPEC_BYTES)} for them: "
+        "lower --horizon or --stack of the learner, or --envs here",
+    )
+
+
+def require_playable(spec: Spec) -> None:
+    """Refuse a spec unless its head and graph fit it and are known here."""
+    heads.require(spec)
+    graph_check.check(spec.graph)
+
+
+def table_bytes(spec: Spec, seats: int) -> int:
+    """Return the most memory that the tables of a window take: rows, frames, noise, parcel.
+
+    The parcel is largest where each step is a trajectory of its own, with all frames of its stack.
+    """
+    seen = sum(_row(column) for column in spec.columns if column.per == "observation")
+    others = sum(_row(column) for column in spec.columns if column.per != "observation")
+    answered = sum(_row(output) for output in spec.graph.outputs)
+    each_step = (spec.stack + 2) * seen + 2 * others + 2 * answered + 32
+    return seats * (spec.horizon * each_step + 3 * spec.stack * seen)
+
+
+def gibibytes(count: int) -> str:
+    """Return bytes for a sentence."""
+    return f"{count / (1 << 30):.3g} GiB"
+
+
+def _row(part: Column | Tensor) -> int:
+    return Tensor(part.name, part.dtype, part.shape).size
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise Refused("spec", otherwise)
+
+
+def _require_names(spec: Spec) -> None:
+    _require(len(spec.columns) <= MAX_COLUMNS, f"it has more than {MAX_COLUMNS} columns")
+    graph, world = spec.graph, spec.world
+    tensors = (*graph.inputs, *graph.outputs, *graph.weights)
+    names: Iterable[str] = (
+        spec.head,
+        world.environment,
+        *(name for name, _ in world.wrappers),
+        *(column.name for column in spec.columns),
+        *(tensor.name for tensor in tensors),
+        *spec.compression,
+    )
+    for name in names:
+        _require(
+            len(name) <= MAX_LETTERS and name.isprintable(),
+            f"a name has more than {MAX_LETTERS} letters, or others than text: {name[:40]!r}",
+        )
+
+
+def _require_numbers(spec: Spec) -> None:
+    counts = {
+        "a horizon": (1, spec.horizon, MAX_COUNT),
+        "a stack": (1, spec.stack, MAX_COUNT),
+        "a ladder": (0, spec.exploration.ladder, MAX_COUNT),
+        "exploration steps": (0, spec.exploration.steps, MAX_COUNT),
+        "steps between evaluations": (0, spec.evaluation.every, MAX_COUNT),
+        "episodes of an evaluation": (0, spec.evaluation.episodes, MAX_EPISODES),
+    }
+    for name, (least, count, most) in counts.items():
+        _require(
+            least <= count <= most,
+            f"it makes no sense: {name} of {count}, where {least} to {most} are possible",
+        )
+    _require_exploration(spec.exploration)
+
+
+def _require_exploration(exploration: Exploration) -> None:
+    for epsilon in (exploration.start, exploration.end):
+        _require(0 <= epsilon <= 1, f"it makes no sense: an epsilon of {epsilon}")  # no NaN either
+
+
+def _require_shape(part: Column | Tensor) -> None:
+    most = graph_check.MAX_DIMENSIONS
+    _require(
+        part.dtype in graph_check.ELEMENTS
+        and len(part.shape) <= most
+        and all(0 <= side <= MAX_COUNT for side in part.shape),
+        f"it makes no sense: {part.name} is {part.dtype[:MAX_LETTERS]} {part.shape[:most]}",
+    )
+
+
+def _require_space(name: str, space: Space) -> None:
+    """Refuse a space with other numbers than its kind has."""
+    count = math.prod(space.shape)
+    sizes = {"box": 0, "discrete": 1, "multidiscrete": count}[space.kind]
+    sound = (
+        len(space.sizes) == sizes
+        and all(1 <= size <= MAX_COUNT for size in space.sizes)
+        and (space.kind != "discrete" or space.shape == ())
+        and len(space.low) == len(space.high) in (0, count)
+        and not any(map(math.isnan, (*space.low, *space.high)))
+    )
+    _require(sound, f"it makes no sense: the space of {name} has other numbers than a {space.kind}")
