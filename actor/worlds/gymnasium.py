@@ -20,7 +20,6 @@ from farflung.actor.worlds.spaces import SpaceAdapter
 from farflung.actor.worlds.vector import VectorWorld
 from farflung.common.data.spec import Space, Spec, World, column_name
 from farflung.common.process.errors import ConfigurationError
-from farflung.common.protocol import packing
 
 Environment = Any  # gymnasium.Env is generic over types that are not known here
 
@@ -67,7 +66,7 @@ MAKERS_OWN = frozenset(
         "order_enforce",
     ]
 )
-MAX_ARGUMENT_BYTES = 64 << 10  # of all arguments: a map of a maze, and more, fits
+MAX_LETTERS = 64 << 10  # of all arguments: a map of a maze fits
 SHOWN = 200  # letters of arguments in a sentence
 
 
@@ -254,10 +253,10 @@ def _require_plain(world: World) -> None:
         raise ConfigurationError(f"{name} takes no argument {taken[0]!r}: it is Gymnasium's own")
     if world.arguments.get("render_mode") == "human":
         raise ConfigurationError(f"{name} would open a window: leave render_mode='human' out")
-    size = len(packing.pack([world.arguments, *map(list, world.wrappers)]))
-    if size > MAX_ARGUMENT_BYTES:
+    letters = len(repr((world.arguments, world.wrappers)))
+    if letters > MAX_LETTERS:
         raise ConfigurationError(
-            f"the arguments of {name} have {size} bytes, and at most {MAX_ARGUMENT_BYTES} are "
+            f"the arguments of {name} have {letters} letters, and at most {MAX_LETTERS} are "
             "taken: put them in a file of the environment's package"
         )
 

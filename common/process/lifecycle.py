@@ -83,18 +83,19 @@ class SignalDeadline:
 
     def _watch(self) -> None:
         while number := os.read(self._readable, 1):
-            ending = {signal.SIGTERM: 0, signal.SIGINT: Exit.INTERRUPTED}.get(number[0])
-            if ending is not None and not self._ended.wait(self._timeout_s):
-                self._end(signal.Signals(number[0]).name, ending)
+            if number[0] not in (signal.SIGTERM, signal.SIGINT):
+                continue
+            if not self._ended.wait(self._timeout_s):
+                self._end(signal.Signals(number[0]))
 
-    def _end(self, name: str, code: int) -> None:
+    def _end(self, number: signal.Signals) -> None:
         stream = sys.__stderr__ or sys.stderr  # as the watchdog's
         stream.write(
-            f"{name}: a graph or an environment has not let go for {self._timeout_s:g} s; the "
-            "process ends without handing over what it played last\n"
+            f"{number.name}: a graph or an environment has not let go for {self._timeout_s:g} s; "
+            "the process ends without handing over what it played last\n"
         )
         stream.flush()
-        os._exit(code)
+        os._exit(Exit.INTERRUPTED if number is signal.SIGINT else 0)
 
 
 _raised: list[int] = []  # signals for which an `interruptible` block has raised, until it ends

@@ -58,9 +58,8 @@ class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True):
     epoch: int
     highest: int  # every number up to it counts, except `missing` and `refused`
     missing: tuple[int, ...]
-    refused: tuple[
-        tuple[int, Reason], ...
-    ]  # numbers at or above the actor's base, with their reasons
+    # Numbers at or above the actor's base, with their reasons.
+    refused: tuple[tuple[int, Reason], ...]
     credit: Credit
 
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+import onnx
+from msgspec import structs
+from onnx import TensorProto, helper, numpy_helper
 
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import (
@@ -86,3 +88,23 @@ def a_linear_graph(observation: tuple[int, ...], actions: int) -> Graph:
         (Tensor("q", "float32", (actions,)),),
     )
     return Graph(model.SerializeToString(), inputs, outputs, weights)
+
+
+def heavy_graph(graph: Graph, side: int, products: int) -> Graph:
+    """Return a linear graph that also makes a matrix [side, side], multiplies it and adds 0."""
+    model = onnx.load_from_string(graph.model)
+    body = model.graph
+    body.node[-1].output[0] = "light"
+    body.initializer.append(numpy_helper.from_array(np.array([side, side]), "sides"))
+    body.initializer.append(numpy_helper.from_array(np.zeros(1, np.float32), "nothing"))
+    make = helper.make_node
+    nodes = [
+        make("ReduceSum", ["observations"], ["sum"], keepdims=0),
+        make("Expand", ["sum", "sides"], ["x0"]),
+        *(make("MatMul", [f"x{n}", "x0"], [f"x{n + 1}"]) for n in range(products)),
+        make("ReduceMax", [f"x{products}"], ["most"], keepdims=0),
+        make("Mul", ["most", "nothing"], ["zero"]),
+        make("Add", ["light", "zero"], ["q"]),
+    ]
+    body.node.extend(nodes)
+    return structs.replace(graph, model=model.SerializeToString())

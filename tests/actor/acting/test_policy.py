@@ -1,11 +1,13 @@
 """A policy answers for all seats in one call, with the weights that it was given last."""
 
 import dataclasses
+import resource
 
 import numpy as np
 import onnx
 import pytest
 from msgspec import structs
+from support.stamps import heavy_graph
 
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Tensor
@@ -139,6 +141,16 @@ def test_what_onnxruntime_does_not_take_is_refused(linear: Graph) -> None:
     policy = Policy(structs.replace(linear, model=model.SerializeToString()))
     with pytest.raises(Refused, match="onnxruntime does not take it"):
         policy.load(weights(linear, 1.0))
+
+
+def test_a_graph_that_computes_more_than_memory_holds_is_refused(linear: Graph) -> None:
+    """Shapes that a check cannot follow: the arena of all sessions has a bound."""
+    policy = Policy(heavy_graph(linear, 1 << 16, products=0))
+    policy.load(weights(linear, 1.0))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Refused, match="it cannot answer: it needs more than 4 GiB of memory"):
+        policy.answer({"observations": np.ones((1, 4), np.float32)})
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
 
 
 def test_what_cannot_be_answered_is_refused(policy: Policy) -> None:

@@ -142,6 +142,61 @@ def test_an_id_that_names_a_module_imports_nothing(monkeypatch: pytest.MonkeyPat
             method(World("antigravity:CartPole-v1"))
 
 
+@pytest.mark.parametrize("number", [21, 22, 26])
+def test_an_id_that_passes_an_id_on_is_refused(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shimmy would hand `module:id` to OpenAI Gym, which imports the module."""
+    made: list[object] = []
+    name = f"GymV{number}Environment-v0"
+    monkeypatch.setitem(
+        gymnasium.registry,
+        name,
+        gymnasium.envs.registration.EnvSpec(name, entry_point=lambda **_: made.append(1)),
+    )
+    for method in (make, describe, seated, lambda world: seated(world, vector=True)):
+        with pytest.raises(ConfigurationError, match="passes an id on to another package"):
+            method(World(name, {"env_id": "antigravity:CartPole-v1"}))
+    assert made == []
+
+
+@pytest.mark.parametrize(
+    "argument", ["id", "env_id", "entry_point", "vector_entry_point", "wrappers", "vector_kwargs"]
+)
+def test_arguments_of_gymnasium_itself_are_refused(argument: str) -> None:
+    """Before anything is made: they take ids, code and wrappers."""
+    with pytest.raises(ConfigurationError, match=f"{argument}': it is Gymnasium's own"):
+        make(World("CartPole-v1", {argument: "os:system"}))
+
+
+def test_no_learner_opens_a_window() -> None:
+    """On a robot's screen, or where there is none."""
+    with pytest.raises(ConfigurationError, match="would open a window"):
+        make(World("CartPole-v1", {"render_mode": "human"}))
+    make(World("CartPole-v1", {"render_mode": "rgb_array"})).close()
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        World("CartPole-v1", {"map": "x" * (3 << 20)}),
+        World("CartPole-v1", wrappers=(("TimeLimit", {"max_episode_steps": "x" * (3 << 20)}),)),
+    ],
+)
+def test_megabytes_of_arguments_are_refused_in_a_short_sentence(world: World) -> None:
+    """It names their size, and does not show them."""
+    with pytest.raises(ConfigurationError, match="at most 65536 are taken") as refusal:
+        make(world)
+    assert len(str(refusal.value)) < 300
+
+
+def test_arguments_that_an_environment_refuses_are_shown_in_part() -> None:
+    """The sentence stays one that a person reads."""
+    with pytest.raises(ConfigurationError, match="cannot be made with") as refusal:
+        make(World("CartPole-v1", {"x" * 5000: 1}))
+    assert len(str(refusal.value)) < 1500
+
+
 def test_wrappers_go_around_in_order() -> None:
     """The first is the innermost: a picture flattened, then with the time at its end."""
     wrappers = (

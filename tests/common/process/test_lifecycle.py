@@ -340,3 +340,30 @@ with signals(stop):
 """
     ended = python(program)
     assert (ended.returncode, ended.stdout) == (130, "")
+
+
+BUSY = """
+import hashlib, os, signal, sys
+from farflung.common.process.lifecycle import SignalDeadline, Stop, signals
+stop = Stop()
+with signals(stop), SignalDeadline(0.2):
+    os.kill(os.getpid(), signal.{name})
+    hashlib.pbkdf2_hmac("sha256", b"", b"", {rounds})  # native code without the interpreter lock
+print("ended", stop.reason)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 0), ("SIGINT", Exit.INTERRUPTED)])
+def test_signal_ends_a_process_that_works_in_native_code(name: str, code: int) -> None:
+    """No handler of Python's runs there for minutes: the exit code is that of the signal."""
+    ended = python(BUSY.format(name=name, rounds=1 << 30))
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert f"{name}: a graph or an environment has not let go for 0.2 s" in ended.stderr
+
+
+@pytest.mark.slow
+def test_signal_deadline_leaves_a_block_that_ends_in_time_alone() -> None:
+    """The process goes on after it, and its descriptors are closed."""
+    ended = python(BUSY.format(name="SIGTERM", rounds=1))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "ended SIGTERM\n", "")

@@ -106,6 +106,14 @@ def test_outbox_sends_one_parcel_whatever_its_credit_of_bytes() -> None:
     assert box.unacknowledged_bytes == 7
 
 
+def test_outbox_keeps_no_more_bytes_than_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner that grants 2^62 bytes and acknowledges nothing takes no memory of an actor."""
+    monkeypatch.setattr("farflung.common.protocol.outbox.UNACKNOWLEDGED_BYTES", 15)
+    box = filled(outbox(credit=Credit(1 << 62, 1 << 62)), "abcd")
+    assert len(send(box, 0.0)) == 2
+    assert (box.unacknowledged, box.unacknowledged_bytes) == (2, 14)
+
+
 @pytest.mark.parametrize("nothing", [Credit(0, 0), Credit(0, 1000), Credit(5, 0)])
 def test_outbox_without_credit_sends_only_what_is_missing(nothing: Credit) -> None:
     """This is how a learner pauses collection; what it misses comes all the same."""
