@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from farflung.actor.config import ActorConfig
 from farflung.common.data.fields import default_name
-from farflung.common.process import config, lifecycle, memory
+from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
+from farflung.common.process.memory import MemoryGuard
 
 if TYPE_CHECKING:
     from farflung.common.net.keys import ClientKeys
@@ -67,8 +68,6 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
-    most = int(asked.max_memory * 1e9) or int(memory.SHARE * memory.available_bytes())
-    guard = memory.MemoryGuard(most, "--max-memory")
     client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate)
     if asked.acknowledged:
         client.write_receipts(Receipts(Path(asked.acknowledged)))
@@ -81,7 +80,8 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
         asked.max_policy_age,
         Heartbeat(asked.patience, asked.heartbeat),
     )
-    with lifecycle.signals(stop), sockets.context() as context:
+    guard = MemoryGuard(int(asked.max_memory * 1e9), "--max-memory")
+    with lifecycle.signals(stop), guard, sockets.context() as context:
         connection = InlineConnection(client, Sockets(context, asked.learner, client, keys=keys))
         try:
             with lifecycle.SignalDeadline(SIGNAL_S):
@@ -93,7 +93,6 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
         finally:
             connection.exchange(0.0)
             watchdog.close()
-            guard.close()
             connection.close(stop.reason, GRACE_S)
     logger.log(
         logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING,

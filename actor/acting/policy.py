@@ -100,7 +100,7 @@ def session(graph: Graph, weights: Weights) -> Any:
 
 @cache
 def _bound_memory() -> None:
-    """Give all sessions of this process one bounded arena: the cost of a graph is not known."""
+    """Make one bounded arena for all sessions of this process: the cost of a graph is not known."""
     place = onnxruntime.OrtMemoryInfo(
         "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
     )

@@ -4,7 +4,6 @@ Only this module and gymnasium_spaces import Gymnasium.
 """
 
 import difflib
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 
 from farflung.actor.connection.port import Joined
+from farflung.actor.worlds.arguments import SENTENCE_LETTERS, require_plain, shown
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.gymnasium_spaces import adapter
 from farflung.actor.worlds.lockstep import ListWorld
@@ -46,28 +46,6 @@ WRAPPERS: dict[str, Callable[..., Environment]] = {
         "TimeLimit",
     )
 }
-
-# Shimmy's wrappers around OpenAI Gym: they take another id, and Gym imports the module in it.
-COMPATIBILITY = re.compile(r"GymV\d+Environment-v\d+")
-# The arguments of `gymnasium.make` and `make_vec` themselves. They take ids, code and wrappers.
-MAKERS_OWN = frozenset(
-    [
-        "id",
-        "env_id",
-        "entry_point",
-        "vector_entry_point",
-        "additional_wrappers",
-        "wrappers",
-        "kwargs",
-        "vector_kwargs",
-        "num_envs",
-        "vectorization_mode",
-        "disable_env_checker",
-        "order_enforce",
-    ]
-)
-MAX_LETTERS = 64 << 10  # of all arguments: a map of a maze fits
-SHOWN = 200  # letters of arguments in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,27 +216,7 @@ def _require_registered(world: World) -> None:
     for name, _ in world.wrappers:
         if name not in WRAPPERS:
             raise ConfigurationError(_unknown("wrapper", name, WRAPPERS))
-    _require_plain(world)
-
-
-def _require_plain(world: World) -> None:
-    """Refuse arguments that are no plain data of the environment: code, windows, megabytes."""
-    name = world.environment
-    if COMPATIBILITY.fullmatch(name):
-        raise ConfigurationError(
-            f"{name} passes an id on to another package, which may import a module: "
-            "register that environment itself, in a package for --import"
-        )
-    if taken := sorted(MAKERS_OWN & world.arguments.keys()):
-        raise ConfigurationError(f"{name} takes no argument {taken[0]!r}: it is Gymnasium's own")
-    if world.arguments.get("render_mode") == "human":
-        raise ConfigurationError(f"{name} would open a window: leave render_mode='human' out")
-    letters = len(repr((world.arguments, world.wrappers)))
-    if letters > MAX_LETTERS:
-        raise ConfigurationError(
-            f"the arguments of {name} have {letters} letters, and at most {MAX_LETTERS} are "
-            "taken: put them in a file of the environment's package"
-        )
+    require_plain(world)
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -295,14 +253,9 @@ def _not_made(world: World, error: Exception) -> ConfigurationError:
             f"{world.environment} needs a package that is not installed here: {advice}"
         )
     return ConfigurationError(
-        f"{world.environment} cannot be made with {_shown(world.arguments)}: {_sentence(error)}"
+        f"{world.environment} cannot be made with {shown(world.arguments)}: {_sentence(error)}"
     )
 
 
-def _shown(arguments: dict[str, Any]) -> str:
-    text = repr(arguments) if arguments else "no arguments"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
 def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split())[: 5 * SHOWN] or type(error).__name__
+    return " ".join(str(error).split())[:SENTENCE_LETTERS] or type(error).__name__

@@ -42,16 +42,20 @@ def own_bytes(process: Path = PROCESS) -> int:
 
 
 class MemoryGuard:
-    """Ends the process in one sentence when it holds more memory than it may."""
+    """Ends the process in one sentence if it holds more memory than it may."""
 
-    def __init__(self, most_bytes: int, flag: str, look: Callable[[], int] = own_bytes) -> None:
-        self._most, self._flag, self._look = most_bytes, flag, look
+    def __init__(self, most: int, flag: str, look: Callable[[], int] = own_bytes) -> None:
+        """Take a bound in bytes; 0: a share of what there is. `flag` is the setting."""
+        self._most = most or int(SHARE * available_bytes())
+        self._flag, self._look = flag, look
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
-        self._thread.start()
 
-    def close(self) -> None:
-        """Stop watching."""
+    def __enter__(self) -> "MemoryGuard":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._closed.set()
         self._thread.join()
 

@@ -19,8 +19,7 @@ SOONEST_S = 1.0  # until a number is sent again, and four times the usual time u
 # are rebuilt, or none would end.
 LONGEST_S = 16.0
 
-# Kept at most without an acknowledgement, whatever credit a learner grants: four times a learner's
-# share of one actor.
+# Kept at most without an acknowledgement: four times what an honest learner grants to one actor.
 UNACKNOWLEDGED_BYTES = 256 << 20
 
 RUN_ENDED = "run ended"
