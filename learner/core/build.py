@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from msgspec import structs
 
+from farflung.actor.acting import spec_check
 from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.spec import Graph, Spec
@@ -148,8 +149,9 @@ def _require_same_graph(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
 
 
 def _require_head(spec: Spec) -> None:
-    """Refuse a policy if its outputs are not those of its head, as every actor would."""
+    """Refuse a policy if every actor would: for its outputs, or for the size of its windows."""
     try:
+        spec_check.require_bounded(spec, seats=1)
         heads.require(spec)
     except Refused as refusal:
         raise ConfigurationError(f"the policy cannot act: {refusal.detail}") from refusal

@@ -22,7 +22,7 @@ from farflung.actor.session import ActorSession, WhenFull
 from farflung.common.data.spec import Exploration
 from farflung.common.data.weights import Version
 from farflung.common.net.address import Address
-from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.messages import State
 from farflung.common.protocol.roster import Presence
 
@@ -210,6 +210,15 @@ class TestJoining:
         learner = LearnerDouble(a_stamp_spec(head="logits"))
         with pytest.raises(Exception, match="logits over a discrete space"):
             ActorSession(str(serve(learner).address), policy="p", join_within_s=20.0)
+
+    @pytest.mark.parametrize("threaded", [False, True])
+    def test_hostile_spec_is_an_error(self, serve: Serve, threaded: bool) -> None:
+        """The session raises one sentence, before it makes anything for the spec."""
+        learner = LearnerDouble(a_stamp_spec(horizon=1 << 62))
+        with pytest.raises(Refused, match="a horizon of 4611686018427387904"):
+            ActorSession(
+                str(serve(learner).address), policy="p", join_within_s=20.0, threaded=threaded
+            )
 
 
 class TestWaiting:

@@ -55,7 +55,7 @@ def serve(context: sockets.Context) -> Iterator[Serve]:
 
     yield make
     for one in served:
-        one.link.close()
+        one.network_thread.close()
 
 
 def require_ended_by(actor: Program, number: int) -> None:

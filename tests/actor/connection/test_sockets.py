@@ -12,7 +12,7 @@ from support.stamps import a_stamp_parcel, a_stamp_spec
 from support.waiting import Clock
 
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import Sockets
+from farflung.actor.connection.sockets import LOOK_BYTES, LOOK_MESSAGES, Sockets
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Version
 from farflung.common.net import sockets
@@ -247,3 +247,18 @@ def test_transport_tries_a_full_pipe_again(dial: Dial, monkeypatch: pytest.Monke
     monkeypatch.setattr(transport.client, "drain", lambda now, send: taken.append(send(b"one")))
     transport.exchange()
     assert taken == [False]
+
+
+def test_one_look_at_the_feed_is_bounded(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner at line rate never lets a feed run dry: silence is not judged, and work goes on."""
+    transport = dial(Address("127.0.0.1", 9, 10))
+    seen: list[bytes] = []
+    feed = transport._feed
+    monkeypatch.setattr(sockets, "readable", lambda socket: True)
+    monkeypatch.setattr(feed, "recv_multipart", lambda flags: [b"c/p/", b"beacon"])
+    monkeypatch.setattr(transport.client, "receive", lambda topic, frame, now: seen.append(frame))
+    assert not transport._receive(0.0)
+    assert len(seen) == LOOK_MESSAGES
+    monkeypatch.setattr(feed, "recv_multipart", lambda flags: [b"w/p/", bytes(LOOK_BYTES)])
+    assert not transport._receive(0.0)
+    assert len(seen) == LOOK_MESSAGES + 1
