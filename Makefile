@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help env run test patience faults check fast containers simulate fuzz network chaos soak \
-  bench clean
+  siege bench clean
 
 help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,9 +49,10 @@ check: env  ## formatting, lint, types, and the counts of prose
 simulate: env  ## delivery and journal against 1,000 seeds of faults, and every planted mutation
 	@$(BIN)/python tests/simulation/run.py --seeds 1000
 
-fuzz: env  ## every decoder against MINUTES (10) of hostile input
+fuzz: env  ## every decoder against MINUTES (10) of hostile input, and 2 minutes of a real learner
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(or $(MINUTES),10)
+	@$(BIN)/python tests/hostile/converse.py --minutes 2
 
 network: env  ## cuts, losses and resets between network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
@@ -66,6 +67,10 @@ chaos: env  ## half an hour: 220 kills, crashes at every disk call, learning wit
 
 soak: env  ## 20 minutes with faults: no growth of memory, descriptors or threads
 	@$(BIN)/python tests/system/chaos/soak.py --minutes 20 --publish
+	@$(BIN)/python docs/write.py
+
+siege: env  ## MINUTES (30) of all known attacks on a learner with keys, a broker and honest actors
+	@$(BIN)/python tests/hostile/siege.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --publish
 	@$(BIN)/python docs/write.py
 
 bench: env  ## every benchmark, one JSON line each

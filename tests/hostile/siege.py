@@ -210,8 +210,9 @@ def favour(target: Victim) -> None:
         *([target.broker] if target.broker else []),
     ]
     for program in programs:
-        with suppress(psutil.AccessDenied):
-            psutil.Process(program.pid).nice(FIRST)
+        with suppress(PermissionError):
+            for thread in psutil.Process(program.pid).threads():
+                os.setpriority(os.PRIO_PROCESS, thread.id, FIRST)
 
 
 def audited(said: str) -> str:
