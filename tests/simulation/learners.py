@@ -7,10 +7,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simulation.oracle import Message
+from simulation import hostile
+from simulation.hostile import CLIENT, Hostile
+from simulation.oracle import Message, Violation
 
 from farflung.common.data.spec import Graph, Space, Spec, World
 from farflung.common.data.weights import Version
+from farflung.common.net.keys import BROKER, Client
+from farflung.common.process.errors import Refused
 from farflung.common.protocol.messages import (
     Acknowledgement,
     Announcement,
@@ -63,12 +67,14 @@ class SimulatedLearner:
         self.learner_id = disk.owner = world.draw()
         self.received: deque[Any] = deque()
         protocol = world.protocol
-        self.inbox = protocol.Inbox.restore(disk.inbox) if disk.inbox else protocol.Inbox()
+        self.inbox = self._restored()
         self.roster = (
             protocol.Roster.restore(disk.roster, world.now) if disk.roster else protocol.Roster()
         )
         self.snapshots = protocol.Snapshots()
         self.acknowledgements = protocol.AcknowledgementSchedule()
+        self.names = protocol.Names(self._forget)
+        self._is_hostile = False  # of the message that is being read
         self.version = disk.version
         self.spec = spec(disk.run)
         self._unwritten: list[Message] = []
@@ -77,6 +83,13 @@ class SimulatedLearner:
         self._save()
         self._publish()
         self._tick()
+
+    def _restored(self) -> Any:
+        protocol, state = self.world.protocol, self.disk.inbox
+        try:
+            return protocol.Inbox.restore(state) if state else protocol.Inbox()
+        except Refused as refusal:
+            raise Violation(f"what was saved makes sense: {refusal}") from refusal
 
     @property
     def newest(self) -> Version:
@@ -95,10 +108,13 @@ class SimulatedLearner:
 
     def _replay(self) -> None:
         for message in self.disk.journal:
+            if self._admit(message):
+                self._settle(message)
+                continue
+            # This checkpoint has the words of a liar too, which the product's journal does not.
             self.world.oracle.require(
-                self._admit(message), "a checkpoint holds nothing that comes after it"
+                message.actor == hostile.NAME, "a checkpoint holds nothing that comes after it"
             )
-            self._settle(message)
 
     def _settle(self, message: Message) -> None:
         self.inbox.commit(message.actor, message.incarnation, message.sequence)
@@ -119,7 +135,7 @@ class SimulatedLearner:
         chance = self.world.chance
         self.world.schedule.after(chance.uniform(0.03, 0.1), self._tick)
         while self.received:
-            self._read(self.received.popleft())
+            self._read_from(self.received.popleft())
         if chance.random() < 0.4:
             self._write()
         if not self.alive:
@@ -139,37 +155,76 @@ class SimulatedLearner:
             case Message():
                 if message.run != self.disk.run:
                     self.inbox.reject("another run")
-                elif self._admit(message):
-                    self._unwritten.append(message)
+                else:
+                    self._note_name(message)
+                    self.acknowledgements.note_message((message.actor, message.incarnation), now)
+                    if self._admit(message):
+                        self._unwritten.append(message)
             case Hello() | Report() | Bye() if message.run == self.disk.run:
                 key = message.actor, message.incarnation
-                self.inbox.rebase(*key, message.base)
-                self.roster.note_message(*key, now)
+                if not isinstance(message, Bye):
+                    self._note_name(message)
+                if not self.inbox.rebase(*key, message.base):
+                    raise Refused("base", "a lie")
                 if isinstance(message, Bye):
+                    self.names.forget(key)
+                    self.roster.leave(*key)
                     self.acknowledgements.forget(key)
-                else:
-                    self.acknowledgements.note_message(key, now)
+                    return
+                self.roster.note_message(*key, now)
+                self.acknowledgements.note_message(key, now)
                 if isinstance(message, Hello):
                     self.acknowledgements.add_news(key)
                     self.snapshots.confirm(
                         f"z/default/{message.actor}/{message.incarnation}/{message.nonce}"
                     )
 
+    def _forget(self, key: tuple[str, int]) -> None:
+        self.world.oracle.require(
+            not self.world.is_honest(*key), "a name of an honest actor makes no room for others"
+        )
+        self.acknowledgements.forget(key)
+        self.roster.forget(*key)
+
+    def _read_from(self, message: Any) -> None:
+        """Read a message, and note who sent it."""
+        lost, self._is_hostile = self.inbox.lost, isinstance(message, Hostile)
+        try:
+            self._read(message.message if isinstance(message, Hostile) else message)
+        except Refused as refusal:
+            self.world.oracle.require(self._is_hostile, f"an honest word is taken: {refusal}")
+            self.world.oracle.seen[f"refused as {refusal.reason}"] += 1
+        if self._is_hostile:
+            self.world.oracle.lied += self.inbox.lost - lost
+
+    def _note_name(self, message: Message | Hello | Report) -> None:
+        honest = Client("", BROKER, 1 + sum(message.actor.encode()))
+        sender = CLIENT if self._is_hostile else honest
+        counters = message.counters if isinstance(message, Report) else {}
+        key, longest_step_s = (
+            (message.actor, message.incarnation),
+            counters.get("longest_step_s", 0),
+        )
+        self.names.note_message(sender, key, self.world.now, longest_step_s)
+
     def _admit(self, message: Message) -> bool:
         key = message.actor, message.incarnation
         number = *key, message.sequence
         live, retired = self.inbox.incarnations
         admission = self.inbox.admit(*number, message.base)
-        self.acknowledgements.note_message(key, self.world.now)
-        self.world.oracle.seen[admission.value] += 1
+        self.world.oracle.seen[admission.value] += not self._is_hostile
         if self.inbox.incarnations == (live, retired):
             self.world.oracle.seen["back from retirement"] += retired > 0
         if admission.value == "duplicate":
             self.acknowledgements.add_news(key)
-        self.world.oracle.require(admission.value != "beyond", "an honest number is within reach")
+        self.world.oracle.require(
+            admission.value != "beyond" or self._is_hostile, "an honest number is within reach"
+        )
         new: bool = admission.value == "new"
         if new and not message.item.finite:
             self.inbox.refuse(*number, "not finite")
+        elif new and self.names.note_parcel(key, message.item.rows):
+            self.roster.note_message(*key, self.world.now, has_parcels=True)
         return new
 
     def _write(self) -> None:

@@ -8,9 +8,9 @@ import inspect
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
-from simulation.simulator import LIVE, PROTOCOL
+from simulation.simulator import FEW_NAMES, LIVE, PROTOCOL
 
-MODULES = ("ledger", "incarnation", "outbox", "retired", "inbox", "acknowledgements")
+MODULES = ("ledger", "incarnation", "outbox", "retired", "inbox", "acknowledgements", "names")
 MODULES += ("learner_tracker", "snapshots", "roster")
 
 
@@ -192,6 +192,17 @@ MUTATIONS = (
         "self._credits.move_to_end(key)",
         "pass",
     ),
+    Mutation("any base believed", "incarnation", "self.highest + 1 + AHEAD", "1 << 60"),
+    Mutation(
+        "words close holes above all that came", "inbox", "min(base, found.highest + 1)", "base"
+    ),
+    Mutation("any number admitted", "inbox", "<= sequence < base + WINDOW", "<= sequence"),
+    Mutation(
+        "room is made in the order of arrival",
+        "names",
+        "peer = max(self._peers.values(), key=lambda peer: len(peer.without))",
+        "peer = next(peer for peer in self._peers.values() if len(peer))",
+    ),
     Mutation("snapshot never given up", "snapshots", "now - at < PATIENCE_S", "True"),
 )
 
@@ -211,6 +222,8 @@ def load(mutation: Mutation | None = None) -> SimpleNamespace:
         exec(compile(source, f"<{name}>", "exec"), module.__dict__)
         if name == "inbox":
             module.__dict__["LIVE"] = LIVE
+        if name == "names":
+            module.__dict__.update(FEW_NAMES)
         own = {
             key: value
             for key, value in vars(module).items()

@@ -72,6 +72,7 @@ class Oracle:
         self.promised: set[tuple[str, str, int, int]] = set()
         self.seen: Counter[str] = Counter()
         self.unanswered = 0
+        self.lied = 0  # numbers that a hostile sender claims to hold no longer
         self.credit_at = math.inf  # the time when the learner's credit changed for the last time
         self.quiet_at = math.inf  # from then on there are no faults any more
         self._identities: set[int] = set()

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from simulation.actors import SimulatedActor
+from simulation.hostile import HostileSender
 from simulation.learners import Disk, SimulatedLearner
 from simulation.network import Channel, Schedule
 from simulation.oracle import Item, Message, Oracle
@@ -19,6 +20,7 @@ from farflung.common.protocol import (
     acknowledgements,
     inbox,
     learner_tracker,
+    names,
     outbox,
     roster,
     snapshots,
@@ -32,6 +34,7 @@ PATIENT_DRAIN_S = 2000.0  # where numbers must be given up
 SETTLE_S = 15.0  # late words of learners that are gone have come, and were got over
 PLENTY, LESS = Credit(64, 10_000), Credit(32, 10_000)
 LAST_NEWS_S = 25.0  # after the last fault
+FEW_NAMES = {"NAMES": 12, "WITHOUT_PARCELS": 6}
 LIVE = 2  # incarnations that an inbox keeps in full: of three actors one is always retired
 
 PROTOCOL = SimpleNamespace(
@@ -39,6 +42,7 @@ PROTOCOL = SimpleNamespace(
     Action=learner_tracker.Action,
     Admission=inbox.Admission,
     Inbox=inbox.Inbox,
+    Names=names.Names,
     LearnerTracker=learner_tracker.LearnerTracker,
     Outbox=outbox.Outbox,
     Roster=roster.Roster,
@@ -65,7 +69,7 @@ class Simulation:
         self._ups: dict[str, Channel] = {}
         self._downs: dict[str, Channel] = {}
         self._actors: dict[str, SimulatedActor] = {}
-        self._learners: list[SimulatedLearner] = []
+        self.learners: list[SimulatedLearner] = []
         self._disk = self._fresh_disk()
         self._faults: dict[Callable[[], None], int] = {
             self._kill_actor: 4,
@@ -84,6 +88,8 @@ class Simulation:
         for start in starters:
             self.schedule.after(self.chance.uniform(0, 3), start)
         self.schedule.after(2.0, self._fault)
+        if seed % 3 == 0:  # it goes on while all drains
+            self.schedule.after(self.chance.uniform(0, 5), lambda: HostileSender(self))
 
     @property
     def now(self) -> float:
@@ -114,6 +120,11 @@ class Simulation:
             return self.chance.random() < 0.7
         return 0 < self.now - self.oracle.credit_at < 1 and self.chance.random() < 0.2
 
+    def is_honest(self, name: str, incarnation: int) -> bool:
+        """Return whether an actor that lives has this name and incarnation."""
+        actor = self._actors.get(name)
+        return actor is not None and actor.alive and actor.outbox.incarnation == incarnation
+
     def publishes(self) -> bool:
         """Return whether a learner publishes in this turn."""
         return self.faulty and self.chance.random() < 0.05
@@ -139,7 +150,7 @@ class Simulation:
 
     def down(self, learner: SimulatedLearner, message: Any, actor: str | None = None) -> None:
         """Send a message of a learner to one actor or to all."""
-        for name in [actor] if actor else list(self._downs):
+        for name in [actor] if actor in self._downs else [] if actor else list(self._downs):
             self._downs[name].send(message)
 
     def remake(self, actor: str) -> None:
@@ -160,17 +171,17 @@ class Simulation:
         """A learner is gone, or believed to be; after a while the next one starts."""
         self.oracle.seen["learners killed"] += 1
         learner.alive = False
-        self._learners.remove(learner)
+        self.learners.remove(learner)
         for name in self._actors:
             self._break(name)
         if learner.disk is self._disk:
             self.schedule.after(self.chance.uniform(0.3, 6), self._start_learner)
 
     def _arrive(self, message: Any) -> None:
-        if not self._learners:
+        if not self.learners:
             return
         whole = isinstance(message, tuple)  # subscriptions go to everybody, the rest to one
-        for learner in list(self._learners) if whole else [self.chance.choice(self._learners)]:
+        for learner in list(self.learners) if whole else [self.chance.choice(self.learners)]:
             learner.receive(message)
 
     def _fresh_disk(self) -> Disk:
@@ -178,10 +189,10 @@ class Simulation:
         return Disk(f"run{self._runs}")
 
     def _start_learner(self) -> None:
-        if any(learner.disk is self._disk and not learner.fenced for learner in self._learners):
+        if any(learner.disk is self._disk and not learner.fenced for learner in self.learners):
             return
         learner = SimulatedLearner(self, self._disk)
-        self._learners.append(learner)
+        self.learners.append(learner)
         for name in self._actors:
             self._break(name)
 
@@ -215,9 +226,9 @@ class Simulation:
             self.schedule.after(self.chance.uniform(0.2, 4), lambda: self._start_actor(name))
 
     def _kill_any_learner(self) -> None:
-        if not self._learners:
+        if not self.learners:
             return
-        learner = self.chance.choice(self._learners)
+        learner = self.chance.choice(self.learners)
         if self.chance.random() < 0.3 and learner.disk is self._disk and not learner.fenced:
             self.oracle.seen["zombies"] += 1  # it lives on beside its successor, without its disk
             learner.disk.owner = 0
@@ -228,8 +239,8 @@ class Simulation:
 
     def _end(self, learner: SimulatedLearner) -> None:
         learner.alive = False
-        if learner in self._learners:
-            self._learners.remove(learner)
+        if learner in self.learners:
+            self.learners.remove(learner)
 
     def _partition(self) -> None:
         name = self._someone()
@@ -259,7 +270,7 @@ class Simulation:
         )
 
     def _start_new_run(self) -> None:
-        for learner in list(self._learners):
+        for learner in list(self.learners):
             self._end(learner)
         self.oracle.seen["runs"] += 1
         self._disk = self._fresh_disk()
@@ -268,19 +279,19 @@ class Simulation:
     def _start_rival(self) -> None:
         self.oracle.seen["rivals"] += 1
         rival = SimulatedLearner(self, self._fresh_disk())
-        self._learners.append(rival)
+        self.learners.append(rival)
         self.schedule.after(self.chance.uniform(1, 25), lambda: self._end(rival))
 
     def _calm(self) -> None:
         self.faulty, self.oracle.quiet_at, self.credit = False, self.now, PLENTY
-        for learner in list(self._learners):
+        for learner in list(self.learners):
             if learner.disk is not self._disk or learner.fenced:
                 self._end(learner)
         for client in (*self._ups.values(), *self._downs.values()):
             client.calm()
         for actor in self._actors.values():
             actor.paused_until = 0.0
-        if not self._learners:
+        if not self.learners:
             self._start_learner()
         self.schedule.after(LAST_NEWS_S, self._give_last_news)
 
@@ -289,9 +300,9 @@ class Simulation:
         self.credit, self.oracle.credit_at = LESS, self.now
 
     def _drained(self) -> bool:
-        if len(self._learners) != 1 or len(self._actors) < len(ACTORS):
+        if len(self.learners) != 1 or len(self._actors) < len(ACTORS):
             return False
-        newest, run = self._learners[0].newest, self._disk.run
+        newest, run = self.learners[0].newest, self._disk.run
         return all(
             actor.alive
             and actor.outbox.idle
@@ -307,7 +318,7 @@ class Simulation:
 
     def _judge(self) -> None:
         """The last reports have arrived: what both sides kept only for each other is forgotten."""
-        learner = self._learners[0]
+        learner = self.learners[0]
         for actor in self._actors.values():
             received = learner.inbox.received(actor.name, actor.outbox.incarnation)
             # What was given up last has no number above it that says so.
@@ -321,7 +332,8 @@ class Simulation:
                 ledger.sent.parcels == ledger.waiting.parcels == 0, "nothing is on the way"
             )
         self.oracle.require(
-            learner.inbox.lost <= self.oracle.unanswered, "nothing is lost but what was given up"
+            learner.inbox.lost <= self.oracle.unanswered + self.oracle.lied,
+            "nothing is lost but what was given up",
         )
         self.oracle.require(
             self.oracle.promised <= self.oracle.kept.keys(), "what was acknowledged is still kept"
@@ -330,7 +342,10 @@ class Simulation:
 
 def simulate(seed: int, protocol: Any = PROTOCOL) -> Oracle:
     """Run one seed. Raises Violation, naming the promise, if one is broken."""
-    with patch.object(inbox, "LIVE", LIVE):
+    with (
+        patch.object(inbox, "LIVE", LIVE),
+        patch.multiple(names, **FEW_NAMES),
+    ):
         return Simulation(seed, protocol).run()
 
 
