@@ -91,7 +91,15 @@ def test_zmq_is_imported_only_at_the_border():
     border = {
         *(
             f"common/net/{name}.py"
-            for name in ("authenticator", "listener", "handshake", "keys", "diagnose", "sockets")
+            for name in (
+                "authenticator",
+                "connection_watch",
+                "diagnose",
+                "handshake",
+                "keys",
+                "listener",
+                "sockets",
+            )
         ),
         "actor/connection/sockets.py",
         "learner/transport/network_thread.py",

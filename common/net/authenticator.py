@@ -7,11 +7,11 @@ silently, and its `stop()` then waits for ever (tried with pyzmq 27.3). It has n
 folder, and its import costs 50 ms.
 """
 
+import errno
 import logging
 import threading
 import time
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import zmq
@@ -19,9 +19,11 @@ from zmq.utils import z85
 
 from farflung.common.net import handshake, sockets
 from farflung.common.net.address import Address
+from farflung.common.net.connection_watch import ConnectionWatch
 from farflung.common.net.handshake import Outcome
 from farflung.common.net.keys import ANY_CLIENT, Client, ClientKeys, ServerKeys, allowed_client
 from farflung.common.net.sockets import Context
+from farflung.common.process import descriptors
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.log import once_every
 
@@ -30,7 +32,11 @@ log = logging.getLogger(__name__)
 ENDPOINT = "inproc://zeromq.zap.01"  # libzmq's requests, in the context of the listening socket
 POLL_MS = 100
 FOLLOW_S = 0.5  # between two looks at the folder
+LEAST_FOLLOW_S = 0.05  # unless its names have changed: each unknown key asks for a look
+# Errors of the system and not of a file: the clients stay as they are until it is over.
+PASSING = (*descriptors.EXHAUSTED, errno.ENOMEM, errno.EIO, errno.ESTALE)
 PROVE_S = 5.0
+DESCRIPTOR = "__fd"  # of the connection: libzmq's own name, which ZMQ_SRCFD reads too
 SENDERS = 1 << 14  # remembered; beyond that all are forgotten, and read again from their frames
 
 Stamps = dict[str, tuple[int, int, int]]
@@ -49,14 +55,17 @@ class Authenticator:
         self.revocations = 0  # rises when an allowed client is allowed no longer
         self._folder = keys.allowed if keys is not None else None
         self._stranger = "-"  # the unknown key with which `prove` dials
-        self._numbers = count(1)  # of connections
+        self._numbered = 0  # connections so far
         self._senders: dict[str, Client | None] = {}  # by user id; the listener's thread has it
         self._senders_of = self.clients
         self._stamps: Stamps = {}
+        self._names_changed_at = 0  # when a name in the folder last changed
         self._followed_at = 0.0
+        self._blind = False  # the last look at the folder failed
         self._failure: BaseException | None = None
         self._closing = threading.Event()
-        self._follow()
+        self._read_first()
+        self.watch = ConnectionWatch(context, descriptors.for_connections())
         self._socket = context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(ENDPOINT)
@@ -78,11 +87,7 @@ class Authenticator:
         if clients is not self._senders_of or len(self._senders) >= SENDERS:
             self._senders, self._senders_of = {}, clients
         if user not in self._senders:
-            number, address, key = user.split(" ")
-            client = clients.get(key)
-            self._senders[user] = client and replace(
-                client, connection=int(number), address=address
-            )
+            self._senders[user] = self._identify(frame, *user.split(" "))
         return self._senders[user]
 
     def check(self) -> None:
@@ -110,12 +115,26 @@ class Authenticator:
         """Stop the thread; from now on libzmq admits no client."""
         self._closing.set()
         self._thread.join()
+        self.watch.close()
+
+    def _identify(self, frame: zmq.Frame, number: str, address: str, key: str) -> Client | None:
+        """Return the sender that a user id names, and tell the watch of its connection."""
+        client = self._senders_of.get(key)
+        if client is None:
+            return None
+        self.watch.heard.append((int(str(frame.get(DESCRIPTOR))), int(number), client.label))
+        return replace(client, connection=int(number), address=address)
 
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                if self._socket.poll(POLL_MS):
-                    self._socket.send_multipart(self._answer(self._socket.recv_multipart()))
+                wanted = [(socket, zmq.POLLIN) for socket in (self._socket, *self.watch.monitors)]
+                zmq.zmq_poll(wanted, POLL_MS)
+                request = self._socket.recv_multipart() if self._socket.poll(0) else None
+                # First the connection, then its number: so the watch tells old from new.
+                self.watch.read(self._numbered)
+                if request is not None:
+                    self._socket.send_multipart(self._answer(request))
                 if time.monotonic() - self._followed_at >= FOLLOW_S:
                     self._follow()
         except BaseException as error:  # the top of a thread: `check` raises it in the listener's
@@ -135,19 +154,55 @@ class Authenticator:
         is_curve = mechanism == b"CURVE" and bool(credentials)
         key = z85.encode(credentials[0]).decode() if is_curve else ""
         if key not in self.clients:
-            self._follow()  # the key may be a moment old
+            self._follow_unknown()  # the key may be a moment old
         if key in self.clients:
-            user = f"{next(self._numbers)} {address.decode()} {key}".encode()
+            self._numbered += 1
+            user = f"{self._numbered} {address.decode()} {key}".encode()
             return [version, number, b"200", b"", user, b""]
         if key != self._stranger:
             log.warning("refused a key that is not allowed: %s", key, extra=once_every(10))
         return [version, number, b"400", b"not allowed", b"", b""]
 
+    def _read_first(self) -> None:
+        """Read the folder before the first connection; raise if that fails."""
+        try:
+            self._look()
+        except OSError as error:
+            raise ConfigurationError(
+                f"the allowed keys in {self._folder} cannot be read: {error.strerror}"
+            ) from error
+
     def _follow(self) -> None:
-        """Read the folder again if a file in it has changed."""
+        """Read the folder again if a file in it has changed; if that fails, keep what was read."""
         self._followed_at = time.monotonic()
+        try:
+            self._look()
+        except OSError as error:
+            if not self._blind:
+                log.warning(
+                    "cannot look at the allowed keys in %s, so they stay as they are until I can: "
+                    "%s",
+                    self._folder,
+                    error.strerror,
+                )
+            self._blind = True
+            return
+        if self._blind:
+            self._blind = False
+            log.info("the allowed keys in %s are looked at again", self._folder)
+
+    def _follow_unknown(self) -> None:
+        """Read the folder for an unknown key, unless that was done a moment ago."""
+        if (
+            time.monotonic() - self._followed_at >= LEAST_FOLLOW_S
+            or _changed_at(self._folder) != self._names_changed_at
+        ):
+            self._follow()
+
+    def _look(self) -> None:
         if self._folder is None:
             return
+        self._names_changed_at = _changed_at(self._folder)
         stamps = _stamps(self._folder)
         if stamps == self._stamps:
             return
@@ -166,15 +221,34 @@ def _missing(some: dict[str, Client], others: dict[str, Client]) -> list[str]:
     return sorted({client.label for key, client in some.items() if others.get(key) != client})
 
 
+def _changed_at(folder: Path | None) -> int:
+    """Return when a name in a folder last changed; 0 without a folder."""
+    try:
+        return folder.stat().st_mtime_ns if folder is not None else 0
+    except OSError:
+        return 0
+
+
 def _stamps(folder: Path) -> Stamps:
     """Return times, sizes and inodes by file name: a change in one shows a change in the folder."""
     found: Stamps = {}
-    for path in folder.glob("*.pub"):
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return {}  # no client is allowed
+    for name in names:
+        if not name.endswith(".pub"):
+            continue
         try:
-            status = path.stat()
-        except OSError:
+            status = (folder / name).stat()
+        except FileNotFoundError:
             continue  # removed since the listing
-        found[path.name] = status.st_mtime_ns, status.st_size, status.st_ino
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            found[name] = 0, 0, 0  # reading it names the error
+            continue
+        found[name] = status.st_mtime_ns, status.st_size, status.st_ino
     return found
 
 
@@ -185,6 +259,9 @@ def _read(folder: Path, names: Stamps) -> dict[str, Client]:
         try:
             key, client = allowed_client(folder / name)
         except ConfigurationError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in PASSING:
+                raise cause from None
             log.warning("skipping a malformed key file: %s", error)
             continue
         clients[key] = client

@@ -19,6 +19,7 @@ ACTOR, BROKER = ROLES = ("actor", "broker")
 SERVER_FILE = "server.key"
 CLIENT_FILE = "actor.key"
 ALLOWED = "allowed"  # a folder beside these
+FILE_BYTES = 1 << 16  # of a key file at most; ours have 300
 DEFAULT_FILE = Path("~/.config/farflung") / CLIENT_FILE  # of an actor that dials another machine
 
 
@@ -199,14 +200,42 @@ def _write(path: Path, about: str, mode: int, **texts: str) -> None:
 
 def _read(path: Path, secret: bool) -> dict[str, object]:
     try:
-        with path.open("rb") as file:
-            if secret:
-                _require_private(path, os.fstat(file.fileno()))
-            return tomllib.load(file)
+        return tomllib.loads(_content(path, secret).decode())
     except OSError as error:
         raise ConfigurationError(f"the keys in {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigurationError(f"{path} is no key file: {error}") from error
+
+
+def _content(path: Path, secret: bool) -> bytes:
+    """Return the bytes of a small regular file.
+
+    Opening a pipe waits for its other end, and opening a device may do anything: neither is opened.
+    """
+    _require_regular(path, path.stat())
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        _require_regular(path, status)  # it may be another one by now
+        if secret:
+            _require_private(path, status)
+        content = file.read(FILE_BYTES + 1)
+    if len(content) > FILE_BYTES:
+        raise ConfigurationError(f"{path} is no key file: it has more than {FILE_BYTES:,} bytes")
+    return content
+
+
+def _require_regular(path: Path, status: os.stat_result) -> None:
+    """Refuse everything but a file: a folder, a pipe, a socket, a device."""
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigurationError(
+            f"{path} is no key file: it is {_kind(status.st_mode)}. Remove it, or name another"
+        )
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:

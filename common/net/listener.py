@@ -39,6 +39,7 @@ class Listener:
         except BaseException:
             self.authenticator.close()
             raise
+        self.authenticator.watch.follow(self.pull, self.feed)
         try:
             if keys is not None:
                 self.authenticator.prove(self.address, keys)
@@ -84,18 +85,24 @@ class Listener:
             return False
         self._revocations = self.authenticator.revocations
         log.warning("a key was revoked: opening new sockets, to which allowed clients reconnect")
-        for socket in (self.pull, self.feed):
-            socket.close(linger=0)
+        self._close_sockets(0, 0)
         self.pull, self.feed = sockets.listen_again(
             self._context, self.address, self._message_bytes, self._messages, self._keys
         )
+        self.authenticator.watch.follow(self.pull, self.feed)
         return True
 
     def close(self, linger_ms: int = sockets.GOODBYE_MS) -> None:
         """Send what is queued, close both sockets, then stop the authenticator."""
-        self.pull.close(linger=linger_ms)
-        self.feed.close(linger=sockets.GOODBYE_MS)
+        self._close_sockets(linger_ms, sockets.GOODBYE_MS)
         self.authenticator.close()
+
+    def _close_sockets(self, *linger_ms: int) -> None:
+        """Close both sockets. A monitor that is not read any more would hold up libzmq."""
+        for socket, linger in zip((self.pull, self.feed), linger_ms, strict=True):
+            if not socket.closed:
+                socket.disable_monitor()
+                socket.close(linger=linger)
 
     def _warn(self, now: float) -> None:
         if not self.address.is_loopback and now - self._warned_at >= WARN_S:

@@ -10,7 +10,7 @@ import zmq
 
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys, ServerKeys
-from farflung.common.process import malloc
+from farflung.common.process import descriptors, malloc
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 
@@ -239,10 +239,12 @@ def listen_again(
     while True:
         try:
             return _pair(context, address, message_bytes, messages, keys)
-        except ConfigurationError:
-            if time.monotonic() > end:
+        except (ConfigurationError, zmq.ZMQError) as error:
+            passes = isinstance(error, ConfigurationError) or descriptors.exhausted(error)
+            if not passes or time.monotonic() > end:
                 raise
-            pause.wait(0.005)  # libzmq closes the old sockets in another thread
+            # libzmq closes the old sockets in another thread, and all of their connections.
+            pause.wait(0.005)
 
 
 def _pair(

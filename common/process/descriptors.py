@@ -1,5 +1,7 @@
 """The limit of file descriptors: a process without a free one drops new connections silently."""
 
+import errno
+import re
 import resource
 
 from farflung.common.process.errors import ConfigurationError
@@ -7,7 +9,33 @@ from farflung.common.process.errors import ConfigurationError
 OWN = 64  # of the process itself: libzmq, files, and short-lived ones
 LINE = 2  # per actor, or per learner behind a broker: experience and feed
 ACTORS = 64  # on other machines, at least
-WANTED = 8192  # if the system allows: the number of actors is unknown
+WANTED = 1 << 15  # if the system allows: the number of actors is unknown
+# Of all, this part is never for connections: files need it, and connections that libzmq accepts
+# in the moment before those beyond the bounds are closed.
+RESERVE = 1 / 8
+
+EXHAUSTED = (errno.EMFILE, errno.ENFILE)  # none is free in this process, or in the system
+RUST = re.compile(r"os error (\d+)")  # the system's number in an error of safetensors
+
+
+def system_number(error: BaseException) -> int | None:
+    """Return the system's number of an error, or of its cause."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(number := getattr(cause, "errno", None), int):
+            return number  # of an OSError, or of a ZMQError
+        if found := RUST.search(str(cause)):
+            return int(found[1])
+        cause = cause.__cause__
+    return None
+
+
+def exhausted(error: BaseException) -> bool:
+    """Return whether an error means that no descriptor was free: it passes, and nothing is broken.
+
+    Connections may take all for a moment, until those beyond the bounds are closed.
+    """
+    return system_number(error) in EXHAUSTED
 
 
 def require(needed: int, program: str) -> None:
@@ -23,3 +51,10 @@ def require(needed: int, program: str) -> None:
         )
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def for_connections() -> int:
+    """Return how many connections this process may have open under its limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = WANTED if soft == resource.RLIM_INFINITY else soft
+    return allowed - max(OWN, int(RESERVE * allowed))

@@ -161,9 +161,12 @@ def actor_command(
 
 def last_line(path: Path, most_bytes: int = 4096) -> str:
     """Return the last line of a log that is not empty."""
-    with path.open("rb") as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - most_bytes))
-        lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - most_bytes))
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    except OSError as error:
+        return f"unknown, for {error}"
     return next((line for line in reversed(lines) if line), "nothing")
 
 

@@ -49,7 +49,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     number = 1 + max((int(name) for name in kept), default=0)
     folder = run_folder / FOLDER / f"{number:06}"
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that never reached the manifest
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)  # it stays if no descriptor was free
     save_file(dict(checkpoint.tensors), folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
     for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):

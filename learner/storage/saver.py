@@ -4,14 +4,14 @@ Training stops for a copy of the state that changes; a thread writes it, one che
 """
 
 import logging
-import re
 import threading
 import time
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
+from farflung.common.process import descriptors
+from farflung.common.process.log import once_every
 from farflung.common.protocol.roster import RosterState
 from farflung.learner.core.core import Core
 from farflung.learner.storage import checkpoint
@@ -26,6 +26,8 @@ from farflung.learner.storage.run_folder import Run
 log = logging.getLogger(__name__)
 
 FINAL_S = 60.0  # for the last checkpoint; a supervisor may be less patient
+# While no file descriptor is free: attempts to write a checkpoint, and seconds between two.
+ATTEMPTS, AGAIN_S = 50, 0.2
 
 
 class Saver:
@@ -44,6 +46,7 @@ class Saver:
         self._run, self._core = run, core
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+        self._pause = threading.Event()  # never set: the pause between two attempts
 
     @property
     def journaled(self) -> bool:
@@ -66,9 +69,10 @@ class Saver:
         self._thread.start()
 
     def problem(self) -> str:
-        """Return once why the last checkpoint could not be written, if the disk was full.
+        """Return once why the last checkpoint could not be written, if the next one may be.
 
-        The one before it stands. Any other error is raised.
+        The disk was full, or no file descriptor was free. The checkpoint before it stands. Any
+        other error is raised.
         """
         error, self._error = self._error, None
         if error is None:
@@ -77,7 +81,7 @@ class Saver:
             f"no checkpoint could be written in {self._run.folder}, "
             f"the one before it stands: {error}"
         )
-        if _error_number(error) in FULL:
+        if descriptors.system_number(error) in (*FULL, *descriptors.EXHAUSTED):
             return sentence
         raise DiskFailure(sentence) from error
 
@@ -126,24 +130,33 @@ class Saver:
         return Checkpoint(core.tensors(), facts)
 
     def _write(self, taken: Checkpoint, pause_s: float) -> None:
-        """Write the journal up to the checkpoint's position, then the checkpoint.
-
-        Segments that no kept checkpoint needs may go after that.
-        """
-        try:
-            if self._journal is not None:
-                self._journal.sync_to(taken.facts[POSITION][0])
-            self.saved = str(checkpoint.save(self._run.folder, taken))
-            if self._journal is not None:
-                self._journal.forget_before(needed_from(self._run.folder))
-        except Exception as error:  # the top of a thread; training raises it
-            self._error = error
-            return
+        """Write a checkpoint; wait for file descriptors if none is free."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self._save(taken)
+                break
+            except Exception as error:  # the top of a thread; training raises it
+                if attempt == ATTEMPTS - 1 or not descriptors.exhausted(error):
+                    self._error = error
+                    return
+                log.warning("a checkpoint waits: %s", error, extra=once_every(30))
+            self._pause.wait(AGAIN_S)
         stopped_ms = 1000 * pause_s
         described = _description(taken)
         log.info(
             "checkpoint: %s%s; training stopped for %.1f ms", self.saved, described, stopped_ms
         )
+
+    def _save(self, taken: Checkpoint) -> None:
+        """Write the journal up to the checkpoint's position, then the checkpoint.
+
+        Segments that no kept checkpoint needs may go after that.
+        """
+        if self._journal is not None:
+            self._journal.sync_to(taken.facts[POSITION][0])
+        self.saved = str(checkpoint.save(self._run.folder, taken))
+        if self._journal is not None:
+            self._journal.forget_before(needed_from(self._run.folder))
 
 
 def _description(taken: Checkpoint) -> str:
@@ -152,10 +165,3 @@ def _description(taken: Checkpoint) -> str:
         return ""
     position = Position(*taken.facts[POSITION])
     return f", with the replay {taken.facts[REPLAY_HASH]} as of journal {position}"
-
-
-def _error_number(error: Exception) -> int | None:
-    """Return the system's number of an error; safetensors has it only in its text."""
-    if isinstance(error, SafetensorError) and (found := re.search(r"os error (\d+)", str(error))):
-        return int(found[1])
-    return error.errno if isinstance(error, OSError) else None

@@ -37,7 +37,8 @@ STORAGE_MUTATIONS = (
     Mutation(
         "go on after an error of the disk",
         "journal.journal",
-        "            if error.errno not in FULL:\n                raise\n",
+        "            if error.errno not in (*FULL, *descriptors.EXHAUSTED):\n"
+        "                raise\n",
         "",
     ),
     Mutation(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
-from farflung.common.process import atomic_file
+from farflung.common.process import atomic_file, descriptors
 from farflung.learner.endpoint.items import Deliver, LoggedItem, holds_parcel
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 64 << 20
 FULL_S = 1.0  # between two attempts on a full disk
+EXHAUSTED_S = 0.1  # and while no file descriptor is free, which passes sooner
 IDLE_S = 0.5
 
 
@@ -58,7 +59,7 @@ class Journal:
         disk: Disk | None = None,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        self.problem = ""  # a sentence, while the disk is full
+        self.problem = ""  # a sentence, while nothing can be written
         self.waiting_rows = 0  # rows that are not delivered yet
         self._log = Log(run_folder, totals, epoch, disk or Disk(), segment_bytes, durable=durable)
         self._deliver, self._keep = deliver, keep
@@ -175,7 +176,7 @@ class Journal:
         try:
             ends = self._log.append([(entry.kind, entry.payload) for entry in waiting])
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in (*FULL, *descriptors.EXHAUSTED):
                 raise
             self._wait_for_room(error)
             ends = []
@@ -211,20 +212,21 @@ class Journal:
             totals.add_message(entry.item.envelope, content.rows, episodes)
 
     def _wait_for_room(self, error: OSError) -> None:
-        """Report a full disk, and wait a moment.
+        """Report a full disk, or that no file descriptor is free, and wait a moment.
 
         Nothing is acknowledged meanwhile, so the actors pause.
         """
+        exhausted = descriptors.exhausted(error)
         if not self.problem:
-            self.problem = self._log.no_room(error)
+            self.problem = self._log.no_file(error) if exhausted else self._log.no_room(error)
             log.error(self.problem)
         with self._changed:
-            self._changed.wait_for(lambda: self._closing, FULL_S)
+            self._changed.wait_for(lambda: self._closing, EXHAUSTED_S if exhausted else FULL_S)
 
     def _report_room(self) -> None:
         if self.problem:
             self.problem = ""
-            log.warning("there is room for the journal in %s again", self._log.folder)
+            log.warning("the journal in %s continues", self._log.folder)
 
 
 def _entry(item: LoggedItem) -> Entry:

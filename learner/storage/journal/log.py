@@ -42,16 +42,16 @@ class Segment:
             record.header(number, self._salt),
             *record.encode(self._salt, Kind.TOTALS, totals),
         ]
+        self._end = record.HEADER_BYTES + record.size(len(totals))
         try:
             disk.write(self._descriptor, 0, beginning)
+            self.sync()
+            if durable:
+                disk.sync_folder(folder)
         except OSError:
             disk.close(self._descriptor)
             disk.remove(path)
             raise
-        self._end = record.HEADER_BYTES + record.size(len(totals))
-        self.sync()
-        if durable:
-            disk.sync_folder(folder)
 
     def append(self, records: Iterable[tuple[Kind, Payload]]) -> list[Position]:
         """Write the first of these records, as many as have room. Return where each ends.
@@ -142,16 +142,15 @@ class Log:
         if not self.can_remove(below):
             return
         self._removed = min(below, self._newest.number)
-        for number in segments.numbers(self.folder):
-            if number >= self._removed:
-                return
-            try:
+        try:
+            for number in segments.numbers(self.folder):
+                if number >= self._removed:
+                    return
                 self._disk.remove(segments.path_of(self.folder, number))
-            except OSError as error:
-                log.warning("cannot remove a segment that is no longer needed: %s", error)
-                return
-            if self._durable:
-                self._disk.sync_folder(self.folder)
+                if self._durable:
+                    self._disk.sync_folder(self.folder)
+        except OSError as error:
+            log.warning("cannot remove a segment that is no longer needed: %s", error)
 
     def no_room(self, error: OSError) -> str:
         """Return a sentence about a full disk."""
@@ -159,6 +158,14 @@ class Log:
             f"no room for the journal in {self.folder} ({error.strerror}): "
             f"{self._disk.free(self.folder):,} bytes are free and {self._segment_bytes:,} are "
             "needed. Nothing is acknowledged until there is room; then the journal continues"
+        )
+
+    def no_file(self, error: OSError) -> str:
+        """Return a sentence about a process without a free file descriptor."""
+        return (
+            f"the journal in {self.folder} waits for a file descriptor ({error.strerror}): "
+            "connections or files have taken all. Nothing is acknowledged until one is free; "
+            "then the journal continues"
         )
 
     def _start(self, start: Start) -> Segment:

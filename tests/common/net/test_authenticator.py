@@ -1,5 +1,9 @@
 """The authenticator over real sockets: it admits the keys in the folder, and fails closed."""
 
+import errno
+import os
+import time
+
 import pytest
 import zmq
 from support.waiting import eventually, readable
@@ -184,6 +188,74 @@ def test_authenticator_names_a_malformed_file_and_admits_no_client_by_it(
     assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.ACCEPTED
     assert "odd.pub" in caplog.text
     assert {client.label for client in front.authenticator.clients.values()} == {"actor", "robot"}
+
+
+def test_odd_things_in_the_folder_hold_up_nothing(front, keys_folder, caplog):
+    """A pipe, a device, a folder and a huge file: each is named, and the others count."""
+    allowed = keys_folder / "allowed"
+    os.mkfifo(allowed / "pipe.pub")
+    (allowed / "device.pub").symlink_to("/dev/zero")
+    (allowed / "folder.pub").mkdir()
+    (allowed / "loop.pub").symlink_to("loop.pub")
+    with (allowed / "huge.pub").open("wb") as huge:
+        huge.truncate(1 << 40)
+    keys.make(keys_folder, "robot")
+    assert outcome(front.address, keys.client_keys(keys_folder / "robot.key")) is Outcome.ACCEPTED
+    for name in ("pipe", "device", "folder", "huge", "loop"):
+        assert f"{name}.pub" in caplog.text
+    assert outcome(front.address, keys.client_keys(keys_folder)) is Outcome.ACCEPTED
+
+
+@pytest.mark.parametrize("place", ["iterdir", "stat", "allowed_client"])
+def test_look_that_fails_keeps_the_clients(front, keys_folder, monkeypatch, caplog, place):
+    """Without a free descriptor nothing can be read; it is said once, and tried again."""
+    known = keys.client_keys(keys_folder)
+
+    def exhausted(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def refused(*_):
+        raise ConfigurationError("unreadable") from OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        if place == "allowed_client":
+            patch.setattr(authenticator, place, refused)
+            keys.make(keys_folder, "robot")
+        else:
+            patch.setattr(authenticator.Path, place, exhausted)
+        eventually(lambda: "cannot look at the allowed keys" in caplog.text)
+        assert outcome(front.address, known) is Outcome.ACCEPTED
+    keys.make(keys_folder, "late")
+    assert outcome(front.address, keys.client_keys(keys_folder / "late.key")) is Outcome.ACCEPTED
+    eventually(lambda: not front.authenticator._blind)
+    assert caplog.text.count("cannot look at the allowed keys") == 1
+    assert not front.authenticator.revocations
+    front.look_after(0.0)
+
+
+def test_folder_that_cannot_be_read_at_the_start_is_refused(context, keys_folder, monkeypatch):
+    """Then there is no list to keep."""
+    held = keys.server_keys(keys_folder)
+
+    def denied(*_):
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(authenticator.Path, "iterdir", denied)
+    with pytest.raises(ConfigurationError, match=r"allowed.* cannot be read: Permission denied"):
+        Listener(context, ANYWHERE, 1, keys=held)
+
+
+def test_flood_of_unknown_keys_reads_the_folder_seldom(front, keys_folder, monkeypatch):
+    """Each handshake would read all of the allowed keys otherwise."""
+    looks = []
+    look = Authenticator._look
+    monkeypatch.setattr(Authenticator, "_look", lambda self: (looks.append(1), look(self)))
+    request = [b"1.0", b"1", b"", b"10.0.0.9", b"", b"CURVE", bytes(32)]
+    begun_at = time.monotonic()
+    for _ in range(1000):
+        assert front.authenticator._answer(request)[2] == b"400"
+    most = (time.monotonic() - begun_at) / authenticator.LEAST_FOLLOW_S
+    assert len(looks) <= most + 2
 
 
 def test_failed_authenticator_admits_no_client(front, keys_folder, monkeypatch):

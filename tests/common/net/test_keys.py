@@ -81,6 +81,23 @@ def test_secret_that_others_can_read_is_refused(keys_folder, name, wide):
         )
 
 
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (os.mkfifo, "a pipe"),
+        (os.mkdir, "a folder"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (lambda path: path.write_bytes(b"#" * (1 << 20)), "more than 65,536 bytes"),
+    ],
+)
+def test_key_that_is_no_small_file_is_refused_at_once(tmp_path, make, kind):
+    """Opening a pipe would wait for ever, and a device has no end."""
+    path = tmp_path / "odd.key"
+    make(path)
+    with pytest.raises(ConfigurationError, match=f"odd.key is no key file: .*{kind}"):
+        keys.allowed_client(path)
+
+
 def test_secret_of_root_may_be_readable_by_a_group(keys_folder, monkeypatch):
     """A cluster hands secrets over as root's files, to processes that are not root."""
     (keys_folder / "actor.key").chmod(0o640)

@@ -29,9 +29,9 @@ def limited(monkeypatch: pytest.MonkeyPatch):
     ("soft", "hard", "expected"),
     [
         (1024, 4096, [(4096, 4096)]),  # all that is allowed
-        (1024, 1 << 20, [(8192, 1 << 20)]),  # all that is wanted
-        (256, NONE, [(8192, NONE)]),
-        (9000, 9000, []),  # never lowered
+        (1024, 1 << 20, [(1 << 15, 1 << 20)]),  # all that is wanted
+        (256, NONE, [(1 << 15, NONE)]),
+        (40_000, 40_000, []),  # never lowered
         (NONE, NONE, []),
         (200, 200, []),  # just enough
     ],
@@ -46,8 +46,8 @@ def test_descriptor_limit_is_raised_as_far_as_wanted_and_allowed(limited, soft, 
 def test_descriptor_limit_may_need_more_than_the_usual(limited):
     """A thousand upstreams are the user's wish."""
     found = limited(1024, 1 << 20)
-    descriptors.require(10_000, "a broker")
-    assert found == [(10_000, 1 << 20)]
+    descriptors.require(50_000, "a broker")
+    assert found == [(50_000, 1 << 20)]
 
 
 def test_too_few_descriptors_are_refused_with_the_number(limited):
@@ -59,3 +59,10 @@ def test_too_few_descriptors_are_refused_with_the_number(limited):
     ) as caught:
         descriptors.require(200, "a broker")
     assert (found, caught.value.exit_code) == ([], 78)
+
+
+@pytest.mark.parametrize(("soft", "expected"), [(8192, 7168), (256, 192), (NONE, 28_672)])
+def test_connections_leave_a_reserve_of_descriptors(limited, soft, expected):
+    """Files need it, and so do connections that are accepted just before others are closed."""
+    limited(soft, NONE)
+    assert descriptors.for_connections() == expected

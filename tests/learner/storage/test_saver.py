@@ -84,6 +84,36 @@ def test_full_disk_does_not_end_training(one, monkeypatch, error):
 @pytest.mark.parametrize(
     "error",
     [
+        OSError(errno.EMFILE, "Too many open files"),
+        OSError(errno.ENFILE, "Too many open files in system"),
+        SafetensorError("I/O error: Too many open files (os error 24)"),
+    ],
+)
+def test_checkpoint_waits_for_a_file_descriptor(one, monkeypatch, error):
+    """It is written once one is free; if none is for long, the checkpoint before it stands."""
+    errors, save = [error, error], checkpoint.save
+
+    def exhausted(*_):
+        raise error
+
+    def briefly(*arguments):
+        if errors:
+            raise errors.pop()
+        return save(*arguments)
+
+    monkeypatch.setattr(saver, "AGAIN_S", 0.0)
+    monkeypatch.setattr(checkpoint, "save", briefly)
+    one.begin()
+    assert settled(one).problem() == ""
+    assert one.saved.endswith("000001")
+    monkeypatch.setattr(checkpoint, "save", exhausted)
+    one.begin()
+    assert "the one before it stands" in settled(one).problem()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
         OSError(errno.EIO, "Input/output error"),
         SafetensorError("I/O error: (os error 5)"),
         ValueError("?"),

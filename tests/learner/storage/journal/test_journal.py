@@ -159,6 +159,49 @@ def test_full_disk_at_the_next_segment_leaves_the_one_before_whole(make_journal,
     assert one.journal.beginning[0] == 2
 
 
+@pytest.mark.parametrize("call", ["create", "sync_folder"])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_journal_waits_for_a_file_descriptor(make_journal, monkeypatch, call, number):
+    """Connections may take all for a moment: nothing is broken, and nothing is lost."""
+
+    def exhausted(*_):
+        raise OSError(number, "Too many open files")
+
+    monkeypatch.setattr(journal_module, "EXHAUSTED_S", 0.01)
+    one = make_journal(segment_bytes=1500)
+    one.append(1)
+    one.settled(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(one.disk, call, exhausted)
+        one.append(2)
+        assert eventually(lambda: one.journal.problem)
+        assert "waits for a file descriptor (Too many open files)" in one.journal.problem
+        one.journal.check()
+        assert one.numbers == [1]
+    assert one.settled(1) == [2]
+    assert one.numbers == [1, 2]
+    assert len(one.records(Kind.MESSAGE)) == 2
+
+
+def test_journal_survives_a_removal_without_a_file_descriptor(make_journal, monkeypatch):
+    """A segment that stays costs nothing but space."""
+
+    def exhausted(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    one = make_journal(segment_bytes=1500)
+    for number in range(1, 6):
+        one.append(number)
+        one.settled(1)
+    monkeypatch.setattr(segments, "numbers", exhausted)
+    one.journal.forget_before(10**6)
+    assert one.journal.drain(10)
+    monkeypatch.undo()
+    one.append(6)
+    assert one.settled(1) == [6]
+    one.journal.check()
+
+
 def test_full_disk_still_lets_old_segments_go(make_journal, quick_retries):
     """Their removal may be what makes room."""
     one = make_journal(segment_bytes=1500)
