@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test patience faults check fast containers simulate fuzz network chaos soak \
-  siege bench clean
+.PHONY: help env run test patience faults check fast pins containers simulate fuzz network chaos \
+  soak siege bench clean
 
 help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,11 +40,15 @@ fast: env  ## the fast tests, with coverage
 containers: env  ## images and docker-compose.yml (needs a Docker engine)
 	@$(BIN)/python -m pytest -m containers -s -rs
 
-check: env  ## formatting, lint, types, and the counts of prose
+check: env  ## formatting, lint, types, counts of prose, and the pins of images
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python tests/prose.py
+	@$(BIN)/python deploy/pins.py --check
+
+pins: env  ## deploy/pins again: versions and hashes of all that images install
+	@$(BIN)/python deploy/pins.py
 
 simulate: env  ## delivery and journal against 1,000 seeds of faults, and every planted mutation
 	@$(BIN)/python tests/simulation/run.py --seeds 1000

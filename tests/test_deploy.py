@@ -153,23 +153,6 @@ def test_services_have_commands_that_parse(name: str) -> None:
         check_words("learner", service["healthcheck"]["test"][2:])
 
 
-def test_images_install_the_requirements_of_their_extra() -> None:
-    """The actor's are the learner's too, and torch is the learner's alone."""
-    said = {
-        extra: subprocess.run(
-            [sys.executable, "deploy/requirements.py", extra],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for extra in ("actor", "learner")
-    }
-    names = {extra: set(re.findall(r"^[\w-]+", text, re.MULTILINE)) for extra, text in said.items()}
-    assert {"pyzmq", "gymnasium", "onnxruntime"} <= names["actor"] < names["learner"]
-    assert names["learner"] - names["actor"] >= {"torch", "onnx", "safetensors"}
-
-
 @pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
 def test_slurm_scripts_pass_bash_and_shellcheck(path: Path) -> None:
     """Bash understands them, and shellcheck has nothing to say."""
