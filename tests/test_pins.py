@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -99,6 +100,15 @@ def test_dockerfile_installs_wheels_by_hash_alone() -> None:
     for each in installs:
         by_hash = "--require-hashes" in each and "--only-binary :all:" in each
         assert by_hash != ("--no-index" in each and "--no-deps" in each), each
+
+
+def test_compose_file_of_a_gpu_builds_from_the_list_with_cuda() -> None:
+    """Alone, `docker-compose.yml` tries the list for CPUs first."""
+    text = (ROOT / "Dockerfile").read_text()
+    [order] = re.findall(r'^ARG PINS="(.*)"$', text, re.MULTILINE)
+    assert order.split() == ["learner", "learner-cuda"]
+    gpu = yaml.safe_load((ROOT / "docker-compose.gpu.yml").read_text())["services"]["learner"]
+    assert gpu["build"]["args"] == {"PINS": "learner-cuda"}
 
 
 def test_bill_lists_every_python_package(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def test_compose_files_follow_the_specification(engine, clone):
         cwd=clone,
     ).stdout
     assert "driver: nvidia" in said
+    assert "PINS: learner-cuda" in said
     assert "FARFLUNG_LEARNER_DEVICE: cuda" in said
     assert (
         "FARFLUNG_LEARNER_ENV: CartPole-v1" in engine("docker-compose", "config", cwd=clone).stdout
