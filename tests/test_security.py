@@ -75,6 +75,8 @@ def test_every_test_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert len(named) > 20
     assert sorted(named - known_tests()) == []
+    modules = set(re.findall(r"`(test_\w+\.py)`", PAGE))
+    assert sorted(modules - {path.name for path in (ROOT / "tests").rglob("test_*.py")}) == []
 
 
 @pytest.mark.parametrize("promise", promises(PAGE), ids=lambda text: text[:40])
