@@ -1,7 +1,7 @@
 """The messages besides parcels and weights: what actors and learners send each other."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -149,6 +149,8 @@ class Numbered(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Command(Numbered, frozen=True, forbid_unknown_fields=True):
     """A request to a learner, executed once. Its sender is the `actor`."""
+
+    rows: ClassVar[int] = 0  # environment steps in it
 
     name: Name
     arguments: dict[str, Any]  # plain values

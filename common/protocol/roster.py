@@ -59,13 +59,13 @@ class Member:
         """Return its state: an actor with long steps may be silent for longer."""
         if self.left:
             return Presence.LEFT
-        if now - self.seen_at >= max(SILENT_S, 3 * self.longest_step_s):
+        if not self.is_there(now):
             return Presence.SILENT
         return Presence.ACTIVE if self.has_sent else Presence.JOINING
 
     def is_there(self, now: float) -> bool:
-        """Return whether it takes part."""
-        return self.presence(now) in (Presence.ACTIVE, Presence.JOINING)
+        """Return whether it takes part: each message asks this of its sender."""
+        return not self.left and now - self.seen_at < max(SILENT_S, 3 * self.longest_step_s)
 
 
 class Roster:

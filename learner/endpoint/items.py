@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeGuard, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeGuard, TypeVar
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
@@ -20,9 +20,11 @@ PARCELS = frozenset({Kind.PARCEL})  # the kinds that a learner takes if it takes
 TAKEN = ""  # the outcome of an item that was not refused
 
 
-class RefusedNumber(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RefusedNumber:
     """The content of a numbered message that was refused: its sender receives the reason."""
 
+    rows: ClassVar[int] = 0
     reason: str
 
 
@@ -69,7 +71,7 @@ class Item(Generic[ContentT_co]):
     @property
     def rows(self) -> int:
         """Rows that it stands for: credit counts them."""
-        return self.content.rows if isinstance(self.content, Parcel | Gradients) else 0
+        return self.content.rows
 
     def settle(self, outcome: str = TAKEN) -> None:
         """Note the outcome for the sender: taken, or a reason. Call it once, from any thread."""
@@ -81,7 +83,7 @@ LoggedItem = Item[Parcel | RefusedNumber]
 
 def is_logged(item: Item[Any]) -> TypeGuard[LoggedItem]:
     """Return True if the item must survive this process: parcels and refused numbers."""
-    return isinstance(item.content, Parcel | RefusedNumber)
+    return isinstance(item.content, (Parcel, RefusedNumber))
 
 
 def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:
@@ -106,12 +108,12 @@ class Lane(Generic[ContentT]):
     def rows(self) -> Iterator[int]:
         """Yield the rows of each item in order, without taking any."""
         for index in range(len(self._items)):  # other threads only append meanwhile
-            yield self._items[index].rows
+            yield self._items[index].content.rows
 
     def take(self, count: int) -> list[Item[ContentT]]:
         """Take so many items from the head, for good."""
         taken = [self._items.popleft() for _ in range(count)]
-        self._taken(sum(item.rows for item in taken))
+        self._taken(sum(item.content.rows for item in taken))
         return taken
 
 
@@ -149,7 +151,7 @@ class ItemQueue:
         with self._changed:
             for item in items:
                 self._lanes[type(item.content)].append(item)
-            self._rows += sum(item.rows for item in items)
+            self._rows += sum(item.content.rows for item in items)
             self._arrived = True
             self._changed.notify()
 
