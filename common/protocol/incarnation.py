@@ -32,9 +32,8 @@ class Incarnation:
 
     @property
     def is_blank(self) -> bool:
-        """There is nothing to remember of it."""
-        known = self.contiguous or self.out_of_order or self.pending or self.refused
-        return self.base == 1 and not known
+        """There is nothing to remember of it: what is pending, its sender still holds."""
+        return self.base == 1 and not (self.contiguous or self.out_of_order or self.refused)
 
     @property
     def highest(self) -> int:

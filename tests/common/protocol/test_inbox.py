@@ -283,3 +283,12 @@ def test_restored_inbox_holds_what_was_committed() -> None:
     assert (told(again).highest, told(again).refused) == (3, ((3, "not finite"),))
     assert told(again).missing == (2,)
     assert Inbox.restore(again.state()).epoch == 3
+
+
+def test_an_incarnation_with_nothing_durable_leaves_no_trace_in_the_state():
+    """Its first number is on its way to the disk: the next epoch's inbox has the same state."""
+    inbox = Inbox()
+    assert inbox.admit("box-1", 7, 1, 1) is Admission.NEW
+    state = inbox.state()
+    assert state["live"] == []
+    assert Inbox.restore(state).state() == state | {"epoch": 2}
