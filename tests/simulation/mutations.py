@@ -66,8 +66,8 @@ MUTATIONS = (
     Mutation(
         "bytes of the credit ignored",
         "outbox",
-        "len(self._formed) > credit.size",
-        "0 > credit.size",
+        "room = min(credit.size, UNACKNOWLEDGED_BYTES)",
+        "room = UNACKNOWLEDGED_BYTES",
     ),
     Mutation("credit 0 ignored", "outbox", "credit.messages <= 0 or credit.size <= 0", "False"),
     Mutation("credit not taken over", "outbox", "self.credit = acknowledgement.credit", "pass"),
