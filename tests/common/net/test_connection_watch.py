@@ -63,6 +63,43 @@ def test_silent_connections_are_bounded_and_a_client_that_speaks_is_served(front
         assert caplog.text.count("never sent a message") == 1
 
 
+def test_client_with_too_many_connections_loses_its_own(context, keys_folder, monkeypatch, caplog):
+    """All of them speak, so their key is known; the connection of another key stays."""
+    monkeypatch.setattr(descriptors, "for_connections", lambda: MOST)
+    keys.make(keys_folder, "mallory")
+    front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
+    with fresh_context() as theirs, ExitStack() as stack:
+        stack.callback(front.close)
+        robot = sockets.experience_sender(
+            theirs, front.address, keys=keys.client_keys(keys_folder / "actor.key")
+        )
+        robot.send(b"first")
+        assert readable(front.pull)
+        first = front.sender(front.pull.recv(copy=False))
+        mallory = keys.client_keys(keys_folder / "mallory.key")
+        for _ in range(2 * MOST):
+            sockets.experience_sender(theirs, front.address, keys=mallory).send(b"me too")
+        watch = front.authenticator.watch
+
+        def bounded() -> bool:
+            while front.pull.poll(0):
+                front.sender(front.pull.recv(copy=False))
+            return watch.ended["share"] >= MOST and len(watch.connections) <= MOST
+
+        eventually(bounded)
+        robot.send(b"still the same connection")
+        heard = set()
+        eventually(
+            lambda: (
+                front.pull.poll(0)
+                and not heard.add(front.sender(front.pull.recv(copy=False)).connection)
+                and first.connection in heard
+            )
+        )
+        assert "mallory has most connections: its newest are closed" in caplog.text
+        assert "actor has most" not in caplog.text
+
+
 def test_connections_that_ended_are_forgotten(front):
     """So a client that comes and goes never meets a bound."""
     watch = front.authenticator.watch
