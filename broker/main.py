@@ -102,6 +102,7 @@ def broker_keys(path: str) -> "ClientKeys | None":
 
 def memory(asked: BrokerConfig) -> str:
     """Return the formula of the memory that it may take."""
+    from farflung.common.net.shares import BROKER, TOPIC_MEMORY
     from farflung.common.net.sockets import (
         FEED_BACKLOG_BYTES,
         FEED_MESSAGES,
@@ -113,7 +114,8 @@ def memory(asked: BrokerConfig) -> str:
         f"{len(asked.learners)} × {asked.queue >> 20} MiB queued, "
         f"{RELAY_MESSAGES} messages in the socket of each actor and learner, "
         f"{FEED_MESSAGES} feed messages of each learner, and of the feed for an actor that does "
-        f"not read at most {FEED_BACKLOG_BYTES >> 20} MiB or {LEAST_FEED_MESSAGES} messages"
+        f"not read at most {FEED_BACKLOG_BYTES >> 20} MiB or {LEAST_FEED_MESSAGES} messages, "
+        f"for topics {BROKER.total.size * TOPIC_MEMORY >> 20} MiB"
     )
 
 

@@ -3,7 +3,7 @@
 It has no sockets and no clock.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -16,7 +16,7 @@ Frame = TypeVar("Frame", bound=Sized)
 # Subscriptions of a broker itself: beacons and announcements name the policy that an upstream
 # serves (an announcement comes first), and the status of a broker above shows that it is alive.
 OWN = (topics.beacon(), topics.announcement(), topics.broker())
-TOPICS = 65_536  # subscribed at once; honest clients need fewer
+OURS = 0  # in the place of a connection
 SUBSCRIBE, UNSUBSCRIBE = b"\x01", b"\x00"
 
 
@@ -93,51 +93,54 @@ class Backlog(Generic[Frame]):
 class Subscriptions:
     """The topics subscribed at the front, and the subscriptions to pass upstream for them.
 
-    Each topic is passed on once, except that a private topic, which asks for an answer, is passed
-    on for every subscriber.
+    Each topic is passed on once, except that one that asks for an answer is passed on for every
+    subscriber. A connection counts once for each topic, and takes back only its own.
     """
 
     def __init__(self) -> None:
-        self._subscribers = Counter(OWN)
+        self._subscribers: dict[bytes, set[int]] = {topic: {OURS} for topic in OWN}
+        self._passed = set(OWN)  # those that stand upstream
 
     @property
     def topics(self) -> list[bytes]:
         """Return the topics of a new connection upstream, in byte order: private ones last."""
-        return sorted(self._subscribers)
+        return sorted(self._passed)
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
-    def accepts(self, topic: bytes) -> bool:
-        """Return whether this topic may be subscribed to."""
-        return topics.is_allowed(topic) and (
-            topic in self._subscribers or len(self._subscribers) < TOPICS
-        )
+    def add(self, topic: bytes, connection: int) -> None:
+        """Add a subscriber."""
+        self._subscribers.setdefault(topic, set()).add(connection)
 
-    def add(self, topic: bytes) -> tuple[bytes, ...]:
-        """Add a subscriber; return the subscriptions to pass upstream."""
-        self._subscribers[topic] += 1
-        if self._subscribers[topic] == 1:
+    def pass_on(self, topic: bytes) -> tuple[bytes, ...]:
+        """Return what to pass upstream for a new subscriber, or for one that asks again."""
+        if topic not in self._subscribers:
+            return ()  # it has gone meanwhile
+        if topic not in self._passed:
+            self._passed.add(topic)
             return (SUBSCRIBE + topic,)
         # the answer comes upon the subscription itself: ask again for the new subscriber
         asks = topic.startswith((b"s/", b"z/"))
         return (UNSUBSCRIBE + topic, SUBSCRIBE + topic) if asks else ()
 
-    def forget(self) -> tuple[bytes, ...]:
-        """Remove all subscribers at once; return the unsubscriptions to pass upstream."""
-        gone = tuple(UNSUBSCRIBE + topic for topic in self.topics if topic not in OWN)
-        self._subscribers = Counter(OWN)
-        return gone
+    def withdraw(self, topic: bytes) -> tuple[bytes, ...]:
+        """Return what to pass upstream when a question was answered, or has no subscriber left."""
+        if topic not in self._passed:
+            return ()
+        self._passed.remove(topic)
+        return (UNSUBSCRIBE + topic,)
 
-    def remove(self, topic: bytes) -> tuple[bytes, ...]:
+    def remove(self, topic: bytes, connection: int) -> tuple[bytes, ...]:
         """Remove a subscriber; return the unsubscriptions to pass upstream."""
-        if topic not in self._subscribers:
-            return ()  # never accepted
-        self._subscribers[topic] -= 1
-        if self._subscribers[topic]:
+        subscribers = self._subscribers.get(topic, set())
+        if connection not in subscribers:
+            return ()  # it never subscribed
+        subscribers.remove(connection)
+        if subscribers:
             return ()
         del self._subscribers[topic]
-        return (UNSUBSCRIBE + topic,)
+        return self.withdraw(topic)
 
 
 class UpstreamHealth:

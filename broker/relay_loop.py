@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
-from farflung.broker.relay import SUBSCRIBE, UNSUBSCRIBE, BrokerStatus, Routes, Subscriptions
+from farflung.broker.relay import BrokerStatus, Routes, Subscriptions
 from farflung.broker.upstream import Upstream
 from farflung.common.data.fields import draw_identity
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.net.keys import ClientKeys, ServerKeys
+from farflung.common.net.gate import Gate
+from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
 from farflung.common.net.listener import Listener
+from farflung.common.net.shares import BROKER
 from farflung.common.net.sockets import Context, Held
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.process.lifecycle import Stop
@@ -26,6 +28,7 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Telemetry
 from farflung.common.protocol.names import Names
 from farflung.common.protocol.packing import to_plain
+from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.wire import Kind
 
 log = logging.getLogger(__name__)
@@ -61,7 +64,9 @@ class Broker:
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
         self._names = Names()
+        self._questions = Snapshots(one_pipe=True)
         self._started_at = self._status_at = now = clock()
+        self._gate = Gate(self._front, self, BROKER, now)
         wanted = self._subscriptions.topics
         self._upstreams = [
             Upstream(context, learner, capacity, wanted, now, upstream_keys) for learner in learners
@@ -74,8 +79,9 @@ class Broker:
         while not stop:
             ready = self._wait(stop)
             now = self._clock()
-            self._receive_subscriptions()
+            self._gate.receive(now)
             self._receive_upstreams(ready, now)
+            self._ask(now)
             if self._front.pull in ready:
                 self._receive_experience()
             self._look_after(now)
@@ -112,35 +118,53 @@ class Broker:
         ]
         return {socket for socket, _ in zmq.zmq_poll(wanted, POLL_MS)}
 
-    def _receive_subscriptions(self) -> None:
-        feed = self._front.feed
-        while int(feed.get(zmq.EVENTS)) & zmq.POLLIN:
-            frame = feed.recv(copy=False)
-            kind, topic = frame.bytes[:1], frame.bytes[1:]
-            if kind == SUBSCRIBE and self._admits(topic, frame):
-                # first here, so that no answer comes before its subscriber
-                feed.set(zmq.SUBSCRIBE, topic)
-                self._pass_upstream(self._subscriptions.add(topic))
-            elif kind == UNSUBSCRIBE and not self._is_of_another(topic, frame):
-                feed.set(zmq.UNSUBSCRIBE, topic)
-                self._pass_upstream(self._subscriptions.remove(topic))
+    # ---- what the gate asks
 
-    def _is_of_another(self, topic: bytes, frame: zmq.Frame) -> bool:
-        """Return whether a client unsubscribes from a private topic of another client."""
-        private, sender = topics.parse_private(topic), self._front.sender(frame)
-        return (
-            private is not None and sender is not None and not sender.may_speak_for(private.actor)
-        )
-
-    def _admits(self, topic: bytes, frame: zmq.Frame) -> bool:
-        """Return whether the sender may subscribe to this topic."""
+    def subscribed(self, topic: bytes, sender: Client) -> bool:
+        """Return whether a client may have a topic, and pass its subscription on."""
         private = topics.parse_private(topic)
-        try:
-            self._front.require(frame, private.actor if private is not None else None)
-        except Refused as refusal:
-            self._refuse(refusal)
+        if private is not None:
+            require_own_name(private.actor, sender)
+        if not topics.is_allowed(topic):
             return False
-        return self._subscriptions.accepts(topic)
+        self._subscriptions.add(topic, sender.connection)
+        if private is not None and private.nonce is not None and self._serves(private.policy):
+            self._questions.ask(topic.decode(), sender.connection)
+        else:
+            self._pass_upstream(self._subscriptions.pass_on(topic))
+        return True
+
+    def unsubscribed(self, topic: bytes, sender: Client) -> None:
+        """Take back a subscription."""
+        self._pass_upstream(self._subscriptions.remove(topic, sender.connection))
+        self._questions.confirm(topic.decode(), sender.connection)
+
+    def is_known(self, topic: bytes) -> bool:
+        """Return False: a broker knows no actors."""
+        return False
+
+    def refuse(self, refusal: Refused) -> None:
+        """Count a refusal."""
+        self._refused[refusal.reason] += 1
+        log.warning("a message is not passed on (%s)", refusal, extra=once_every(30))
+
+    # ----
+
+    def _serves(self, policy: str) -> bool:
+        """Return whether a question about a policy will be answered."""
+        return self._routes.find(policy) is not None
+
+    def _ask(self, now: float) -> None:
+        """Pass questions on: each client's in turn, and no more than the feed can take."""
+        while (topic := self._questions.next(now)) is not None:
+            self._pass_upstream(self._subscriptions.pass_on(topic.encode()))
+
+    def _settle(self, topic: bytes, frame: Held) -> None:
+        """Withdraw a question when its answer came, so that the next one can be asked."""
+        content = frame if isinstance(frame, bytes) else frame.buffer
+        if topic.startswith(b"z/") and wire.is_of_kind(content, wire.Kind.WEIGHTS):
+            self._questions.confirm(topic.decode())
+            self._pass_upstream(self._subscriptions.withdraw(topic))
 
     def _pass_upstream(self, subscriptions: Sequence[bytes]) -> None:
         for upstream in self._upstreams:
@@ -151,6 +175,7 @@ class Broker:
             for topic, frame in upstream.receive(now) if upstream.feed in ready else ():
                 self._route_by(topic, index, now)
                 self._publish(topic, frame)
+                self._settle(topic, frame)
 
     def _route_by(self, topic: bytes, index: int, now: float) -> None:
         """Take from a topic which policy an upstream serves."""
@@ -173,6 +198,7 @@ class Broker:
         if len(frame) > self._largest:
             self._largest = len(frame)
             self._front.resize(self._largest)
+            self._questions.fit(self._largest)
         self._published += 1
         feed = self._front.feed
         # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
@@ -189,11 +215,7 @@ class Broker:
             except zmq.Again:
                 return
             except Refused as refusal:
-                self._refuse(refusal)
-
-    def _refuse(self, refusal: Refused) -> None:
-        self._refused[refusal.reason] += 1
-        log.warning("a message is not passed on (%s)", refusal, extra=once_every(30))
+                self.refuse(refusal)
 
     def _route(self, frame: zmq.Frame) -> int:
         """Return the upstream that serves the policy of a message."""
@@ -217,9 +239,7 @@ class Broker:
 
     def _look_after(self, now: float) -> None:
         if self._front.look_after(now):
-            self._pass_upstream(
-                self._subscriptions.forget()
-            )  # clients that come back subscribe again
+            self._gate.reset(now)  # clients that come back subscribe again
         for upstream in self._upstreams:
             upstream.flush(now)
             if reason := upstream.due(now):

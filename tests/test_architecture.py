@@ -95,6 +95,7 @@ def test_zmq_is_imported_only_at_the_border():
                 "authenticator",
                 "connection_watch",
                 "diagnose",
+                "gate",
                 "handshake",
                 "keys",
                 "listener",

@@ -23,6 +23,9 @@ LEAST_FEED_MESSAGES = 16  # however large the weights are
 FEED_MESSAGES = 64  # in a subscriber's own socket
 MAX_PUSH_MESSAGES = 1024  # credit, not this queue, bounds memory and staleness
 RELAY_MESSAGES = 32  # in a broker's sockets: its own queue bounds its memory
+SUBSCRIPTIONS = 16  # unread of one connection
+SUBSCRIPTION_BYTES = 16 << 10  # of them in the kernel
+MAX_SUBSCRIPTION_BYTES = 512  # a topic has up to 230, and the greeting of CURVE about 350
 COPY_BYTES = 256 << 10  # from this size sending without a copy is cheaper; never reuse the buffer
 HELD_BYTES = 64 << 10  # from this size a received frame has a buffer of its own
 READABLE = int(zmq.POLLIN)  # arithmetic on the enum costs more than the check itself
@@ -68,8 +71,11 @@ def feed_publisher(
     socket = _socket(context, zmq.XPUB, address)
     socket.set(zmq.XPUB_VERBOSE, 1)  # report repeated subscriptions too: each is a request
     socket.set(zmq.XPUB_MANUAL, 1)
-    socket.set(zmq.RCVHWM, 1000)
-    socket.set(zmq.MAXMSGSIZE, 4096)  # only subscriptions arrive here
+    # libzmq takes in whole queues of subscriptions at once, and keeps each topic: short queues let
+    # the gate cut a flood in time. A connection with a longer message is cut by libzmq itself.
+    socket.set(zmq.RCVHWM, SUBSCRIPTIONS)
+    socket.set(zmq.RCVBUF, SUBSCRIPTION_BYTES)
+    socket.set(zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES)
     socket.set(zmq.SNDHWM, feed_backlog(message_bytes))
     socket.set(zmq.BACKLOG, 512)
     return _bind(socket, address.feed, keys)

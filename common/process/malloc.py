@@ -1,4 +1,4 @@
-"""Tuning of malloc: keep freed memory for the next message of the same size."""
+"""Tuning of malloc: keep freed memory for the next message of the same size, or return it."""
 
 import ctypes
 
@@ -18,3 +18,12 @@ def keep_freed() -> bool:
     return tune is not None and all(
         (tune(M_MMAP_THRESHOLD, LARGEST_BYTES), tune(M_TRIM_THRESHOLD, KEPT_BYTES))
     )
+
+
+def return_freed() -> bool:
+    """Return freed memory to the kernel, after a flood; return whether the C library supports it.
+
+    It takes milliseconds, in which other threads run.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and trim(0) >= 0

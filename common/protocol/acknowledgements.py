@@ -65,6 +65,9 @@ class AcknowledgementSchedule:
     def __len__(self) -> int:
         return len(self._repeats)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._repeats
+
     def note_message(self, key: Key, now: float) -> None:
         """Note that a message came from an incarnation; the first one counts as news."""
         listener = self._repeats.get(key)

@@ -4,11 +4,14 @@ ZeroMQ sends subscriptions in byte order, on connect and on reconnect. So when `
 a snapshot, arrives at a learner, the subscriptions to `a/`, `c/` and `w/` stand.
 """
 
+import re
 from typing import NamedTuple
 
 from farflung.common.data.fields import ACTOR, NAME
 
-PRIVATE = (b"a", b"z")  # the first byte of topics of one incarnation
+NAMED = NAME.pattern.encode()
+# Of one policy or of all; status of one broker or of all.
+SHARED = re.compile(rb"[swct]/(?:%b/)?|t/broker:(?:%b/)?" % (NAMED, NAMED))
 
 
 class Private(NamedTuple):
@@ -55,13 +58,20 @@ def broker(name: str = "") -> bytes:
     return f"t/broker:{name}/".encode() if name else b"t/broker:"
 
 
+def is_shared_of(policy: str, topic: bytes) -> bool:
+    """Return whether a subscription is to shared topics of this policy, and not to everything."""
+    return topic != b"" and any(
+        shared(policy).startswith(topic) for shared in (announcement, weights, beacon, telemetry)
+    )
+
+
 def is_allowed(topic: bytes) -> bool:
-    """Return whether a feed agrees to a subscription.
+    """Return whether a broker agrees to a subscription: it is well-formed.
 
     It never agrees to one of everything, or of a private topic of more than one incarnation.
     Numbers in private topics have a fixed width, so none is the beginning of another.
     """
-    return topic != b"" and (topic[:1] not in PRIVATE or parse_private(topic) is not None)
+    return SHARED.fullmatch(topic) is not None or parse_private(topic) is not None
 
 
 def parse_policy(topic: bytes) -> str | None:

@@ -31,6 +31,7 @@ from farflung.common.protocol.messages import (
 from farflung.common.protocol.packing import from_flat, from_plain, to_plain
 
 MAGIC, VERSION = b"\xfa\x5f", 1
+KIND_AT = 3
 PREAMBLE = struct.Struct("<2sBBIII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
@@ -167,6 +168,11 @@ def peek(frame: bytes | bytearray | memoryview) -> tuple[str, str]:
     if not isinstance(policy, str) or not isinstance(actor, str):
         raise Refused("malformed", "policy or actor is missing or not a text")
     return policy, actor
+
+
+def is_of_kind(frame: bytes | bytearray | memoryview, kind: Kind) -> bool:
+    """Return whether a frame says that it is of a kind; nothing else of it is read."""
+    return len(frame) >= HEAD and frame[KIND_AT] == kind
 
 
 def _preamble(view: memoryview, kinds: Container[int]) -> tuple[int, int, int]:

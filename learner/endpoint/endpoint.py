@@ -8,6 +8,8 @@ from farflung.common.data.fields import draw_identity
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANY_CLIENT, Client
+from farflung.common.process.errors import Refused
+from farflung.common.protocol import topics
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.snapshots import Snapshots
@@ -131,6 +133,19 @@ class Endpoint:
     def unsubscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> None:
         """Note that a subscription ended."""
         self.publisher.unsubscribed(topic, sender)
+
+    def is_known(self, topic: bytes) -> bool:
+        """Return whether a topic has the acknowledgements of an actor that was heard lately."""
+        private = topics.parse_private(topic)
+        return (
+            private is not None
+            and private.nonce is None
+            and (private.actor, private.incarnation) in self.receiver.acknowledgements
+        )
+
+    def refuse(self, refusal: Refused) -> None:
+        """Count and report what was refused before a message was read."""
+        self.receiver.refuse(refusal)
 
     def due(self, now: float) -> Iterator[Publication]:
         """Yield all messages that are to be sent now."""

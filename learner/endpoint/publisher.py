@@ -23,6 +23,7 @@ from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.receiver import Receiver
 
 BEACON_S = 1.0
+ANNOUNCE_S = 0.1  # between two announcements to all, however many ask
 EVALUATOR = Credit(16, 1 << 20)  # results without rows do not wait for pacing
 
 Publication = tuple[bytes, bytes | bytearray]  # topic and frame
@@ -49,6 +50,8 @@ class Publisher:
         self._weights: bytes | bytearray = b""  # the newest, once there are any
         self._beacon_at = float("-inf")
         self._beacon_state: State | None = None  # the state in the last beacon
+        self._announced_at = float("-inf")
+        self._is_asked = False  # for an announcement to all
         self._queue: list[Publication] = []
 
     def publish(self, weights: Weights) -> None:
@@ -66,23 +69,26 @@ class Publisher:
     def subscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> bool:
         """Return whether the feed agrees to a subscription.
 
-        A private topic must be of this policy and of an actor that the sender may speak for. One
-        that asks for a snapshot will be answered.
+        A shared topic must be of this policy, a private one also of an actor that the sender may
+        speak for. One that asks for a snapshot will be answered.
         """
+        policy = self._spec.policy
         private = topics.parse_private(topic)
-        if private is not None:
-            require_own_name(private.actor, sender)
-            ours = private.policy == self._spec.policy
-            return ours and (private.nonce is None or self._snapshots.ask(topic.decode()))
-        if topic and topics.announcement(self._spec.policy).startswith(topic):
-            self._queue.append((topics.announcement(self._spec.policy), self._announcement()))
-        return topics.is_allowed(topic)
+        if private is None:
+            self._is_asked |= topic != b"" and topics.announcement(policy).startswith(topic)
+            return topics.is_shared_of(policy, topic)
+        require_own_name(private.actor, sender)
+        if private.policy != policy:
+            return False
+        if private.nonce is not None:
+            self._snapshots.ask(topic.decode(), sender.connection)
+        return True
 
     def unsubscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> None:
         """Forget the question that a topic was."""
         private = topics.parse_private(topic)
         if private is not None and sender.may_speak_for(private.actor):
-            self._snapshots.confirm(topic.decode())
+            self._snapshots.confirm(topic.decode(), sender.connection)
 
     def hurry(self) -> None:
         """Let the next beacon be due now, and the acknowledgement of each actor with news."""
@@ -93,13 +99,21 @@ class Publisher:
         """Yield the messages that are due now."""
         yield from self._queue
         self._queue.clear()
+        yield from self._due_announcement(now)
         yield from self._due_snapshots(now)
         # Before the beacon: an actor that learns of the end knows by then what was taken.
         yield from self._due_acknowledgements(outlook, now)
         yield from self._due_beacon(outlook, now)
 
+    def _due_announcement(self, now: float) -> Iterator[Publication]:
+        if self._is_asked and now - self._announced_at >= ANNOUNCE_S:
+            self._announced_at, self._is_asked = now, False
+            yield topics.announcement(self._spec.policy), self._announcement()
+
     def _due_snapshots(self, now: float) -> Iterator[Publication]:
-        while self._weights and (topic := self._snapshots.next(now)) is not None:
+        for _ in range(self._snapshots.at_once if self._weights else 0):
+            if (topic := self._snapshots.next(now)) is None:
+                return
             asked = topics.parse_private(topic.encode())
             assert asked is not None
             member = self._receiver.roster.join(asked.actor, asked.incarnation, now)

@@ -14,10 +14,11 @@ import zmq
 
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.net.keys import ANY_CLIENT, ServerKeys
+from farflung.common.net.gate import Gate
+from farflung.common.net.keys import ServerKeys
 from farflung.common.net.listener import Listener
+from farflung.common.net.shares import LEARNER
 from farflung.common.net.sockets import Context
-from farflung.common.process.errors import Refused
 from farflung.common.protocol.messages import State
 from farflung.learner.endpoint.endpoint import Endpoint, Message
 from farflung.learner.observe.endpoint_status import EndpointStatus, endpoint_status
@@ -30,7 +31,7 @@ LEAST_NAP_S = 0.001
 POLL_MS = 20
 ALONE_MS = 100  # while no actor is known; a message ends the wait
 SOON_MS = 5  # after a round that settled something: an acknowledgement is due soon
-DRAIN_MESSAGES = 1024  # of each socket in one go, so that beacons are never late
+DRAIN_MESSAGES = 1024  # of actors in one go, so that beacons are never late
 STATUS_S = 0.25
 WAIT_S = 0.05  # of training for items, when there is nothing to learn
 DRAIN_S = 3.0  # for the log, at the end
@@ -49,8 +50,12 @@ class NetworkThread:
         self._listener = Listener(context, address, endpoint.weights_bytes, keys=keys)
         self.address = self._listener.address
         self._pull, self._feed = self._listener.pull, self._listener.feed
+        self._gate = Gate(self._listener, endpoint, LEARNER, time.monotonic())
         self.status = EndpointStatus()
         self._endpoint = endpoint
+        # A content that is sent again, as snapshots are, and the one frame of its unread copies.
+        self._repeated: bytes | bytearray = b""
+        self._shared: zmq.Frame | None = None
         self._wakeup = _Wakeup()
         endpoint.settlements.wake = self._wakeup.set
         self._status_at = 0.0
@@ -93,6 +98,7 @@ class NetworkThread:
                     self._closing.wait(max(LEAST_NAP_S, now + NAP_S - time.monotonic()))
                 if self._listener.look_after(now):
                     self._pull, self._feed = self._listener.pull, self._listener.feed
+                    self._gate.reset(now)
                     poller = self._poller()
             self._finish(time.monotonic())
         except BaseException as error:  # the top of a thread; training raises it and ends
@@ -113,7 +119,7 @@ class NetworkThread:
 
     def _round(self, now: float) -> int:
         """Receive what is here and send what is due; return how many messages were received."""
-        self._receive_subscriptions()
+        self._gate.receive(now)
         received = self._endpoint.receive(self._messages(), now)
         self._wakeup.clear()
         self._active = self._endpoint.settle() + received > 0
@@ -122,26 +128,6 @@ class NetworkThread:
             self._endpoint.receiver.log_presence(now)
             self._status_at, self.status = now, endpoint_status(self._endpoint, now)
         return received
-
-    def _receive_subscriptions(self) -> None:
-        for _ in range(DRAIN_MESSAGES):
-            if not sockets.readable(self._feed):
-                return
-            frame = self._feed.recv(copy=False)
-            word, topic = frame.bytes[:1], frame.bytes[1:]
-            if word == b"\x01" and self._allows(topic, frame):
-                self._feed.set(zmq.SUBSCRIBE, topic)
-            elif word == b"\x00":
-                self._feed.set(zmq.UNSUBSCRIBE, topic)
-                self._endpoint.unsubscribed(topic, self._listener.sender(frame) or ANY_CLIENT)
-
-    def _allows(self, topic: bytes, frame: zmq.Frame) -> bool:
-        """Return whether the sender of this frame may receive a topic."""
-        try:
-            return self._endpoint.subscribed(topic, self._listener.require(frame, None))
-        except Refused as refusal:
-            self._endpoint.receiver.refuse(refusal)
-            return False
 
     def _messages(self) -> Iterator[Message]:
         """Yield what waits in the PULL socket, up to a bound, with each sender."""
@@ -164,11 +150,16 @@ class NetworkThread:
         return held if isinstance(held, bytes) else held.buffer
 
     def _send(self, now: float) -> None:
-        for topic, frame in self._endpoint.due(now):
+        for topic, content in self._endpoint.due(now):
             # Without this look libzmq notices late that an idle subscriber's pipe has room, and
             # drops messages for it.
             self._feed.get(zmq.EVENTS)
-            self._feed.send_multipart((topic, frame), copy=len(frame) < sockets.COPY_BYTES)
+            if content is self._repeated:
+                self._shared = self._shared or zmq.Frame(bytes(content))
+                self._feed.send_multipart((topic, self._shared), copy=False)
+            else:
+                self._repeated, self._shared = content, None
+                self._feed.send_multipart((topic, content), copy=len(content) < sockets.COPY_BYTES)
 
     def _finish(self, now: float) -> None:
         """Take what is here already, and publish the state in which this learner leaves."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from farflung.broker.relay import OWN, TOPICS, Backlog, Routes, Subscriptions, UpstreamHealth
+from farflung.broker.relay import OWN, Backlog, Routes, Subscriptions, UpstreamHealth
 
 Z = b"z/default/box-1/0000000000000007/0000000000000001"
 
@@ -51,76 +51,80 @@ def test_one_frame_always_fits() -> None:
     assert (len(backlog), backlog.size, backlog.first()) == (0, 0, None)
 
 
-def test_a_topic_is_asked_for_once_while_somebody_listens() -> None:
-    """The second listener and the last but one to leave change nothing upstream."""
+def subscribe(subscriptions: Subscriptions, topic: bytes, connection: int = 1) -> tuple[bytes, ...]:
+    """Subscribe for a connection; return what goes upstream."""
+    subscriptions.add(topic, connection)
+    return subscriptions.pass_on(topic)
+
+
+def test_a_topic_is_asked_for_once_while_it_has_subscribers() -> None:
+    """The second subscriber and the last but one to leave change nothing upstream."""
     subscriptions = Subscriptions()
-    assert subscriptions.add(b"w/p/") == (b"\x01w/p/",)
-    assert subscriptions.add(b"w/p/") == ()
-    assert subscriptions.remove(b"w/p/") == ()
-    assert subscriptions.remove(b"w/p/") == (b"\x00w/p/",)
+    assert subscribe(subscriptions, b"w/p/", 1) == (b"\x01w/p/",)
+    assert subscribe(subscriptions, b"w/p/", 2) == ()
+    assert subscriptions.remove(b"w/p/", 1) == ()
+    assert subscriptions.remove(b"w/p/", 2) == (b"\x00w/p/",)
     assert subscriptions.topics == sorted(OWN)
 
 
+def test_a_connection_takes_back_only_its_own() -> None:
+    """It may repeat itself, and unsubscribe from what it never had: others keep their topics."""
+    subscriptions = Subscriptions()
+    subscribe(subscriptions, b"w/p/", 1)
+    for _ in range(3):
+        assert subscribe(subscriptions, b"w/p/", 2) == ()
+        assert subscriptions.remove(b"w/p/", 3) == ()
+    assert subscriptions.remove(b"w/p/", 2) == ()
+    assert subscriptions.remove(b"w/p/", 2) == ()
+    assert subscriptions.remove(b"w/p/", 1) == (b"\x00w/p/",)
+
+
 @pytest.mark.parametrize("topic", [b"s/p/", Z])
-def test_a_question_is_asked_again_for_each_who_asks(topic: bytes) -> None:
+def test_a_question_is_asked_again_for_each_subscriber(topic: bytes) -> None:
     """The subscription triggers the answer.
 
     For a second subscriber the broker unsubscribes and subscribes again.
     """
     subscriptions = Subscriptions()
-    assert subscriptions.add(topic) == (b"\x01" + topic,)
-    assert subscriptions.add(topic) == (b"\x00" + topic, b"\x01" + topic)
-    assert subscriptions.remove(topic) == ()
-    assert subscriptions.remove(topic) == (b"\x00" + topic,)
+    assert subscribe(subscriptions, topic, 1) == (b"\x01" + topic,)
+    assert subscribe(subscriptions, topic, 2) == (b"\x00" + topic, b"\x01" + topic)
+    assert subscriptions.remove(topic, 1) == ()
+    assert subscriptions.remove(topic, 2) == (b"\x00" + topic,)
 
 
-def test_what_a_broker_hears_for_itself_nobody_can_take_from_it() -> None:
+def test_an_answered_question_is_withdrawn_once() -> None:
+    """Its subscriber may still be there, and may ask again."""
+    subscriptions = Subscriptions()
+    subscribe(subscriptions, Z)
+    assert subscriptions.withdraw(Z) == (b"\x00" + Z,)
+    assert subscriptions.withdraw(Z) == ()
+    assert Z not in subscriptions.topics
+    assert subscribe(subscriptions, Z) == (b"\x01" + Z,)
+    assert subscriptions.remove(Z, 1) == (b"\x00" + Z,)
+
+
+def test_a_question_without_a_subscriber_is_not_asked() -> None:
+    """Its client has gone while it waited for its turn."""
+    subscriptions = Subscriptions()
+    subscriptions.add(Z, 1)
+    assert subscriptions.remove(Z, 1) == ()
+    assert subscriptions.pass_on(Z) == ()
+
+
+def test_no_client_takes_what_a_broker_hears_for_itself() -> None:
     """Another broker in front of it subscribes to the same, and leaves."""
     subscriptions = Subscriptions()
-    assert subscriptions.add(b"c/") == ()
-    assert subscriptions.remove(b"c/") == ()
+    assert subscribe(subscriptions, b"c/") == ()
+    assert subscriptions.remove(b"c/", 1) == ()
     assert b"c/" in subscriptions.topics
-
-
-def test_when_all_who_listened_are_gone_nothing_of_theirs_is_asked_for() -> None:
-    """The broker's own subscriptions stay."""
-    subscriptions = Subscriptions()
-    for topic in (Z, b"w/p/", b"w/p/", b"c/"):
-        subscriptions.add(topic)
-    assert subscriptions.forget() == (b"\x00w/p/", b"\x00" + Z)
-    assert subscriptions.topics == sorted(OWN)
-    assert subscriptions.add(b"w/p/") == (b"\x01w/p/",)
 
 
 def test_fresh_connections_ask_in_byte_order() -> None:
     """Questions come when the others stand."""
     subscriptions = Subscriptions()
     for topic in (Z, b"w/default/", b"c/default/"):
-        subscriptions.add(topic)
+        subscribe(subscriptions, topic)
     assert subscriptions.topics == [b"c/", b"c/default/", b"s/", b"t/broker:", b"w/default/", Z]
-
-
-@pytest.mark.parametrize(
-    ("topic", "agreed"),
-    [(b"", False), (b"z/", False), (b"z/default/", False), (Z, True), (b"c/", True), (b"t/", True)],
-)
-def test_nobody_hears_everything_or_everybodys_snapshots(topic: bytes, agreed: bool) -> None:
-    """The same rule as a learner's; what was not agreed to is not taken back either."""
-    subscriptions = Subscriptions()
-    assert subscriptions.accepts(topic) == agreed
-    assert subscriptions.remove(b"nobody/") == ()
-
-
-def test_topics_are_bounded() -> None:
-    """A client that subscribes to every topic does not fill the memory.
-
-    Topics that are already there can still be joined.
-    """
-    subscriptions = Subscriptions()
-    for number in range(TOPICS - len(OWN)):
-        subscriptions.add(b"w/%d/" % number)
-    assert not subscriptions.accepts(b"w/new/")
-    assert subscriptions.accepts(b"w/0/")
 
 
 def test_silence_makes_it_connect_anew_with_growing_patience() -> None:

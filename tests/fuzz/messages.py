@@ -323,9 +323,10 @@ def test_topics(data: bytes) -> None:
         assert policy == parsed.policy
         assert topics.is_allowed(data)
     subscriptions = Subscriptions()
-    if subscriptions.accepts(data):
-        subscriptions.add(data)
-    subscriptions.remove(data)
+    if topics.is_allowed(data):
+        subscriptions.add(data, 1)
+        subscriptions.pass_on(data)
+    subscriptions.remove(data, 1)
 
 
 def topic_seeds() -> list[bytes]:

@@ -40,9 +40,10 @@ def test_experience_receiver_has_no_limit(learner):
 
 
 def test_feed_publisher_queue_is_bounded(learner):
-    """By its messages' size, and what arrives there are subscriptions only."""
+    """By its messages' size. What arrives there are subscriptions only: short, and few unread."""
     _, _, feed = learner
-    assert (feed.get(zmq.SNDHWM), feed.get(zmq.MAXMSGSIZE)) == (1000, 4096)
+    assert (feed.get(zmq.SNDHWM), feed.get(zmq.MAXMSGSIZE)) == (1000, 512)
+    assert (feed.get(zmq.RCVHWM), feed.get(zmq.RCVBUF)) == (16, 16 << 10)
 
 
 def test_experience_sender_queue_is_bounded(context, learner):

@@ -121,11 +121,32 @@ def test_a_brokers_figures_are_no_policys():
         (b"a/left/box/", False),
         (b"a/left/box/00", False),
         (b"c/", True),
-        (b"t", True),
+        (b"t/broker:", True),
+        (b"t/broker:edge-1/", True),
+        (b"w/left/", True),
+        (b"t", False),
+        (b"w/le", False),
+        (b"w/left/more/", False),
+        (b"w/le ft/", False),
+        (b"w/" + b"x" * 64 + b"/", True),
+        (b"w/" + b"x" * 65 + b"/", False),
+        (b"z/left/" + b"x" * 65 + b"/0000000000000001/0000000000000002", False),
     ],
 )
-def test_subscription_to_everything_or_to_all_private_topics_is_refused(topic, allowed):
-    """A whole private topic is one's own."""
+def test_a_malformed_subscription_is_refused(topic, allowed):
+    """So is one to everything, or to all private topics. A whole private topic is one's own."""
     assert topics.is_allowed(topic) == allowed
     assert topics.is_allowed(topics.snapshot("left", "a", 1, 1))
     assert topics.is_allowed(topics.acknowledgement("left", "a", 1))
+
+
+@pytest.mark.parametrize("topic", [b"s", b"s/", b"w/le", b"w/left/", b"c/", b"t/left/"])
+def test_a_learner_agrees_to_the_beginnings_of_its_own_shared_topics(topic):
+    """They are few, so nothing grows with what a client makes up."""
+    assert topics.is_shared_of("left", topic)
+
+
+@pytest.mark.parametrize("topic", [b"", b"a", b"z/", b"w/right/", b"w/left/more", b"t/broker:"])
+def test_a_learner_agrees_to_no_other_shared_topic(topic):
+    """It would never publish there."""
+    assert not topics.is_shared_of("left", topic)

@@ -249,7 +249,7 @@ class Flood:
     def get(self, option: int) -> int:
         return zmq.POLLIN
 
-    def recv(self, *, copy: bool) -> zmq.Frame:
+    def recv(self, flags: int, *, copy: bool) -> zmq.Frame:
         self.heard += 1
         return zmq.Frame(b"\x01" + C)
 
@@ -264,11 +264,11 @@ def test_a_flood_of_subscriptions_holds_nothing_up(context, side, queue, monkeyp
     """A round takes a bounded number of them, then the experience, and says what is due."""
     link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
     feed = link._feed
-    link._feed = flood = Flood()
+    link._feed = link._listener.feed = flood = Flood()
     try:
         link._round(0.0)
     finally:
-        link._feed = feed
+        link._feed = link._listener.feed = feed
         link.close()
     assert flood.heard == 1024
     assert flood.said >= 1
