@@ -19,7 +19,7 @@ from farflung.common.net.address import Address
 from farflung.common.net.gate import Gate
 from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
 from farflung.common.net.listener import Listener
-from farflung.common.net.shares import BROKER
+from farflung.common.net.shares import BROKER, Bucket, Share
 from farflung.common.net.sockets import Context, Held
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.process.lifecycle import Stop
@@ -34,8 +34,12 @@ from farflung.common.protocol.wire import Kind
 log = logging.getLogger(__name__)
 
 POLL_MS = 1000
+ASKING_MS = 20  # while questions wait
 DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
 STATUS_S = 1.0
+# Questions to pass on, at once and in the long run. Each takes two subscriptions of the share that
+# a learner has for this broker; half of it is left for all other topics.
+QUESTIONS = Share(0, 2048, 256)
 UNKNOWN = "unknown policy"
 NAME_CHARACTERS = 160  # of an actor's name; no longer one is right
 WORDS = (Kind.HELLO, Kind.REPORT, Kind.BYE)
@@ -64,8 +68,9 @@ class Broker:
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
         self._names = Names()
-        self._questions = Snapshots(one_pipe=True)
         self._started_at = self._status_at = now = clock()
+        self._questions = Snapshots(one_pipe=True)
+        self._pace = Bucket(QUESTIONS, now)
         self._gate = Gate(self._front, self, BROKER, now)
         wanted = self._subscriptions.topics
         self._upstreams = [
@@ -116,7 +121,8 @@ class Broker:
         wanted += [
             (upstream.push, zmq.POLLOUT) for upstream in self._upstreams if len(upstream.backlog)
         ]
-        return {socket for socket, _ in zmq.zmq_poll(wanted, POLL_MS)}
+        patience_ms = ASKING_MS if len(self._questions) else POLL_MS
+        return {socket for socket, _ in zmq.zmq_poll(wanted, patience_ms)}
 
     # ---- what the gate asks
 
@@ -156,7 +162,8 @@ class Broker:
 
     def _ask(self, now: float) -> None:
         """Pass questions on: each client's in turn, and no more than the feed can take."""
-        while (topic := self._questions.next(now)) is not None:
+        while self._pace.has_room(now) and (topic := self._questions.next(now)) is not None:
+            self._pace.pour(now)
             self._pass_upstream(self._subscriptions.pass_on(topic.encode()))
 
     def _settle(self, topic: bytes, frame: Held) -> None:

@@ -50,9 +50,15 @@ class Bucket:
 
     def pour(self, now: float) -> bool:
         """Add a message; return whether it fits."""
-        self.level = max(0.0, self.level - (now - self._at) * self._share.per_second) + 1.0
+        fits = self.has_room(now)
+        self.level += 1.0
+        return fits
+
+    def has_room(self, now: float) -> bool:
+        """Return whether a message would fit."""
+        self.level = max(0.0, self.level - (now - self._at) * self._share.per_second)
         self._at = now
-        return self.level <= self._share.messages
+        return self.level <= self._share.messages - 1
 
 
 class Holder:

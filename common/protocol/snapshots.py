@@ -21,12 +21,15 @@ class Snapshots:
     def __init__(self, one_pipe: bool = False) -> None:
         self._one_pipe = one_pipe  # all answers come through one, as at a broker
         self._waiting: dict[int, dict[str, str]] = {}  # connection -> asker -> topic
-        self._count = 0  # of those that wait
+        self._count = 0  # of the questions that wait
         self._turns: dict[int, None] = {}  # connections with a question and room in their pipe
         # Topic -> connection and time of the answer, in this order.
         self._unconfirmed: dict[str, tuple[int, float]] = {}
         self._filled: Counter[int] = Counter()  # unconfirmed ones by pipe
         self.at_once = AT_ONCE
+
+    def __len__(self) -> int:
+        return self._count
 
     def fit(self, message_bytes: int) -> None:
         """Allow for weights of this size in a snapshot from now on."""
