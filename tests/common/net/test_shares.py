@@ -156,7 +156,7 @@ def test_where_all_send_too_much_the_busiest_goes():
 
 
 def test_light_connections_are_never_cut():
-    """Where a crowd of honest ones is more than the sum allows, all stay."""
+    """A crowd of honest ones stays, even if it is more than the sum allows."""
     side = Side(AT_BROKER)
     for connection in range(1, 4000):
         holder = side.account.open(client(connection), 0.0)
