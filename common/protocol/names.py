@@ -118,22 +118,18 @@ class Names:
         A name that comes through another connection belongs to that: only its actor knows the
         number of its incarnation.
         """
-        self._look(now)
-        peer = self._peer(client, now)
+        if now - self._looked_at >= LOOK_S:
+            self._look(now)
+        peer = self._peers.get(client.label or client.connection) or self._peer(client, now)
         name = self._names.get(key)
-        if name is None:
-            self._open(peer, now)
-            self._make_room(peer)
-            name = self._names[key] = _Name(peer, now)
-        elif name.peer is not peer:
-            self._leave_peer(key, name)
-            name.peer = peer
+        if name is None or name.peer is not peer:
+            name = self._move(key, name, peer, now)
         name.seen_at = now
-        name.longest_step_s = max(name.longest_step_s, min(longest_step_s, LONGEST_STEP_S))
-        self._share(name, name.has_rows)
-        order = peer.proven if name.has_parcels else peer.without
-        order[key] = name
-        order.move_to_end(key)
+        if longest_step_s > name.longest_step_s:
+            name.longest_step_s = min(longest_step_s, LONGEST_STEP_S)
+        if name.has_rows and not name.shares:
+            self._share(name, True)
+        (peer.proven if name.has_parcels else peer.without).move_to_end(key)
 
     def note_parcel(self, key: Key, rows: int) -> bool:
         """Note that a message of a name counted, with so many rows; return True for the first."""
@@ -177,6 +173,18 @@ class Names:
         if peer is None:
             peer = self._peers[identity] = _Peer(now)
         return peer
+
+    def _move(self, key: Key, name: _Name | None, peer: _Peer, now: float) -> _Name:
+        """Return a name of this peer: a new one, or that of another."""
+        if name is None:
+            self._open(peer, now)
+            self._make_room(peer)
+            name = self._names[key] = _Name(peer, now)
+        else:
+            self._leave_peer(key, name)
+            name.peer = peer
+        (peer.proven if name.has_parcels else peer.without)[key] = name
+        return name
 
     def _open(self, peer: _Peer, now: float) -> None:
         if not peer.opened.take(now, OPENED_PER_S):
