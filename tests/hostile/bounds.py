@@ -1,12 +1,24 @@
-"""The memory that a learner may take under any attack: a formula of the bounds in its code."""
+"""The memory that a learner may take under any attack: a formula of the bounds in its code.
 
+libzmq keeps a message once, however many subscribers have not read it.
+"""
+
+import math
 from typing import NamedTuple
 
+import numpy as np
 from hostile.victim import Victim
 
+from farflung.common.data.spec import Spec
+from farflung.common.net.sockets import FEED_BACKLOG_BYTES
 from farflung.common.protocol.acknowledgements import TOTAL_BYTES
+from farflung.common.protocol.names import ALL_OPENED, ALL_OPENED_PER_S, NAMES
+from farflung.common.protocol.snapshots import AT_ONCE_BYTES
+from farflung.learner.config import LearnerConfig
 
-AT_REST = "at rest"
+NAME_BYTES = 8 << 10  # of one that is live, with what it reported
+RETIRED_BYTES = 128  # of an incarnation with holes; 16 without
+INDEX_BYTES = 32  # of a row of the replay, besides its columns
 
 
 class Bounds(NamedTuple):
@@ -26,6 +38,25 @@ class Bounds(NamedTuple):
         return f"memory of the learner: {terms} = {self.most_mb:.0f} MB at most"
 
 
-def bounds(target: Victim) -> Bounds:
-    """Return the bounds of a learner that is at rest now."""
-    return Bounds({AT_REST: target.learner.own_mb(), "parcels": TOTAL_BYTES / 1e6})
+def bounds(target: Victim, minutes: float) -> Bounds:
+    """Return the bounds of a learner that is at rest now, for so long."""
+    with target.peer() as peer:
+        assert peer.spec is not None
+        replay = LearnerConfig().capacity * row_bytes(peer.spec)
+    opened = ALL_OPENED + ALL_OPENED_PER_S * 60 * minutes
+    sizes = {
+        "replay": replay,
+        "parcels on their way": TOTAL_BYTES,
+        "names": NAMES * NAME_BYTES,
+        "earlier incarnations": opened * RETIRED_BYTES,
+        "feed that is not read": FEED_BACKLOG_BYTES,
+        "snapshots": AT_ONCE_BYTES,
+    }
+    at_rest = {"at rest": target.learner.own_mb()}
+    return Bounds(at_rest | {name: size / 1e6 for name, size in sizes.items()})
+
+
+def row_bytes(spec: Spec) -> int:
+    """Return the bytes of a row in the replay."""
+    columns = sum(np.dtype(c.dtype).itemsize * math.prod(c.shape) for c in spec.columns)
+    return columns + INDEX_BYTES

@@ -170,7 +170,7 @@ def besiege(folder: Path, minutes: float, seed: int, only: list[str]) -> dict[st
     known = {name: one for name, one in attacks.load().items() if not only or name in only}
     with victim(folder, keys=True, broker=True, actors=2, relayed=2) as target:
         favour(target)
-        limit = bounds(target)
+        limit = bounds(target, minutes)
         print(limit.formula, flush=True)
         with Ledger(target) as ledger, target.measuring() as figures:
             siege = Siege(target, random.Random(seed), ledger, known)
