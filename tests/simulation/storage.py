@@ -139,6 +139,7 @@ class Storage:
         self.seen["damage"] += len(damage)
         odd = [problem for problem in found.problems if problem not in damage]
         self.require(not odd, f"an audit finds nothing: {odd[:1]}")
+        self.require(not found.totals.inbox.lost, "honest actors give nothing up")
 
     def _check_checkpoints(self, there: list[tuple[Position, Number]]) -> None:
         for name in manifest.kept(self.run.folder):

@@ -35,13 +35,6 @@ STORAGE_MUTATIONS = (
         "            self._report_room()\n",
     ),
     Mutation(
-        "go on after an error of the disk",
-        "journal.journal",
-        "            if error.errno not in (*FULL, *descriptors.EXHAUSTED):\n"
-        "                raise\n",
-        "",
-    ),
-    Mutation(
         "inbox forgotten at recovery",
         "recover",
         "Inbox.restore(totals.inbox.state()),",
@@ -71,8 +64,8 @@ STORAGE_MUTATIONS = (
     Mutation(
         "folder not synced at a new segment",
         "journal.log",
-        "        if durable:\n            disk.sync_folder(folder)",
-        "        pass",
+        "            if durable:\n                disk.sync_folder(folder)",
+        "            pass",
     ),
     Mutation(
         "segment not synced",
@@ -89,8 +82,9 @@ STORAGE_MUTATIONS = (
     Mutation(
         "segments dropped in any order",
         "journal.log",
-        "            if self._durable:\n                self._disk.sync_folder(self.folder)\n",
-        "            pass\n",
+        "                if self._durable:\n"
+        "                    self._disk.sync_folder(self.folder)\n",
+        "                pass\n",
     ),
     Mutation(
         "MANIFEST renamed before its folder is synced",

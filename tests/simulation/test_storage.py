@@ -35,9 +35,9 @@ def test_storage_keeps_every_acknowledged_parcel_once(first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", STORAGE_MUTATIONS, ids=lambda mutation: mutation.name)
 def test_simulation_notices_a_planted_fault_of_storage(mutation: Mutation) -> None:
-    """It breaks a promise within 150 seeds."""
+    """It breaks a promise within 600 seeds."""
     with planted(mutation), pytest.raises(Violation):
-        simulate_storages(range(150))
+        simulate_storages(range(600))
 
 
 def test_planted_fault_is_removed_afterwards() -> None:

@@ -105,8 +105,8 @@ def attacks(spec, number):
     yield "magic", patched(good, 0, b"\xfa\x5e")
     yield "protocol", patched(good, 2, b"\x02")
     yield "kind", patched(good, 3, b"\x63")
-    yield "kind", bytes(wire.assemble(Kind.GRADIENTS, {"run": spec.run}))
-    yield "kind", bytes(wire.assemble(Kind.COMMAND, {"run": spec.run}))
+    yield "malformed", bytes(wire.assemble(Kind.GRADIENTS, {"run": spec.run}))
+    yield "malformed", bytes(wire.assemble(Kind.COMMAND, {"run": spec.run}))
     yield (
         "kind",
         bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000})),

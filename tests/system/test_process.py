@@ -178,7 +178,9 @@ def test_ctrl_c_while_a_command_starts_prints_no_traceback(words, shell):
         program.until(lambda program=program: handles(program.pid, signal.SIGTERM), "a handler")
         program.goes_on(0.03 * moment)
         program.send(signal.SIGINT)
-        assert program.ended() == 130, program.said
+        # A shell shows 130 for both: CPython ends itself by the signal if the exception passed
+        # through code that was compiled from a string, as that of a named tuple.
+        assert program.ended() in (130, -signal.SIGINT), program.said
         assert "Traceback" not in program.said
         assert "KeyboardInterrupt" not in program.said
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from farflung.common.process.descriptors import WANTED
+
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
@@ -90,4 +92,4 @@ def test_low_soft_limit_of_descriptors_is_raised(shell):
     program = shell.start(*limited("-Sn 100", "broker", "127.0.0.1:9", "--port", 0))
     program.says("listening: ")
     soft, hard = psutil.Process(program.pid).rlimit(psutil.RLIMIT_NOFILE)
-    assert soft == min(hard if hard > 0 else 8192, 8192)
+    assert soft == min(hard if hard > 0 else WANTED, WANTED)
