@@ -97,7 +97,7 @@ def test_full_disk_stops_acknowledgements_and_nothing_else(small_disk, shell, ha
 
     confine(learner.pid, -1)  # a disk in memory counts as well
     subprocess.run(["mount", "-o", f"remount,size={4 * ROOM}", small_disk], check=True)
-    learner.says("there is room for the journal")
+    learner.says("WARNING the journal in")
     learner.shows(lambda status: status.steps > full.steps)
     for process in (actor, learner):
         process.send(signal.SIGTERM)
