@@ -1,0 +1,65 @@
+"""A flood of subscriptions against a real learner and a real broker."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hostile.peer import Peer
+from hostile.victim import Victim, victim
+
+from farflung.common.net import sockets
+from farflung.common.protocol import topics
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+RUN = Path(__file__).parent / "run.py"
+ATTACK_S = 6.0
+# Of a quiet machine's second, as slow as this one may be. Before: 40 s, and no answer in 40 s.
+GAP_S = 8.0
+JOIN_S = 20.0
+GROWTH_MB = 150  # before: 1,170
+
+
+@contextmanager
+def attacking(target: Victim, name: str, through: bool) -> Iterator[None]:
+    """Run an attack in a process of its own; the block begins with it."""
+    address = target.front if through else target.learner.address
+    assert address is not None
+    place = ["--port", str(address.port), "--feed-port", str(address.feed_port)]
+    words = [sys.executable, str(RUN), name, *place, "--seconds", str(ATTACK_S)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline(), "it says that it is ready"
+            yield
+        finally:
+            process.kill()
+
+
+def is_answered(peer: Peer, within_s: float) -> bool:
+    """Return whether a question for a snapshot is answered in time."""
+    topic = topics.snapshot(peer.policy, peer.name, peer.incarnation, peer.identity())
+    with sockets.feed_subscriber(peer._context, peer.address, [topic], keys=peer.keys) as feed:
+        return bool(feed.poll(round(1000 * within_s)))
+
+
+@pytest.mark.parametrize(
+    "name", ["long topics", "topics of many incarnations", "snapshots that are never read"]
+)
+@pytest.mark.parametrize("through", [False, True], ids=["direct", "through a broker"])
+def test_a_flood_of_subscriptions_hurts_only_its_sender(tmp_path, name, through):
+    """Beacons and acknowledgements go on, memory stays, and an honest actor joins meanwhile."""
+    with victim(tmp_path, broker=through, actors=1, relayed=int(through)) as target:
+        with target.measuring() as figures, attacking(target, name, through):
+            time.sleep(2.0)  # of the attack alone
+            with target.peer(name="joiner", through=through, learns=False, seed=9) as honest:
+                assert is_answered(honest, JOIN_S)
+            time.sleep(ATTACK_S / 2)  # so that the figures have a while without a look at them
+        assert figures.beacon_gap_s < GAP_S
+        assert figures.slowest > 0
+        assert figures.most_mb - figures.memory_mb[0] < GROWTH_MB
+        assert target.learner.running
