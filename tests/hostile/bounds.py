@@ -10,6 +10,7 @@ import numpy as np
 from hostile.victim import Victim
 
 from farflung.common.data.spec import Spec
+from farflung.common.net.shares import LEARNER, TOPIC_MEMORY
 from farflung.common.net.sockets import FEED_BACKLOG_BYTES
 from farflung.common.protocol.acknowledgements import TOTAL_BYTES
 from farflung.common.protocol.names import ALL_OPENED, ALL_OPENED_PER_S, NAMES
@@ -51,6 +52,7 @@ def bounds(target: Victim, minutes: float) -> Bounds:
         "earlier incarnations": opened * RETIRED_BYTES,
         "feed that is not read": FEED_BACKLOG_BYTES,
         "snapshots": AT_ONCE_BYTES,
+        "topics": LEARNER.total.size * TOPIC_MEMORY,
     }
     at_rest = {"at rest": target.learner.own_mb()}
     return Bounds(at_rest | {name: size / 1e6 for name, size in sizes.items()})
