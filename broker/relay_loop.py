@@ -16,10 +16,11 @@ from farflung.broker.upstream import Upstream
 from farflung.common.data.fields import draw_identity
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
+from farflung.common.net.bucket import Bucket
 from farflung.common.net.gate import Gate
 from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
 from farflung.common.net.listener import Listener
-from farflung.common.net.shares import BROKER, Bucket, Share
+from farflung.common.net.shares import BROKER
 from farflung.common.net.sockets import Context, Held
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.process.lifecycle import Stop
@@ -39,7 +40,7 @@ DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
 STATUS_S = 1.0
 # Questions to pass on, at once and in the long run. Each takes two subscriptions of the share that
 # a learner has for this broker; half of it is left for all other topics.
-QUESTIONS = Share(0, 2048, 256)
+QUESTIONS, QUESTIONS_PER_S = 2048, 256.0
 UNKNOWN = "unknown policy"
 NAME_CHARACTERS = 160  # of an actor's name; no longer one is right
 WORDS = (Kind.HELLO, Kind.REPORT, Kind.BYE)
@@ -162,8 +163,9 @@ class Broker:
 
     def _ask(self, now: float) -> None:
         """Pass questions on: each client's in turn, and no more than the feed can take."""
-        while self._pace.has_room(now) and (topic := self._questions.next(now)) is not None:
-            self._pace.pour(now)
+        pace, rate = self._pace, QUESTIONS_PER_S
+        while pace.has_room(now, rate) and (topic := self._questions.next(now)) is not None:
+            pace.take(now, rate)
             self._pass_upstream(self._subscriptions.pass_on(topic.encode()))
 
     def _settle(self, topic: bytes, frame: Held) -> None:

@@ -122,7 +122,7 @@ class Authenticator:
         client = self._senders_of.get(key)
         if client is None:
             return None
-        self.watch.heard.append((int(str(frame.get(DESCRIPTOR))), int(number), client.label))
+        self.watch.first_frames.append((int(str(frame.get(DESCRIPTOR))), int(number), client.label))
         return replace(client, connection=int(number), address=address)
 
     def _run(self) -> None:
@@ -180,8 +180,7 @@ class Authenticator:
         except OSError as error:
             if not self._blind:
                 log.warning(
-                    "cannot look at the allowed keys in %s, so they stay as they are until I can: "
-                    "%s",
+                    "cannot look at the allowed keys in %s, so they stay as they are: %s",
                     self._folder,
                     error.strerror,
                 )

@@ -37,7 +37,9 @@ class ConnectionWatch:
     def __init__(self, context: Context, most: int) -> None:
         self.connections = Connections(most)
         self.ended: Counter[str] = Counter()  # connections, by reason
-        self.heard: deque[tuple[int, int, str]] = deque()  # put by the listener: see `hear`
+        self.first_frames: deque[tuple[int, int, str]] = (
+            deque()
+        )  # put by the listener: see `note_frame`
         self.monitors: list[Socket] = []
         self._context, self._names = context, count(1)
         self._arrived: deque[list[Socket]] = deque()
@@ -104,8 +106,8 @@ class ConnectionWatch:
                     self.connections.close(value)
             else:
                 more = True
-        while self.heard:
-            self.connections.hear(*self.heard.popleft())
+        while self.first_frames:
+            self.connections.note_frame(*self.first_frames.popleft())
         for excess in self.connections.excess():
             self._end(excess)
         return more

@@ -2,8 +2,8 @@
 
 A connection is silent until its first message or subscription, so a peer without a key is always
 silent. At most half of all connections may be. Beyond that the oldest silent one goes, of the
-network that has most of them: a client needs milliseconds to speak. Beyond all of them the newest
-one goes, of the client that has most; without keys a network counts as a client.
+network that has most of them: a client sends something within milliseconds. Beyond all of them the
+newest one goes, of the client that has most; without keys a network counts as a client.
 """
 
 import heapq
@@ -38,7 +38,7 @@ class Connections:
         self.most, self.most_silent = most, most // 2
         self._open: dict[int, Connection] = {}
         self._silent = _Groups()
-        self._heard = _Groups()
+        self._active = _Groups()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -60,9 +60,9 @@ class Connections:
         connection = self._open.pop(descriptor, None)
         if connection is not None:
             self._silent.discard(connection)
-            self._heard.discard(connection)
+            self._active.discard(connection)
 
-    def hear(self, descriptor: int, number: int, client: str) -> None:
+    def note_frame(self, descriptor: int, number: int, client: str) -> None:
         """Note the first frame of a numbered connection, and its client.
 
         A frame may be older than the connection that has its descriptor now.
@@ -71,20 +71,20 @@ class Connections:
         if connection is None or number <= connection.numbered:
             return
         self.close(descriptor)
-        heard = connection._replace(owner=client or connection.owner)
-        self._open[descriptor] = heard
-        self._heard.add(heard)
+        active = connection._replace(owner=client or connection.owner)
+        self._open[descriptor] = active
+        self._active.add(active)
 
     def clear(self) -> None:
         """Forget all connections: their sockets were closed."""
-        self._open, self._silent, self._heard = {}, _Groups(), _Groups()
+        self._open, self._silent, self._active = {}, _Groups(), _Groups()
 
     def excess(self) -> Iterator[Excess]:
         """Remove and return the connections beyond the bounds."""
         for connection in self._silent.largest(self.silent - self.most_silent, oldest=True):
             self.close(connection.descriptor)
             yield Excess(connection, "silent")
-        for connection in self._heard.largest(len(self) - self.most, oldest=False):
+        for connection in self._active.largest(len(self) - self.most, oldest=False):
             self.close(connection.descriptor)
             yield Excess(connection, "share")
 

@@ -7,6 +7,7 @@ without end. So the one bound that holds is to end the connection.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from farflung.common.net.bucket import Bucket
 from farflung.common.net.keys import ACTOR, Client
 
 TOPIC_BYTES = 32  # of a topic in this account, beside its own length
@@ -41,26 +42,6 @@ BROKER = Shares(ONE, Share(512 << 10, 8192, 512), Share(512 << 10, 8192, 512))
 LEARNER = Shares(ONE, Share(1 << 20, 16_384, 1024), Share(4 << 20, 65_536, 4096))
 
 
-class Bucket:
-    """Messages that were sent lately: it empties with time."""
-
-    def __init__(self, share: Share, now: float) -> None:
-        self.level = 0.0
-        self._share, self._at = share, now
-
-    def pour(self, now: float) -> bool:
-        """Add a message; return whether it fits."""
-        fits = self.has_room(now)
-        self.level += 1.0
-        return fits
-
-    def has_room(self, now: float) -> bool:
-        """Return whether a message would fit."""
-        self.level = max(0.0, self.level - (now - self._at) * self._share.per_second)
-        self._at = now
-        return self.level <= self._share.messages - 1
-
-
 class Holder:
     """One connection of the feed."""
 
@@ -70,7 +51,7 @@ class Holder:
         self.size = 0  # of all topics
         self.known = 0  # of those among them of known actors, as of the last count
         self.counted_at = float("-inf")
-        self.bucket = Bucket(share, now)
+        self.bucket = Bucket(share.messages, now)
         self.is_cut = False
 
     @property
@@ -86,7 +67,7 @@ class Account:
         self.holders: dict[int, Holder] = {}  # by number of the connection
         self._shares, self._is_known = shares, is_known
         self._weight = 0  # of all holders
-        self._bucket = Bucket(shares.total, now)
+        self._bucket = Bucket(shares.total.messages, now)
         self._looks_at = float("-inf")  # the next time, if all connections were light at the last
 
     def open(self, client: Client, now: float) -> Holder:
@@ -123,7 +104,8 @@ class Account:
 
         The caller drops each before it takes the next.
         """
-        fits, all_fit = holder.bucket.pour(now), self._bucket.pour(now)
+        fits = holder.bucket.pour(now, holder.share.per_second)
+        all_fit = self._bucket.pour(now, self._shares.total.per_second)
         if not fits:
             yield holder, f"more than {holder.share.messages} subscriptions at once"
         elif holder.weight > holder.share.size:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from farflung.common.net.bucket import Bucket
 from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
 
@@ -28,31 +29,11 @@ LONGEST_STEP_S = 600.0  # that is believed
 FORGOTTEN_S = 30.0  # of silence
 
 
-class Budget:
-    """A number of things at once, and so many more in each second."""
-
-    def __init__(self, most: int, now: float) -> None:
-        self._most, self._left, self._at = most, float(most), now
-
-    def take(self, now: float, per_second: float) -> bool:
-        """Take one; return False if none is left."""
-        self._left = min(self._most, self._left + (now - self._at) * per_second)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-    def is_full(self, now: float, per_second: float) -> bool:
-        """Return whether a new one would be the same."""
-        return self._left + (now - self._at) * per_second >= self._most
-
-
 class _Peer:
     """The names of one peer, in two orders of their last message."""
 
     def __init__(self, now: float) -> None:
-        self.opened, self.words = Budget(OPENED, now), Budget(WORDS, now)
+        self.opened, self.words = Bucket(OPENED, now), Bucket(WORDS, now)
         self.without: OrderedDict[Key, _Name] = OrderedDict()  # that sent no parcel
         self.proven: OrderedDict[Key, _Name] = OrderedDict()
         self.named: set[str] = set()  # reasons of refusals that were shown
@@ -90,7 +71,7 @@ class Names:
         self._forgotten = forgotten  # called with each name that has to make room
         self._names: dict[Key, _Name] = {}
         self._peers: dict[int | str, _Peer] = {}
-        self._opened = Budget(ALL_OPENED, 0.0)
+        self._opened = Bucket(ALL_OPENED, 0.0)
         self._sharers = 0  # as of the last look, and those who came or left since
         self._looked_at = float("-inf")
 
@@ -229,6 +210,6 @@ class Names:
             identity: peer
             for identity, peer in self._peers.items()
             if len(peer)
-            or not peer.opened.is_full(now, OPENED_PER_S)
-            or not peer.words.is_full(now, peer.words_per_s)
+            or not peer.opened.is_empty(now, OPENED_PER_S)
+            or not peer.words.is_empty(now, peer.words_per_s)
         }

@@ -26,7 +26,7 @@ def test_a_connection_that_has_spoken_is_never_taken_for_a_silent_one():
     """However many silent ones come after it."""
     connections = Connections(8)
     connections.accept(99, HERE, 0)
-    connections.hear(99, 1, "robot")
+    connections.note_frame(99, 1, "robot")
     for descriptor in range(50):
         connections.accept(descriptor, HERE, 1)
         list(connections.excess())
@@ -40,7 +40,7 @@ def test_the_newest_connection_of_the_largest_client_goes_when_all_are_too_many(
     connections = Connections(4)
     for descriptor, client in enumerate(["robot", "mallory", "mallory", "robot", "mallory"]):
         connections.accept(descriptor, HERE, descriptor)
-        connections.hear(descriptor, descriptor + 1, client)
+        connections.note_frame(descriptor, descriptor + 1, client)
     assert ended(connections) == [(4, "share")]
 
 
@@ -49,7 +49,7 @@ def test_without_keys_a_network_counts_as_a_client():
     connections = Connections(2)
     for descriptor, peer in enumerate([HERE, THERE, HERE]):
         connections.accept(descriptor, peer, descriptor)
-        connections.hear(descriptor, descriptor + 1, "")
+        connections.note_frame(descriptor, descriptor + 1, "")
     assert [one.connection.peer for one in connections.excess()] == [HERE]
 
 
@@ -58,9 +58,9 @@ def test_a_late_frame_does_not_speak_for_the_next_connection_of_its_descriptor()
     connections = Connections(8)
     connections.accept(5, HERE, 7)
     connections.accept(5, THERE, 8)
-    connections.hear(5, 8, "robot")
+    connections.note_frame(5, 8, "robot")
     assert connections.silent == 1
-    connections.hear(5, 9, "robot")
+    connections.note_frame(5, 9, "robot")
     assert connections.silent == 0
     assert len(connections) == 1
 
@@ -69,7 +69,7 @@ def test_what_is_not_known_changes_nothing():
     """Events of connections from before the watch, and of sockets that were closed."""
     connections = Connections(8)
     connections.close(3)
-    connections.hear(3, 1, "robot")
+    connections.note_frame(3, 1, "robot")
     connections.accept(3, HERE, 1)
     connections.clear()
     connections.close(3)
