@@ -14,6 +14,10 @@ ACTOR = re.compile(rf"(?:{NAME.pattern}/)?{NAME.pattern}")  # the label of its k
 
 RULE = "a name has at most 64 letters, digits, and any of _ . -"
 
+# No figure of an honest environment or report is larger. Sums of 100 million such squares are
+# finite as float32, and no integer up to it is rounded as a double.
+MAGNITUDE = 1e15
+
 IDENTITY_BITS = 53  # a double, the only number of some languages, holds them exactly
 
 Name = Annotated[str, Meta(pattern=rf"\A(?:{NAME.pattern})\Z")]

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.spec import Column
 from farflung.common.data.weights import Version
+from farflung.common.process.errors import Refused
 
 if TYPE_CHECKING:
     import numpy as np  # a broker does not load it
@@ -26,6 +28,13 @@ class Results:
 
     returns: "np.ndarray" = field(default_factory=lambda: _none("float64"))  # [E] float64
     lengths: "np.ndarray" = field(default_factory=lambda: _none("int32"))  # [E] int32
+
+    def require_bounded(self) -> None:
+        """Refuse results that no environment has: the sum of others need not be finite."""
+        if len(self.returns) and not (
+            (abs(self.returns) <= MAGNITUDE).all() and (self.lengths >= 0).all()
+        ):
+            raise Refused("range", f"a return beyond {MAGNITUDE:g}, or a negative length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,12 @@ class Parcel:
         """Count the rows once: they are read many times."""
         # For few trajectories `sum` takes a fraction of numpy's time.
         object.__setattr__(self, "rows", sum(self.lengths.tolist()))
+
+    def require_bounded(self) -> None:
+        """Refuse results that no environment has, and a version that no learner counts to."""
+        self.results.require_bounded()
+        if max(self.version) > MAGNITUDE:
+            raise Refused("range", f"version {self.version}")
 
     @property
     def size(self) -> int:

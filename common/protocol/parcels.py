@@ -95,6 +95,8 @@ class ParcelCodec:
             Results(returns, episodes),
             evaluation,
         )
+        if not known_finite:
+            parcel.require_bounded()
         if evaluation != (len(lengths) == 0):
             raise Refused("lengths", "rows in an evaluation, or none in a parcel")
         if self._steps(lengths.tobytes(), endings.tobytes()) != plan.steps:

@@ -119,8 +119,10 @@ class GradientsCodec:
             raise Refused("columns", "the gradients are not those of the learner's tensors")
         *arrays, returns, lengths = cut(tensors, opened.data)
         self._require_finite(envelope, [*arrays, returns])
+        results = Results(returns, lengths)
+        results.require_bounded()
         names = (tensor.name for tensor in self._tensors)
-        return Gradients(envelope, dict(zip(names, arrays, strict=True)), Results(returns, lengths))
+        return Gradients(envelope, dict(zip(names, arrays, strict=True)), results)
 
     def _columns(self, episodes: int) -> tuple[Tensor, ...]:
         """Return the tensors, and the results of so many episodes as two more."""

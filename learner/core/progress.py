@@ -4,6 +4,7 @@ from collections import deque
 
 import numpy as np
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import OBSERVATIONS
 from farflung.common.data.statistics import History, Spread
@@ -36,7 +37,7 @@ class Progress:
 
     def add(self, results: Results, version: Version, newest: Version) -> None:
         """Add finished episodes, and the lag of the version that collected or learned."""
-        returns = results.returns.tolist()
+        returns = _bounded(results.returns).tolist()
         self.episodes += len(returns)
         self.returns.extend(returns)
         self.lengths.extend(results.lengths.tolist())
@@ -62,9 +63,14 @@ class EvaluationResult:
     def __init__(self, steps: int, version: Version, results: Results) -> None:
         self.steps = steps  # counted by the learner when the result came in
         self.version = version
-        self.mean = float(results.returns.mean())
+        self.mean = float(_bounded(results.returns).mean())
         self.length_mean = float(results.lengths.mean())
         self.episodes = len(results.returns)
+
+
+def _bounded(returns: np.ndarray) -> np.ndarray:
+    """Return the returns within the bound that the receiver has: an old journal has any."""
+    return returns.clip(-MAGNITUDE, MAGNITUDE)
 
 
 class ConstantObservations:

@@ -4,7 +4,6 @@ No sockets, no clock.
 """
 
 import logging
-import math
 from collections import deque
 
 from farflung.common.data.spec import Spec
@@ -34,7 +33,7 @@ from farflung.learner.endpoint.items import (
     RefusedNumber,
     Settlements,
 )
-from farflung.learner.endpoint.seen import Records
+from farflung.learner.endpoint.seen import Records, require_bounded
 from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
@@ -181,8 +180,8 @@ class Receiver:
             raise Refused("kind", f"{opened.kind.name} is not for a learner")
         self._require_ours(message.run, message.policy)
         require_own_name(message.actor, sender)
-        if isinstance(message, Report) and not all(map(math.isfinite, message.counters.values())):
-            raise Refused("nonfinite", "a counter is NaN or infinity")
+        if not isinstance(message, Bye):
+            require_bounded(message)
         key = message.actor, message.incarnation
         longest_step_s = 0.0
         if isinstance(message, Report):

@@ -1,10 +1,13 @@
 """The words of each actor as the screen shows them: the hello and reports of its incarnations."""
 
 import logging
+import math
 from collections import deque
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.statistics import Rate
-from farflung.common.protocol.messages import Report
+from farflung.common.process.errors import Refused
+from farflung.common.protocol.messages import Hello, Report
 from farflung.common.protocol.names import Key
 from farflung.learner.observe.formatting import printable
 
@@ -15,6 +18,15 @@ SHOWN = {"steps", "episodes", "waits", "longest_step_s"} | {
     f"{state}.parcels" for state in ("acknowledged", "sent", "waiting")
 }
 RETURNS = 2  # of one incarnation after another of its name; one may be a late message
+
+
+def require_bounded(message: Hello | Report) -> None:
+    """Refuse figures that no honest actor has: the status shows them."""
+    figures = message.counters.values() if isinstance(message, Report) else [message.seats]
+    if not all(map(math.isfinite, figures)):
+        raise Refused("nonfinite", "a counter is NaN or infinity")
+    if not all(0 <= figure <= MAGNITUDE for figure in (*figures, *message.version)):
+        raise Refused("range", f"a figure is negative or beyond {MAGNITUDE:g}")
 
 
 class Seen:

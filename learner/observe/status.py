@@ -1,15 +1,19 @@
 """The status of a learner: one frozen document for screens, metrics and subscribers of the feed."""
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from farflung.common.process.errors import Refused
 from farflung.learner.core.pacing import Cause
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+LARGEST = (1 << 63) - 1  # whole number in a document: readers in other languages hold no larger
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Reported = int  # by an actor: older learners pass on any number
 
 
 class ActorState(StrEnum):
@@ -29,12 +33,12 @@ class ActorStatus:
 
     name: str
     state: str  # an ActorState; a newer learner may know more of them
-    seats: Count = 1
+    seats: Reported = 1
     steps_per_second: float | None = None
-    episodes: Count = 0
-    version: Count = 0
-    acknowledged: Count = 0  # parcels
-    waiting: Count = 0  # parcels that it holds: unsent or not acknowledged
+    episodes: Reported = 0
+    version: Reported = 0
+    acknowledged: Reported = 0  # parcels
+    waiting: Reported = 0  # parcels that it holds: unsent or not acknowledged
     seen_ago: float = 0.0  # seconds
     proven: bool = True  # a parcel of it was taken, in this epoch or an earlier one
 
@@ -43,10 +47,10 @@ class ActorStatus:
 class EvaluationStatus:
     """The newest evaluation, and the best mean so far."""
 
-    mean: float
+    mean: float | None
     episodes: Count
     version: Count
-    best: float
+    best: float | None
     length_mean: float | None = None
 
 
@@ -129,12 +133,26 @@ class Status:
 
 def to_document(status: Status) -> str:
     """Return the status as one line of strict JSON: a number that is not finite becomes null."""
-    return msgspec.json.encode(status).decode()
+    return msgspec.json.encode(_bounded(msgspec.to_builtins(status))).decode()
 
 
 def from_document(text: str) -> Status:
     """Return the status in a document of this release or another; raise `Refused` for the rest."""
     try:
-        return msgspec.json.decode(text, type=Status)
+        status = msgspec.json.decode(text, type=Status)
     except (ValueError, RecursionError) as error:
         raise Refused("malformed", f"this is not the status of a learner: {error}") from error
+    return msgspec.convert(_bounded(msgspec.to_builtins(status)), Status)
+
+
+def _bounded(plain: Any) -> Any:
+    """Return plain data with figures that every reader takes, from any source."""
+    if isinstance(plain, dict):
+        return {name: _bounded(value) for name, value in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_bounded(value) for value in plain]
+    if isinstance(plain, float):
+        return plain if math.isfinite(plain) else None
+    if type(plain) is int:
+        return min(max(plain, -LARGEST), LARGEST)
+    return plain

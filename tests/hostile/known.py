@@ -22,6 +22,7 @@ PAUSE_S = 0.05
 FAR = (1 << 40, (1 << 53) - 1, 1 << 62)
 FINITE_POISON = 3e38
 LARGE = 32 << 20  # bytes of one frame
+COUNTERS = ("steps", "episodes", "waits", "acknowledged.parcels", "waiting.parcels")
 
 
 def rounds(seconds: float, pause_s: float = PAUSE_S) -> Iterator[int]:
@@ -194,6 +195,20 @@ def returns(peer: Peer, seconds: float) -> None:
     peer.flood(
         lambda n: peer.parcel(rows=8, results=(results[n % len(results)],) * 50), MANY, seconds, 200
     )
+
+
+@attack("figures without measure")
+def figures(peer: Peer, seconds: float) -> None:
+    """Send reports and hellos with figures that no document has room for."""
+    far = [peer.identity(), (1 << 64) - 1]
+    counters = [dict.fromkeys(COUNTERS, value) for value in (1e308, -1e308, 1e19, -5.0)]
+    makers = (
+        lambda n: peer.report(counters=counters[n % len(counters)]),
+        lambda n: peer.report(version=far),
+        lambda n: peer.hello(seats=far[1], version=far[::-1]),
+        lambda n: peer.parcel(version=(1, far[1])),
+    )
+    peer.flood(in_turns(*makers), MANY, seconds, 100)
 
 
 @attack("numbers ahead")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.makers import a_frame, a_parcel, a_spec, an_evaluation, rewritten
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Column, Space
 from farflung.common.process.errors import Refused
@@ -22,6 +23,32 @@ def spec():
 def read(spec, frame):
     opened = wire.open_frame(frame)
     return ParcelCodec(spec).decode(opened, wire.read_envelope(opened))
+
+
+@pytest.mark.parametrize("result", [(1e308, 1), (-1e308, 1), (1.001 * MAGNITUDE, 1), (1.0, -5)])
+def test_results_that_no_environment_has_are_refused(spec, result):
+    """Two returns of 1e308 have no finite sum. The bound itself is taken."""
+    with pytest.raises(Refused) as refused:
+        read(spec, a_frame(spec, a_parcel(results=[(1.0, 1), result])))
+    assert refused.value.reason == "range"
+    with pytest.raises(Refused):
+        read(spec, a_frame(spec, an_evaluation([result[0] - 1e16])))
+    taken = read(spec, a_frame(spec, a_parcel(results=[(-MAGNITUDE, (1 << 31) - 1)])))
+    assert taken.results.returns.tolist() == [-1e15]
+
+
+def test_version_that_was_never_counted_to_is_refused(spec):
+    """A document has no room for 2^64 - 1."""
+    for version in ((1, (1 << 64) - 1), ((1 << 64) - 1, 1)):
+        with pytest.raises(Refused, match="range: version"):
+            read(spec, a_frame(spec, version=version))
+
+
+def test_parcel_that_was_accepted_before_is_read_with_any_result(spec):
+    """An older learner took it, so its run goes on."""
+    opened = wire.open_frame(a_frame(spec, a_parcel(results=[(1e308, -5)])))
+    parcel = ParcelCodec(spec).decode(opened, wire.read_envelope(opened), known_finite=True)
+    assert parcel.results.returns.tolist() == [1e308]
 
 
 def altered(spec, column, place, value, parcel=None):

@@ -3,6 +3,7 @@
 import pytest
 from support.makers import a_parcel, an_evaluation
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.spec import OBSERVATIONS
 from farflung.common.data.weights import Version
 from farflung.learner.core.progress import ConstantObservations, Progress
@@ -25,6 +26,16 @@ def test_progress_averages_the_returns_of_finished_episodes():
     progress.count(a_parcel(results=[(60.0, 6)]), 6, NEWEST)
     assert (progress.return_mean, progress.length_mean, progress.episodes) == (30.0, 3.0, 3)
     assert progress.history.points == (10.0, 20.0, 60.0)
+
+
+def test_means_of_returns_from_an_old_journal_are_finite():
+    """An older learner took returns of 1e308, the sum of which is infinite."""
+    progress = Progress()
+    for number in range(100):
+        progress.count(a_parcel(results=[(1e308, 1)] * 3), number, NEWEST)
+    progress.count(an_evaluation([1e308, 1e308]), 1, NEWEST)
+    assert progress.return_mean == progress.evaluation.mean == MAGNITUDE
+    assert set(progress.history.points) == {MAGNITUDE}
 
 
 def test_progress_averages_the_latest_hundred_episodes():

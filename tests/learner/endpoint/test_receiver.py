@@ -17,6 +17,7 @@ from support.makers import (
     rewritten,
 )
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Graph
 from farflung.common.data.weights import Version
@@ -135,6 +136,25 @@ def test_item_that_was_taken_can_be_refused_when_it_is_settled(side, frame):
     side.receiver.settle(item.envelope, "stale")
     assert told(side).refused == ((1, "stale"),)
     assert (side.receiver.inbox.ledger.accepted, side.receiver.inbox.ledger.balanced) == (0, True)
+
+
+def test_figures_that_no_honest_actor_has_are_refused(side):
+    """They would stand in each status until its end. The bound itself is taken."""
+    lies = (
+        report(counters={"episodes": 1e308}),
+        report(counters={"steps": -1.0}),
+        report(counters={"waits": 0.0, "anything": 1.001 * MAGNITUDE}),
+        report(version=Version(1, (1 << 64) - 1)),
+        report(version=Version(1 << 60, 1)),
+        hello(seats=(1 << 64) - 1),
+        hello(version=Version(1, 1 << 60)),
+    )
+    for number, lie in enumerate(lies, 1):
+        assert side.receiver.receive(lie, 0.0) is None
+        assert side.receiver.inbox.ledger.refused == {"range": number}
+    assert not side.receiver.seen
+    side.receiver.receive(report(counters={"episodes": MAGNITUDE}), 0.0)
+    assert side.receiver.seen["box-1"].counters == {"episodes": MAGNITUDE}
 
 
 def test_numbers_that_are_no_numbers_are_refused(side, frame):

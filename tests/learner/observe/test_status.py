@@ -3,10 +3,14 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from farflung.common.process.errors import Refused
+from farflung.learner.observe import screen
+from farflung.learner.observe.metrics import metrics
+from farflung.learner.observe.panel import draw
 from farflung.learner.observe.status import (
     ActorState,
     ActorStatus,
@@ -45,6 +49,66 @@ def test_a_document_is_one_line_of_strict_json() -> None:
     plain = json.loads(document, parse_constant=pytest.fail)
     assert plain["metrics"] == {"loss": None, "q_mean": None}
     assert from_document(document).return_history == (1.0, None)
+
+
+def any_figures(whole: int, real: float) -> Status:
+    """Return a status with one whole number and one real number in every place."""
+    actor = ActorStatus(
+        "a",
+        ActorState.RUNNING,
+        seats=whole,
+        steps_per_second=real,
+        episodes=whole,
+        version=whole,
+        acknowledged=whole,
+        waiting=whole,
+    )
+    return Status(
+        run="r",
+        steps=whole,
+        steps_target=whole,
+        return_mean=real,
+        return_history=(real, 1.0, -real),
+        length_mean=real,
+        evaluation=EvaluationStatus(real, whole, whole, -real, real),
+        metrics={"loss": real},
+        steps_per_second=real,
+        lag_p50=-whole,
+        lost=whole,
+        refused={"range": whole},
+        actors=(actor,),
+    )
+
+
+@pytest.mark.parametrize("bits", [0, 62, 64, 80, 1000])
+@pytest.mark.parametrize("real", [0.0, 1e308, -1e308, math.inf, -math.inf, math.nan])
+def test_documents_and_all_that_is_drawn_survive_any_figure(
+    bits: int, real: float, tmp_path: Path
+) -> None:
+    """On both sides: to write, to read, to draw, as a line, in the metrics."""
+    whole = (1 << bits) - 1
+    status = any_figures(whole, real)
+    read = from_document(to_document(status))
+    assert from_document(to_document(read)) == read
+    assert read.steps == min(whole, (1 << 63) - 1)
+    assert read.return_mean == (real if math.isfinite(real) else None)
+    for one in (status, read):
+        assert "learner" in str(draw(one, 100, 40).title)
+        assert screen.line(one).isprintable()
+    sink = metrics(tmp_path)
+    sink.close(read)
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["time/total_timesteps"] >= 0
+
+
+def test_document_that_an_older_learner_wrote_of_such_figures_is_read() -> None:
+    """It wrote null for an infinite mean, and counters of actors as they were reported."""
+    older = json.loads(to_document(FULL))
+    older["evaluation"] |= {"mean": None, "best": None, "version": (1 << 64) - 1}
+    older["actors"][0] |= {"episodes": -5, "waiting": (1 << 64) - 1}
+    status = from_document(json.dumps(older))
+    assert status.evaluation is not None
+    assert (status.evaluation.mean, status.evaluation.version) == (None, (1 << 63) - 1)
+    assert (status.actors[0].episodes, status.actors[0].waiting) == (-5, (1 << 63) - 1)
 
 
 def test_status_of_a_newer_learner_is_read_without_what_it_adds() -> None:
