@@ -1,7 +1,5 @@
 """`learner audit`: read a run's folder and check that its parts agree. Read-only, without torch."""
 
-import json
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,12 +8,13 @@ from typing import TextIO
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Admission, Inbox
-from farflung.learner.storage import manifest
+from farflung.learner.storage import audit_checkpoints, manifest
+from farflung.learner.storage.audit_checkpoints import Parcels
 from farflung.learner.storage.journal import payloads, segments
+from farflung.learner.storage.journal.order import Order
 from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
-from farflung.learner.storage.journal.record import BEGINNING, Kind, Position, Record
+from farflung.learner.storage.journal.record import Damage, Kind, Position, Record
 from farflung.learner.storage.journal.totals import JournalTotals
-from farflung.learner.storage.manifest import POSITION, REPLAY_FROM
 
 SHOWN = 20  # problems of one kind, and incarnations
 Number = tuple[str, int, int]  # actor, incarnation, sequence
@@ -54,11 +53,11 @@ class Audit:
         self.totals = JournalTotals("")  # of the records so far
         self.records: Counter[Kind] = Counter()
         self.starts: list[Start] = []
-        self.end: Position = BEGINNING
         self._journal = run / segments.FOLDER
         self._before: Inbox | None = None  # of removed segments
         self._checksums: dict[Number, int] = {}  # of the messages in the journal
         self._duplicates = 0
+        self._parcels = Parcels()
 
     # ---- the journal
 
@@ -67,20 +66,32 @@ class Audit:
         numbers = segments.numbers(self._journal)
         if missing := sorted(set(range(numbers[0], numbers[-1])) - set(numbers)):
             self.problems.append(f"segments are missing: {', '.join(map(str, missing))}")
+        order = Order(numbers[0])
         for number, found in segments.read(self._journal):
             if isinstance(found, Record):
-                self.end = Position(number, found.end)
+                self._parcels.end = Position(number, found.end)
+                self._note(order.follow(number, found))
                 if line := self.count(number, found):
                     yield line
-            elif found.torn and number == numbers[-1]:
-                self.notes.append(
-                    f"segment {number}: a torn tail from byte {found.start} on; "
-                    "nothing in it was acknowledged"
-                )
             else:
-                self.problems.append(
-                    f"segment {number}: bytes {found.start} to {found.end} are damaged"
-                )
+                order.skip()
+                self._note_damage(number, found, torn=found.torn and number == numbers[-1])
+        self._note(order.end())
+
+    def _note(self, problem: str) -> None:
+        if problem:
+            self.problems.append(problem)
+
+    def _note_damage(self, number: int, damage: Damage, *, torn: bool) -> None:
+        if torn:
+            self.notes.append(
+                f"segment {number}: a torn tail from byte {damage.start} on; "
+                "nothing in it was acknowledged"
+            )
+        else:
+            self.problems.append(
+                f"segment {number}: bytes {damage.start} to {damage.end} are damaged"
+            )
 
     def count(self, segment: int, record: Record) -> str:
         """Count a record. Return a line about it if it is an actor's."""
@@ -88,9 +99,10 @@ class Audit:
         where = f"segment {segment}, byte {record.start}"
         try:
             if record.kind is Kind.TOTALS:
+                self._parcels.totals[segment] = bytes(record.payload)
                 self._count_totals(JournalTotals.unpack(record), where)
             elif record.kind is Kind.MESSAGE:
-                return self._count_message(record, where)
+                return self._count_message(segment, record, where)
             else:
                 return self._count_short(payloads.unpack(record), where)
         except Refused as refusal:
@@ -108,7 +120,7 @@ class Audit:
                 f"{where}: the segment begins with other totals than those of the records before it"
             )
 
-    def _count_message(self, record: Record, where: str) -> str:
+    def _count_message(self, segment: int, record: Record, where: str) -> str:
         """Count a parcel. It must be of this run, and its number must be new."""
         envelope, opened = payloads.open_message(record.payload)
         rows, episodes = payloads.counts_of(opened)
@@ -122,6 +134,7 @@ class Audit:
         elif admission is Admission.BEYOND:
             self.problems.append(f"{where}: {name(number)} is a number that no honest actor sends")
         self._checksums[number] = wire.checksum(record.payload)
+        self._parcels.add(segment, record.end, record.payload, rows)
         return (
             f"{name(number)}: {rows} rows under version {envelope.version}, "
             f"{record.end - record.start} bytes, {where}"
@@ -129,8 +142,10 @@ class Audit:
 
     def _count_short(self, content: Short, where: str) -> str:
         """Count a start, a marker or a refusal."""
+        before = self.totals.marker
         admission = self.totals.add(content)
         if isinstance(content, Marker):
+            self._check_marker(content, before, where)
             return ""
         if isinstance(content, Start):
             if self.starts and content.epoch <= self.starts[-1].epoch:
@@ -140,6 +155,15 @@ class Audit:
             self.starts.append(content)
             return ""
         return self._line_of_refusal(content, admission, where)
+
+    def _check_marker(self, marker: Marker, before: Marker, where: str) -> None:
+        """Check that versions, steps and updates only grow."""
+        falls = marker.steps < before.steps or marker.updates < before.updates
+        if falls or marker.version <= before.version:
+            self.problems.append(
+                f"{where}: version {marker.version}, after {marker.updates} updates, is published "
+                f"after version {before.version}, after {before.updates}"
+            )
 
     def _line_of_refusal(self, refusal: Refusal, admission: Admission, where: str) -> str:
         number = refusal.actor, refusal.incarnation, refusal.sequence
@@ -166,23 +190,7 @@ class Audit:
     def check_checkpoints(self) -> None:
         """Check that each checkpoint is whole and that the journal holds what it needs."""
         first = segments.numbers(self._journal)[0]
-        for checkpoint in manifest.kept(self.run):
-            try:
-                facts = manifest.facts(self.run, checkpoint)
-                check_tensors(self.run / manifest.FOLDER / checkpoint / manifest.TENSORS)
-                position = Position(*facts[POSITION]) if POSITION in facts else BEGINNING
-            except (ConfigurationError, TypeError) as error:
-                self.problems.append(f"checkpoint {checkpoint}: {error}")
-                continue
-            if position > self.end:
-                self.problems.append(
-                    f"checkpoint {checkpoint} is at {position}, and the journal ends at {self.end}"
-                )
-            if position != BEGINNING and first > min(position.segment, facts.get(REPLAY_FROM, 0)):
-                self.problems.append(
-                    f"checkpoint {checkpoint} needs segment {facts.get(REPLAY_FROM)}, "
-                    f"and the first one is {first}"
-                )
+        self.problems += audit_checkpoints.problems(self.run, first, self._parcels)
 
     def compare(self, given: Sequence[receipts.Receipt]) -> str:
         """Compare the journal with the receipts of actors; return a line of counts."""
@@ -218,13 +226,13 @@ class Audit:
 
     def summary(self) -> Iterator[str]:
         """Yield lines about run, journal, actors, ledger and checkpoints."""
-        totals, records = self.totals, self.records
+        totals, records, end = self.totals, self.records, self._parcels.end
         yield (
             f"run {totals.run} in {self.run}: the learner started {len(self.starts)} times, "
             f"newest epoch {totals.inbox.epoch}"
         )
         yield (
-            f"journal: segments {segments.numbers(self._journal)[0]} to {self.end.segment}, "
+            f"journal: segments {segments.numbers(self._journal)[0]} to {end.segment}, "
             f"{sum(records.values())} records: {records[Kind.MESSAGE]} messages, "
             f"{records[Kind.REFUSAL]} refusals, {records[Kind.MARKER]} markers"
         )
@@ -257,29 +265,6 @@ class Audit:
             )
         if len(known) > SHOWN:
             yield f"  and {len(known) - SHOWN} more"
-
-
-def check_tensors(path: Path) -> None:
-    """Raise if a file of tensors does not have the length in its header."""
-    try:
-        data = path.read_bytes()
-        (length,) = struct.unpack_from("<Q", data)
-        table = json.loads(data[8 : 8 + length])
-        ends = [entry["data_offsets"][1] for key, entry in table.items() if key != "__metadata__"]
-        end = 8 + length + max(ends, default=0)
-    except (
-        OSError,
-        struct.error,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        RecursionError,
-    ) as error:
-        raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
-    if end != len(data):
-        raise ConfigurationError(f"{path.name} has {len(data)} bytes, not {end}")
 
 
 def name(number: Number) -> str:

@@ -17,9 +17,10 @@ TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
 
 POSITION = "journal_position"
 REPLAY_FROM = "journal_replay_from"
+REPLAY_ROWS = "replay_rows"
 REPLAY_HASH = "replay_hash"
 TOTALS = "journal_totals"
-NUMBERS = ("steps", "updates", "episodes", "samples", REPLAY_FROM)
+NUMBERS = ("steps", "updates", "episodes", "samples", REPLAY_FROM, REPLAY_ROWS)
 KINDS: dict[str, Any] = {
     **dict.fromkeys(NUMBERS, int),
     "run": str,

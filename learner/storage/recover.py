@@ -18,7 +18,7 @@ from farflung.common.protocol.roster import RosterState
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.payloads import Marker
-from farflung.learner.storage.journal.record import Kind, Record
+from farflung.learner.storage.journal.record import NO_LINK, Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.manifest import TOTALS, needed_from
 from farflung.learner.storage.run_folder import Run
@@ -97,13 +97,13 @@ def _count(
     # A run's first segment follows nothing. Its own totals may never have been finished.
     totals = JournalTotals(run.identity) if numbers == [1] else None
     blank = numbers[:1] == [1]  # a learner that dies before its first record leaves such a segment
-    progress = SlowProgress("read segment %d of %d")
+    progress, link = SlowProgress("read segment %d of %d"), NO_LINK
     for number, found in segments.mend(journal, _first_needed(run.folder)):
         progress.report(number, numbers[-1])
         if isinstance(found, str):
             log.warning(found)
             continue
-        blank = False
+        blank, link = False, found.link
         if found.kind is Kind.MESSAGE:
             parcels[number].extend((found.start, found.end))
         if totals is None and found.kind is not Kind.TOTALS:
@@ -117,6 +117,7 @@ def _count(
             f"nothing in {journal} can be read: "
             f"--init {run.folder} starts another run from its weights"
         )
+    totals.link = link
     return totals, parcels
 
 

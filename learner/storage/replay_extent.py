@@ -6,7 +6,13 @@ from typing import Any
 
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import BEGINNING, Position
-from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TOTALS
+from farflung.learner.storage.manifest import (
+    POSITION,
+    REPLAY_FROM,
+    REPLAY_HASH,
+    REPLAY_ROWS,
+    TOTALS,
+)
 
 
 class ReplayExtent:
@@ -49,19 +55,29 @@ class ReplayExtent:
         """
         first = self.oldest_segment(size)
         digests = [(segment, self._digests[segment]) for segment, _ in self._segments]
-        return hashlib.blake2b(repr((size, first, digests)).encode(), digest_size=16).hexdigest()
+        return replay_hash(size, first, digests)
+
+
+def replay_hash(size: int, first: int, digests: list[tuple[int, int]]) -> str:
+    """Return the hash of a replay: rows, first segment, and each segment's digest of its parcels.
+
+    The newest segment's digest ends with the newest parcel.
+    """
+    return hashlib.blake2b(repr((size, first, digests)).encode(), digest_size=16).hexdigest()
 
 
 def journal_facts(journal: Journal, extent: ReplayExtent, replay_size: int) -> dict[str, Any]:
     """Return the facts about the journal that belong to a checkpoint taken now.
 
-    They are its position in the journal, the first segment that its replay needs, a hash of that
-    replay, and the totals that begin the newest segment, in case those are damaged later.
+    They are its position in the journal, the first segment that its replay needs, the rows and a
+    hash of that replay, and the totals that begin the newest segment, in case those are damaged
+    later.
     """
     position, (segment, totals) = extent.position, journal.beginning
     return {
         POSITION: [position.segment, position.offset],
         REPLAY_FROM: extent.oldest_segment(replay_size),
+        REPLAY_ROWS: replay_size,
         REPLAY_HASH: extent.digest(replay_size),
         TOTALS: [segment, totals],
     }

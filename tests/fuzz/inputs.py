@@ -172,7 +172,7 @@ def segment(data: bytes, number: int = 1) -> bytes:
         if kind == bytes([RAW]):
             pieces.append(payload)
             continue
-        head = form.HEAD.pack(SALT, kind[0] if kind else 0, len(payload))
+        head = form.HEAD.pack(SALT, kind[0] if kind else 0, form.NO_LINK, len(payload))
         covered = payload[: form.COVERED] if kind == bytes([form.Kind.MESSAGE]) else payload
         pieces += [
             head,

@@ -34,7 +34,7 @@ from farflung.learner.observe.status import (
     from_document,
     to_document,
 )
-from farflung.learner.storage import audit, checkpoint, manifest, run_folder
+from farflung.learner.storage import audit_checkpoints, checkpoint, manifest, run_folder
 from farflung.learner.storage.audit import Audit
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import payloads
@@ -185,7 +185,7 @@ def test_tensors(data: bytes) -> None:
     path = written(f"{manifest.FOLDER}/000001/{manifest.TENSORS}", data)
     written(f"{manifest.FOLDER}/000001/{manifest.FACTS}", b"\x80")
     with suppress(ConfigurationError):
-        audit.check_tensors(path)
+        audit_checkpoints.check_tensors(path)
     checkpoint.read(place(), "000001")
 
 

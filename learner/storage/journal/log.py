@@ -29,6 +29,7 @@ class Segment:
         number: int,
         reserved: int,
         totals: Payload,  # of all segments before it
+        follows: bytes,  # the link to the last record before it
         *,
         durable: bool,
     ) -> None:
@@ -38,13 +39,11 @@ class Segment:
         self._reserved = max(reserved, record.HEADER_BYTES + record.size(len(totals)))
         path = segments.path_of(folder, number)
         self._descriptor = disk.create(path, self._reserved)
-        beginning = [
-            record.header(number, self._salt),
-            *record.encode(self._salt, Kind.TOTALS, totals),
-        ]
+        first = record.encode(self._salt, Kind.TOTALS, totals, follows)
+        self.link = record.link_to(first[0])  # to the newest record
         self._end = record.HEADER_BYTES + record.size(len(totals))
         try:
-            disk.write(self._descriptor, 0, beginning)
+            disk.write(self._descriptor, 0, [record.header(number, self._salt), *first])
             self.sync()
             if durable:
                 disk.sync_folder(folder)
@@ -61,19 +60,21 @@ class Segment:
         """
         pieces: list[Payload] = []
         ends: list[Position] = []
-        end, digest = self._end, self._digest
+        end, digest, link = self._end, self._digest, self.link
         for kind, payload in records:
             following = end + record.size(len(payload))
             if following > self._reserved or (ends and following - self._end > GROUP_BYTES):
                 break
-            pieces += record.encode(self._salt, kind, payload)
+            written = record.encode(self._salt, kind, payload, link)
+            pieces += written
+            link = record.link_to(written[0])
             if kind is Kind.MESSAGE:
                 digest = record.chained(digest, payload)
             end = following
             ends.append(Position(self.number, end, digest))
         if pieces:
             self._disk.write(self._descriptor, self._end, pieces)
-            self._end, self._digest = end, digest
+            self._end, self._digest, self.link = end, digest, link
         return ends
 
     def sync(self) -> None:
@@ -115,7 +116,8 @@ class Log:
         """
         ends = self._newest.append(records)
         if records and not ends:
-            following = self._open(self._newest.number + 1, record.size(len(records[0][1])))
+            needed = record.size(len(records[0][1]))
+            following = self._open(self._newest.number + 1, needed, self._newest.link)
             self._newest.seal()
             self._newest = following
             ends = following.append(records)
@@ -174,7 +176,8 @@ class Log:
             self.folder.mkdir(parents=True, exist_ok=True)
             if self._durable:
                 self._disk.sync_folder(self.folder.parent)
-            segment = self._open(1 + max(segments.numbers(self.folder), default=0), 0)
+            number = 1 + max(segments.numbers(self.folder), default=0)
+            segment = self._open(number, 0, self.totals.link)
             self.totals.add(start)
             segment.append([(Kind.START, payloads.pack(start))])
             segment.sync()
@@ -188,12 +191,13 @@ class Log:
             ) from error
         return segment
 
-    def _open(self, number: int, needed: int) -> Segment:
-        """Open a segment with room for a record of this size."""
+    def _open(self, number: int, needed: int, follows: bytes) -> Segment:
+        """Open a segment with room for a record of this size, behind the record of a link."""
         totals = self.totals.pack()
         # The totals of a run with millions of incarnations are long: they stay a quarter at most.
         head = record.HEADER_BYTES + record.size(len(totals))
         reserved = max(self._segment_bytes, 4 * len(totals), head + max(needed, 256))
-        opened = Segment(self._disk, self.folder, number, reserved, totals, durable=self._durable)
+        place = self._disk, self.folder, number, reserved
+        opened = Segment(*place, totals, follows, durable=self._durable)
         self.beginning = number, totals
         return opened

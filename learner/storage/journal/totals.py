@@ -9,7 +9,7 @@ from farflung.common.protocol.messages import Numbered
 from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.learner.storage.journal import payloads
 from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
-from farflung.learner.storage.journal.record import Record
+from farflung.learner.storage.journal.record import NO_LINK, Record
 
 UNPUBLISHED = Marker(Version(0, 0), 0, 0)
 
@@ -37,6 +37,7 @@ class JournalTotals:
     rows: int = 0
     episodes: int = 0
     marker: Marker = UNPUBLISHED  # the newest
+    link: bytes = NO_LINK  # to the last record that was found, which the next segment follows
 
     def add_message(self, envelope: Numbered, rows: int, episodes: int) -> Admission:
         """Count a parcel."""

@@ -48,10 +48,13 @@ def write(run, number, *records, totals=None):
     """Write a segment as the journal does."""
     first = (Kind.TOTALS, (totals or JournalTotals(RUN)).pack())
     (run / segments.FOLDER).mkdir(exist_ok=True)
-    pieces = [piece for one in (first, *records) for piece in record.encode(SALT, *one)]
-    segments.path_of(run / segments.FOLDER, number).write_bytes(
-        record.header(number, SALT) + b"".join(map(bytes, pieces))
-    )
+    before = [found for at, found in segments.read(run / segments.FOLDER) if at < number]
+    link = before[-1].link if before else record.NO_LINK
+    data = record.header(number, SALT)
+    for one in (first, *records):
+        pieces = record.encode(SALT, *one, link)
+        data, link = data + b"".join(map(bytes, pieces)), record.link_to(pieces[0])
+    segments.path_of(run / segments.FOLDER, number).write_bytes(data)
 
 
 def short(content):

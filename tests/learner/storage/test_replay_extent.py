@@ -3,7 +3,13 @@
 from types import SimpleNamespace
 
 from farflung.learner.storage.journal.record import BEGINNING, Position
-from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH, TOTALS
+from farflung.learner.storage.manifest import (
+    POSITION,
+    REPLAY_FROM,
+    REPLAY_HASH,
+    REPLAY_ROWS,
+    TOTALS,
+)
 from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 
 
@@ -49,6 +55,7 @@ def test_journal_facts_name_position_replay_and_totals():
     assert journal_facts(journal, extent, 10) == {
         POSITION: [5, 640],
         REPLAY_FROM: 5,
+        REPLAY_ROWS: 10,
         REPLAY_HASH: extent.digest(10),
         TOTALS: [6, b"totals"],
     }

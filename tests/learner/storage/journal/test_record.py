@@ -19,9 +19,10 @@ def message(sequence=1):
 
 def segment(*records, number=3, reserved=RESERVED):
     """Return the bytes of a segment with these records."""
-    data = record.header(number, SALT) + b"".join(
-        b"".join(map(bytes, record.encode(SALT, *one))) for one in records
-    )
+    data, link = record.header(number, SALT), record.NO_LINK
+    for one in records:
+        pieces = record.encode(SALT, *one, link)
+        data, link = data + b"".join(map(bytes, pieces)), record.link_to(pieces[0])
     return data.ljust(reserved, b"\0")
 
 
@@ -95,7 +96,8 @@ def test_damaged_header_costs_no_record():
 
 def test_bytes_of_an_actor_cannot_pass_for_a_record():
     """A record inside a payload has another salt: it is not found where its host is damaged."""
-    inner = b"".join(map(bytes, record.encode(record.new_salt(), Kind.REFUSAL, b"forged")))
+    forged = record.encode(record.new_salt(), Kind.REFUSAL, b"forged", record.NO_LINK)
+    inner = b"".join(map(bytes, forged))
     data = bytearray(
         segment((Kind.TOTALS, b"t"), (Kind.START, bytes(8) + inner), (Kind.MARKER, b"m"))
     )
@@ -104,6 +106,25 @@ def test_bytes_of_an_actor_cannot_pass_for_a_record():
         Kind.TOTALS,
         None,
         Kind.MARKER,
+    ]
+
+
+def test_each_record_has_a_link_to_the_one_before_it():
+    """It is of the record's checksum, so it covers all before; the first one has none."""
+    one, two, three = scanned(
+        segment((Kind.TOTALS, b"t"), (Kind.REFUSAL, b"one"), (Kind.REFUSAL, b"two"))
+    )
+    assert (one.follows, two.follows, three.follows) == (record.NO_LINK, one.link, two.link)
+    assert len({record.NO_LINK, one.link, two.link, three.link}) == 4
+
+
+def test_segment_of_an_older_release_has_no_links():
+    """It is read like any other, and says nothing of the order of its records."""
+    data = segment((Kind.TOTALS, b"t"), (Kind.MARKER, b"m"))
+    old = record.header(3, SALT, record.UNLINKED_MAGIC) + data[record.HEADER_BYTES :]
+    assert [(one.kind, one.follows) for one in scanned(old)] == [
+        (Kind.TOTALS, None),
+        (Kind.MARKER, None),
     ]
 
 

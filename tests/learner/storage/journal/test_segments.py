@@ -12,7 +12,8 @@ SALT = b"salt"
 def write(path, number, *payloads, reserved=0):
     """Write a segment of refusals with these payloads."""
     records = b"".join(
-        b"".join(map(bytes, record.encode(SALT, Kind.REFUSAL, payload))) for payload in payloads
+        b"".join(map(bytes, record.encode(SALT, Kind.REFUSAL, payload, record.NO_LINK)))
+        for payload in payloads
     )
     path.mkdir(exist_ok=True)
     segments.path_of(path, number).write_bytes(
