@@ -5,6 +5,8 @@ Each message states what happened and what to do next. The codes are numbered as
 
 from enum import IntEnum
 
+from farflung.common.process.text import indented, printable
+
 
 class Exit(IntEnum):
     """The end of a process. 0 is a requested end: the goal, SIGTERM, or the end of the run."""
@@ -25,9 +27,15 @@ class Exit(IntEnum):
 
 
 class FarflungError(Exception):
-    """An error that ends a process on purpose: a message for people, a code for supervisors."""
+    """An error that ends a process on purpose: a message for people, a code for supervisors.
+
+    The message may hold texts of other programs.
+    """
 
     exit_code: Exit = Exit.SOFTWARE
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(indented(message))
 
 
 class UsageError(FarflungError):
@@ -84,6 +92,5 @@ class Refused(FarflungError):
     exit_code = Exit.DATA
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
-        self.detail = detail
+        self.reason, self.detail = printable(reason), printable(detail)
+        super().__init__(": ".join(filter(None, (self.reason, self.detail))))

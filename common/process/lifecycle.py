@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TextIO
 
 from farflung.common.process.errors import ConfigurationError, Exit, FarflungError
+from farflung.common.process.text import indented
 
 
 class Stop:
@@ -219,7 +220,8 @@ def main_guard(program: str, function: Callable[[], int], stream: TextIO | None 
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception:
-        stream.write(f"{program}: a bug in Farflung; please report it\n{traceback.format_exc()}")
+        bug = f"{program}: a bug in Farflung; please report it\n{traceback.format_exc()}"
+        stream.write(f"{indented(bug)}\n")
         return Exit.SOFTWARE
 
 

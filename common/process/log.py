@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TextIO
 
 from farflung.common.process.terminal import PATIENCE_S, direct, stand_in
+from farflung.common.process.text import indented
 
 OURS = "farflung"  # the level is for our loggers; other packages' show warnings only
 WAITING_LINES = 1000  # for a terminal or a pipe; further ones are counted and left out
@@ -127,7 +128,7 @@ class Sparingly(logging.Filter):
 
 
 class _LineFormatter(logging.Formatter):
-    """One line with time, role, name, process and version; a traceback follows on its own lines."""
+    """One line with time, role, name, process and version; others, as of a traceback, indented."""
 
     def __init__(self, who: Who) -> None:
         super().__init__("%(at)sZ %(who)s %(levelname)s %(message)s%(more)s")
@@ -139,7 +140,7 @@ class _LineFormatter(logging.Formatter):
         record.at = at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         record.who = f"{who.role} {who.name}[{record.process}] {who.version}"
         record.more = f" ({held} more like this before)" if held else ""
-        return super().format(record)
+        return indented(super().format(record))
 
 
 class _BoundedQueue(QueueHandler):

@@ -50,9 +50,9 @@ class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True):
     that publishes the beacons it obeys, and no others.
     """
 
-    run: str
-    policy: str
-    actor: str
+    run: Name
+    policy: Name
+    actor: ActorName
     incarnation: int
     learner_id: int
     epoch: int
@@ -66,8 +66,8 @@ class Acknowledgement(Struct, frozen=True, forbid_unknown_fields=True):
 class Beacon(Struct, frozen=True, forbid_unknown_fields=True):
     """The state that all actors share, every second and when it changes: losing one is harmless."""
 
-    run: str
-    policy: str
+    run: Name
+    policy: Name
     learner_id: int  # random, drawn at each start of a learner process
     version: Version
     steps: Natural

@@ -11,6 +11,7 @@ from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
+from farflung.common.process.text import printable
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
 from farflung.common.protocol.inbox import OUT_OF_RANGE, Admission, Inbox
@@ -34,7 +35,6 @@ from farflung.learner.endpoint.items import (
     Settlements,
 )
 from farflung.learner.endpoint.seen import Records, require_bounded
-from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +240,7 @@ class Receiver:
         log.warning(
             "a message of %s is refused (%s)",
             sender,
-            printable(str(refusal)),
+            refusal,
             extra=once_every(10),
         )
 

@@ -6,10 +6,12 @@ from collections import deque
 
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.statistics import Rate
+from farflung.common.net.bucket import Bucket
 from farflung.common.process.errors import Refused
-from farflung.common.protocol.messages import Hello, Report
+from farflung.common.process.log import once_every
+from farflung.common.process.text import indented, printable
+from farflung.common.protocol.messages import Hello, Problem, Report
 from farflung.common.protocol.names import Key
-from farflung.learner.observe.formatting import printable
 
 log = logging.getLogger(__name__)
 
@@ -17,6 +19,8 @@ log = logging.getLogger(__name__)
 SHOWN = {"steps", "episodes", "waits", "longest_step_s"} | {
     f"{state}.parcels" for state in ("acknowledged", "sent", "waiting")
 }
+SHOWN_PROBLEMS, SHOWN_PER_S = 50, 0.5  # of one incarnation: at once, and in the long run
+KIND_LETTERS = 64
 RETURNS = 2  # of one incarnation after another of its name; one may be a late message
 
 
@@ -39,7 +43,8 @@ class Seen:
         self.version = 0
         self.counters: dict[str, float] = {}
         self.rate = Rate()
-        self.problem = 0  # the highest number that was shown
+        self.problem = 0  # the highest number that was reported
+        self.shown = Bucket(SHOWN_PROBLEMS, 0.0)
         self.returns = 0  # how often it came back after another incarnation of its name
         self.clashes = False  # two incarnations with this name were reported
 
@@ -84,9 +89,18 @@ class Records:
         for problem in report.problems:
             if problem.number > seen.problem:
                 seen.problem = problem.number
-                kind, *lines = map(printable, (problem.kind, *problem.text.strip().splitlines()))
-                self._problems.append(f"{report.actor}: {kind}: {lines[-1] if lines else ''}")
-                log.warning("%s reports: %s\n%s", report.actor, kind, "\n".join(lines))
+                if seen.shown.take(now, SHOWN_PER_S):
+                    self._show(report.actor, problem)
+                else:
+                    many = "%s reports more problems than are shown"
+                    log.warning(many, report.actor, extra=once_every(10))
+
+    def _show(self, actor: str, problem: Problem) -> None:
+        """Name a problem: on the screen its kind and last line, which is that of the error."""
+        kind, text = printable(problem.kind, KIND_LETTERS), problem.text.strip()
+        last = text.splitlines()[-1] if text else ""
+        self._problems.append(f"{actor}: {kind}: {printable(last)}")
+        log.warning("%s", indented(f"{actor} reports: {kind}\n{text}"))
 
     def _report_clash(self, actor: str, seen: Seen, former: Seen) -> None:
         """Report two that alternate under one name, as with one --name for a whole fleet.

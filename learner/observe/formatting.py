@@ -1,8 +1,9 @@
-"""Figures and texts for people: short, of steady width, and safe to print on a terminal."""
+"""Figures and texts for people: short, and of steady width."""
 
 import math
 from collections.abc import Sequence
 
+from farflung.common.process.text import printable
 from farflung.learner.core.pacing import Cause
 from farflung.learner.observe.status import WaitingStatus
 
@@ -91,18 +92,6 @@ def one_line(text: str) -> str:
         if line.strip()
     ]
     return printable(lines[0] if len(lines) == 1 else f"{lines[0]} … {lines[-1]}") if lines else ""
-
-
-def printable(text: str) -> str:
-    """Return a text of the same length without what could steer a terminal.
-
-    Names and problems come over the network.
-    """
-    return (
-        text
-        if text.isprintable()
-        else "".join(letter if letter.isprintable() else " " for letter in text)
-    )
 
 
 def waiting(wait: WaitingStatus) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import ActorState, Status
+from farflung.learner.observe.status import Status
 
 INTERVAL_S = 2.0
 NAMES = {"epsilon": "rollout/exploration_rate"}  # Stable-Baselines3's, where it has another
@@ -25,9 +25,6 @@ def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink:
 def scalars(status: Status) -> dict[str, float]:
     """Return the known figures of a status by their published names."""
     evaluation = status.evaluation
-    present = [
-        actor for actor in status.actors if actor.state not in (ActorState.LEFT, ActorState.SILENT)
-    ]
     figures: dict[str, float | None] = {
         "rollout/ep_rew_mean": status.return_mean,
         "rollout/ep_len_mean": status.length_mean,
@@ -47,7 +44,7 @@ def scalars(status: Status) -> dict[str, float]:
         "pacing/policy_lag_p50": status.lag_p50,
         "pacing/policy_lag_p95": status.lag_p95,
         "replay/size": status.replay_size,
-        "actors/present": len(present),
+        "actors/present": status.present,
         "parcels/received": status.received,
         "parcels/duplicates": status.duplicates,
         "parcels/refused": sum(status.refused.values()),

@@ -14,6 +14,7 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
+from farflung.common.process.text import printable
 from farflung.learner.observe.formatting import (
     UNKNOWN,
     compact,
@@ -21,7 +22,6 @@ from farflung.learner.observe.formatting import (
     duration,
     figure,
     one_line,
-    printable,
     rate,
     sparkline,
     waiting,
@@ -50,7 +50,6 @@ STYLES = {
     ActorState.SILENT: "bold red",
     ActorState.LEFT: "dim",
 }
-ABSENT = (ActorState.SILENT, ActorState.LEFT)
 URGENCY: dict[str, int] = {ActorState.SILENT: 0, ActorState.EVALUATING: 1, ActorState.LEFT: 3}
 # Columns of the table of actors: how wide each is, and from which width of the panel it is shown.
 COLUMNS = {
@@ -86,7 +85,7 @@ def draw(status: Status, width: int, height: int, hint: str = "") -> Panel:
 
 def _safe(row: Text, width: int) -> Text:
     """Cut a row, and blank what could steer a terminal: names come over the network."""
-    row.plain = printable(row.plain)  # of the same length, so the styles stay where they are
+    row.plain = printable(row.plain)  # letter by letter, so the styles stay where they are
     row.truncate(max(0, width), overflow="ellipsis")
     return row
 
@@ -201,8 +200,7 @@ def _actors(status: Status, width: int, room: int) -> Iterator[Text]:
         start = f"; start one with  {status.join}" if status.join else ""
         yield Text.assemble("no actor yet", (start, "dim"))
         return
-    present = sum(actor.state not in ABSENT for actor in actors) + status.more_actors
-    head = f"{present} actor{'' if present == 1 else 's'}"
+    head = f"{status.present} actor{'' if status.present == 1 else 's'}"
     yield _actor_row((head, *COLUMNS), width, "dim", "dim")
     shown = actors
     if len(actors) > room - 1:

@@ -3,9 +3,10 @@
 import os
 from typing import Literal, TextIO
 
-from farflung.learner.observe.formatting import count, duration, figure, printable, rate, waiting
+from farflung.common.process.text import printable
+from farflung.learner.observe.formatting import count, duration, figure, rate, waiting
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import ActorState, Status, to_document
+from farflung.learner.observe.status import Status, to_document
 
 Ui = Literal["auto", "panel", "lines", "json"]
 
@@ -52,7 +53,7 @@ def line(status: Status) -> str:
         f"{rate(status.updates_per_second)} updates/s",
         f"ratio {figure(status.ratio_held)}{wanted}",
         f"version {count(status.version)}",
-        f"actors {sum(actor.state != ActorState.LEFT for actor in status.actors)}",
+        f"actors {status.present}",
         f"waiting: {wait}" if (wait := waiting(status.waiting)) else "",
         f"refused or lost {count(problems)}" if problems else "",
     ]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from farflung.common.process.errors import Refused
+from farflung.common.process.text import printable
 from farflung.learner.core.pacing import Cause
 
 LARGEST = (1 << 63) - 1  # whole number in a document: readers in other languages hold no larger
@@ -25,6 +26,9 @@ class ActorState(StrEnum):
     EVALUATING = "evaluating"
     SILENT = "silent"  # it sent nothing for longer than its steps explain
     LEFT = "left"  # it sent a goodbye
+
+
+ABSENT = (ActorState.SILENT, ActorState.LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,11 @@ class Status:
     problems: tuple[str, ...] = ()  # the latest, newest last
 
     @property
+    def present(self) -> int:
+        """The number of actors that take part."""
+        return sum(actor.state not in ABSENT for actor in self.actors) + self.more_actors
+
+    @property
     def progress(self) -> float | None:
         """The part of the wanted steps that was taken, 0 to 1; None without a target."""
         return min(1.0, self.steps / self.steps_target) if self.steps_target else None
@@ -146,9 +155,11 @@ def from_document(text: str) -> Status:
 
 
 def _bounded(plain: Any) -> Any:
-    """Return plain data with figures that every reader takes, from any source."""
+    """Return plain data with figures that every reader takes, and texts that steer no terminal."""
+    if isinstance(plain, str):
+        return printable(plain)
     if isinstance(plain, dict):
-        return {name: _bounded(value) for name, value in plain.items()}
+        return {printable(name): _bounded(value) for name, value in plain.items()}
     if isinstance(plain, list | tuple):
         return [_bounded(value) for value in plain]
     if isinstance(plain, float):

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from hostile.attacks import Needs, attack
 from hostile.peer import GREETING, Peer
 
-from farflung.common.protocol import topics, wire
+from farflung.common.protocol import packing, topics, wire
 from farflung.common.protocol.wire import Kind
 
 CROWD = 3_000  # connections of one peer
@@ -21,6 +21,11 @@ MANY = 1 << 30  # messages: the time is the bound
 PAUSE_S = 0.05
 FAR = (1 << 40, (1 << 53) - 1, 1 << 62)
 FINITE_POISON = 3e38
+# A line as a learner's own; then what clears a screen, moves a cursor, ends a line, turns a text.
+FORGED = (
+    "\r\n2026-03-01T12:00:00.000Z learner victim[1] 1.1 INFO all is well"
+    "\x1b[2J\x9b1;1H\x08\u2028\u2029\x85\u202e\u2066\u200f"
+)
 LARGE = 32 << 20  # bytes of one frame
 COUNTERS = ("steps", "episodes", "waits", "acknowledged.parcels", "waiting.parcels")
 
@@ -156,6 +161,29 @@ def reports(peer: Peer, seconds: float) -> None:
     peer.flood(report, MANY, seconds)
 
 
+@attack("texts that forge and steer")
+def texts(peer: Peer, seconds: float) -> None:
+    """Put lines of a log, escapes and long texts wherever a message has room for a text."""
+
+    def report(number: int) -> bytes:
+        lines = {"number": number, "kind": FORGED, "text": FORGED * 50}
+        return peer.report(problems=[lines, {"number": number + 1, "kind": "x", "text": FORGED}])
+
+    peer.send(peer.hello())
+    table = [[FORGED, FORGED, [FORGED], 0, 0, FORGED]] * (len(peer.spec.columns) + 4)  # type: ignore[union-attr]
+    makers = (
+        report,
+        lambda n: peer.hello(**{FORGED: n}),
+        lambda n: peer.hello(actor=FORGED),
+        lambda n: peer.hello(policy=FORGED * 20),
+        lambda n: peer.hello(run=FORGED),
+        lambda n: peer.parcel(table=packing.pack(table)),
+        lambda n: peer.parcel(schema=FORGED * 20),
+        lambda n: peer.bye(reason=FORGED * 20, incarnation=peer.identity()),
+    )
+    peer.flood(in_turns(*makers), MANY, seconds, 200)
+
+
 @attack("noise in frames")
 def malformed(peer: Peer, seconds: float) -> None:
     """Send frames that are no messages: random bytes, empty ones, unknown kinds, deep envelopes."""
@@ -190,10 +218,13 @@ def poison(peer: Peer, seconds: float) -> None:
 
 @attack("returns without measure")
 def returns(peer: Peer, seconds: float) -> None:
-    """Send results of 1e308, of either sign, with lengths that no episode has."""
+    """Send results of 1e308, of either sign, with lengths that no episode has; also evaluations."""
     results = ((1e308, 1), (-1e308, 2**31 - 1), (1e300, -5))
     peer.flood(
-        lambda n: peer.parcel(rows=8, results=(results[n % len(results)],) * 50), MANY, seconds, 200
+        lambda n: peer.parcel(rows=8 * (n % 2), results=(results[n % len(results)],) * 50),
+        MANY,
+        seconds,
+        200,
     )
 
 

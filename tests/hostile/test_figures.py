@@ -46,6 +46,7 @@ def test_figures_without_measure_leave_the_status_readable(tmp_path, name):
             attacks.load()[name].run(peer, ATTACK_S)
         status = answers(target.learner)
         assert status.refused["range"] > 0
+        assert status.evaluation is None
         assert status.return_mean is None or abs(status.return_mean) <= MAGNITUDE
         assert {actor.name: actor.state for actor in status.actors}["honest-0"] == "running"
         target.learner.learns_on()

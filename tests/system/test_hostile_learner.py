@@ -23,6 +23,7 @@ from farflung.common.net.address import Address
 from farflung.common.process.errors import Exit
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Beacon, State
+from farflung.common.protocol.packing import to_plain
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -133,6 +134,35 @@ def test_a_graph_that_needs_all_memory_is_refused(shell: Shell, serve: Serve) ->
         serve(structs.replace(spec, graph=heavy_graph(spec.graph, 1 << 17, 0))), "--policy", "p"
     )
     actor.names("it needs more than 4 GiB of memory", Exit.DATA)
+
+
+def test_texts_of_a_learner_forge_no_line_of_an_actor(
+    shell: Shell, context: sockets.Context
+) -> None:
+    """A field of a message is named where it is refused: its escapes and its megabyte are not."""
+    address, experience, feed = sockets.listen(context, Address("127.0.0.1", 0, 0), MIB)
+    beacon = Beacon("r", "p", 7, Version(1, 1), 0, 0, State.RUN)
+    odd = f"\r\n2026-03-01T12:00:00.000Z actor me[1] - INFO all is well\x1b[2J\x9b\u2028{'x' * MIB}"
+    frame = bytes(wire.assemble(wire.Kind.BEACON, to_plain(beacon) | {odd: 1}))
+
+    def refused() -> bool:
+        while feed.poll(0):
+            feed.recv()
+            feed.setsockopt(zmq.SUBSCRIBE, b"c/p/")
+        feed.send_multipart([b"c/p/", frame])
+        return "a message of the learner is refused" in actor.said
+
+    try:
+        actor = shell.actor(address, "--policy", "p", "--name", "me")
+        actor.until(refused, "the refusal of a beacon")
+        actor.until(lambda: actor.said.endswith("\n"), "the whole line")
+        lines = actor.said.split("\n")
+        assert any("all is well" in line for line in lines)
+        assert all(line.isprintable() and len(line) <= 2000 for line in lines)
+        assert all(f"actor me[{actor.pid}]" in line for line in lines if line.startswith("20"))
+    finally:
+        feed.close(linger=0)
+        experience.close(linger=0)
 
 
 def test_a_feed_at_line_rate_holds_up_no_signal(shell: Shell, context: sockets.Context) -> None:

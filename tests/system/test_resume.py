@@ -48,6 +48,20 @@ def test_killed_learner_resumes_with_the_same_replay_and_the_same_actor(shell, f
     actor.says("the learner was started again")
 
 
+def test_actor_killed_before_a_resume_is_not_counted_for_ever(shell, free_address):
+    """The status names it silent within ten seconds, and a line for people counts none."""
+    flags = (*SMALL, "--name", "one")
+    first = shell.learner(*flags, port=free_address.port)
+    actor = shell.actor(free_address, "--name", "box")
+    first.listens().shows(lambda status: status.steps > 200)
+    actor.kill()
+    first.send(signal.SIGTERM)
+    assert first.ended() == 0
+    second = shell.learner(*flags, "--resume", "auto", port=free_address.port).listens()
+    second.shows(lambda status: [it.state for it in status.actors] == ["silent"])
+    second.says(r"steps/s, .* actors 0")
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, (0,)), (signal.SIGKILL, (-signal.SIGKILL,))]
 )

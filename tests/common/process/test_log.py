@@ -1,5 +1,6 @@
 """Log lines: their form, their repetition, and terminals that take none."""
 
+import ast
 import io
 import logging
 import os
@@ -18,6 +19,9 @@ import pytest
 from support.waiting import eventually
 
 from farflung.common.process.log import WAITING_LINES, Log, Sparingly, once_every, start
+from farflung.common.process.text import LETTERS
+
+ROOT, ROLES = Path(__file__).parents[3], ("actor", "broker", "common", "farflung", "learner")
 
 
 @pytest.fixture
@@ -51,6 +55,48 @@ def test_log_line_has_time_role_name_process_and_version(log: Log, stream: io.St
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z actor box-1f03a2\[\d+\] - INFO hello there", first
     )
     assert re.fullmatch(r"\S+Z actor box-1f03a2\[\d+\] 1\.42 WARNING again", second)
+
+
+def test_foreign_text_forges_no_line_and_steers_no_terminal(
+    log: Log, stream: io.StringIO, tmp_path: Path
+) -> None:
+    """Neither in a message, nor as an argument, nor in the text of an exception."""
+    forged = "\n2026-03-01T12:00:00.123Z learner x[1] - INFO all is well\x1b[2J\r\x9b\u2028"
+    log.copy_to(tmp_path / "actor.log")
+    ours = logging.getLogger("farflung.actor.x")
+    ours.warning(f"message {forged}")  # the attack
+    ours.warning("argument %s", forged)
+    ours.warning("more than enough: %s", "x" * (3 << 20))
+    try:
+        raise ValueError(forged)
+    except ValueError:
+        ours.exception("raised")
+    log.stop()
+    lines = stream.getvalue().split("\n")
+    assert all(line.isprintable() for line in lines)
+    begun = [line for line in lines if line and not line.startswith("  ")]
+    assert len(begun) == 4
+    assert all(re.match(r"\S+Z actor box-1f03a2\[\d+\] - (WARNING|ERROR) ", line) for line in begun)
+    assert max(map(len, lines)) <= LETTERS
+    assert "  ValueError: " in lines
+    assert (tmp_path / "actor.log").read_text() == stream.getvalue()
+
+
+def handlers(source: str) -> set[str]:
+    """Return the names in a module that write log lines past ours."""
+    past = {"basicConfig", "StreamHandler", "FileHandler", "Formatter", "lastResort"}
+    nodes = [*ast.walk(ast.parse(source))]
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return (attributes | names) & past | names & {"print"}
+
+
+def test_all_lines_pass_the_one_place_that_makes_them_safe() -> None:
+    """No other module has a handler, a formatter or a print of its own."""
+    assert handlers("import logging\nlogging.basicConfig()\nprint(1)") == {"basicConfig", "print"}
+    modules = [path for role in ROLES for path in sorted((ROOT / role).rglob("*.py"))]
+    found = {path.name for path in modules if handlers(path.read_text())}
+    assert found == {"log.py"}
 
 
 def test_log_lines_are_copied_to_a_file(log: Log, stream: io.StringIO, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import deque
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import RefusedNumber
+from farflung.learner.endpoint.seen import Records
 from farflung.learner.schedule.schedule import Asynchronous, Sequential
 
 KEY = ("box-1", 7)
@@ -477,6 +479,40 @@ def test_a_problem_cannot_steer_the_terminal(side, caplog):
     assert "\x1b" not in caplog.text
     assert "\x07" not in caplog.text
     assert list(side.receiver.problems)[1] == "box-1: empty: "
+
+
+FORGED = "\r\n2026-03-01T12:00:00.000Z learner run[1] - INFO all is well\x9b\u2028\u202e"
+
+
+def test_texts_of_clients_are_one_line_each_or_indented(side, frame, caplog):
+    """A problem, a reason, a name and a field cannot pass for lines of the learner's own log."""
+    problem = Problem(1, FORGED * 9, f"Traceback{FORGED}{FORGED * 900}")
+    with caplog.at_level(logging.INFO):
+        side.receiver.receive(report(problems=(problem,)), 0.0)
+        side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 1, FORGED))), 0.0)
+        side.receiver.receive(hello(policy=FORGED * 100), 0.0)
+        side.receiver.receive(rewritten(hello(), lambda fields: fields.update({FORGED: 1})), 0.0)
+        side.receiver.receive(frame(schema=FORGED * 100), 0.0)
+    said = [line for message in caplog.messages for line in message.split("\n")]
+    assert sum("all is well" in line for line in said) > 40
+    assert all(line.isprintable() and len(line) <= 2200 for line in said)
+    assert not [line for line in said if line.startswith("2026")]
+    assert all(text.isprintable() and len(text) <= 2200 for text in side.receiver.problems)
+
+
+def test_problems_of_one_actor_are_shown_at_a_pace(side):
+    """Fifty at once and one in two seconds: a flood of them neither fills a disk nor hides others.
+
+    What is not shown then is not shown later.
+    """
+    side.receiver.problems = deque(maxlen=None)
+    side.receiver.records = Records(side.receiver.problems)
+    for number in range(100):
+        problems = tuple(Problem(10 * number + n + 1, "x", "y") for n in range(10))
+        side.receiver.receive(report(problems=problems), 10.0)
+    assert len(side.receiver.problems) == 50
+    side.receiver.receive(report(problems=(Problem(2000, "x", "last"),)), 12.0)
+    assert side.receiver.problems[-1] == "box-1: x: last"
 
 
 def test_a_bye_takes_an_actor_off_the_roster(side, frame):

@@ -1,16 +1,23 @@
 """The books of an endpoint as the status shows them."""
 
+import io
+
 import pytest
 from msgspec import structs
+from rich.console import Console
 from support.learner_double import LearnerDouble
 from support.makers import a_frame
 
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
+from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Hello, Report
 from farflung.common.protocol.roster import SILENT_S, Member, Presence
+from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.observe.endpoint_status import actor_status, endpoint_status
-from farflung.learner.observe.status import ActorState
+from farflung.learner.observe.panel import draw
+from farflung.learner.observe.screen import line
+from farflung.learner.observe.status import ActorState, Status
 
 
 @pytest.fixture
@@ -87,6 +94,30 @@ def test_an_actors_state_is_one_word(learner, presence, evaluates, waits, word):
 def test_actor_of_an_earlier_epoch_is_not_joining_for_ever(learner, presence, word):
     """After a resume the roster knows actors that said goodbye, or never come back."""
     assert actor_status(learner.receiver, *a_member("box-9", presence)).state == word
+
+
+def test_actor_killed_before_a_resume_is_soon_silent_and_not_counted(learner):
+    """It is expected for eight seconds after each resume, and no longer."""
+    learner.receiver.receive(a_frame(learner.spec, actor="box-1"), 0.0)
+    members = learner.endpoint.roster.state()
+    for epoch, resumed_at in ((2, 100.0), (3, 200.0)):
+        endpoint = Endpoint.resume(learner.spec, Inbox(epoch), members, resumed_at)
+        for after_s, state, present in ((0.0, "joining", 1), (SILENT_S, "silent", 0)):
+            view = endpoint_status(endpoint, resumed_at + after_s)
+            status = Status("run-1", actors=view.actors, more_actors=view.more_actors)
+            assert [actor.state for actor in status.actors] == [state]
+            assert status.present == present
+            assert f"actors {present}" in line(status)
+            assert f" {present} actor" in f" {drawn(status)}"
+        members = endpoint.roster.state()
+    assert [member["actor"] for member in members["members"]] == ["box-1"]
+
+
+def drawn(status):
+    """Return the panel as text."""
+    console = Console(file=io.StringIO(), width=100)
+    console.print(draw(status, 100, 40))
+    return console.file.getvalue()
 
 
 def test_status_lists_actors_with_parcels_first_and_counts_the_rest(learner, monkeypatch):

@@ -10,7 +10,6 @@ from farflung.learner.observe.formatting import (
     duration,
     figure,
     one_line,
-    printable,
     rate,
     sparkline,
     waiting,
@@ -102,14 +101,6 @@ def test_a_sparkline_of_odd_series() -> None:
     assert sparkline([], 10) == ""
     assert sparkline([math.nan], 10) == ""
     assert len(sparkline([1, 2, 3], 0)) == 1
-
-
-def test_foreign_text_cannot_steer_a_terminal() -> None:
-    """Escapes, backspaces and reversed text become blanks; the length stays."""
-    evil = "a\x1b[2Jb\x08c\u202ed"
-    assert printable(evil) == "a [2Jb c d"
-    assert len(printable(evil)) == len(evil)
-    assert printable("größe 日本") == "größe 日本"
 
 
 def test_a_traceback_becomes_one_line() -> None:

@@ -100,6 +100,28 @@ def test_documents_and_all_that_is_drawn_survive_any_figure(
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["time/total_timesteps"] >= 0
 
 
+def test_texts_of_a_document_steer_no_terminal() -> None:
+    """On both sides, in values and in names; JSON itself escapes no C1 and no mark of direction."""
+    evil = "a\x1b[2J\x9b\u2028\u202e\nb" + "x" * (3 << 20)
+    status = Status(
+        evil,
+        metrics={evil: 1.0},
+        refused={evil: 1},
+        actors=(ActorStatus(evil, evil),),
+        problems=(evil,),
+    )
+    document = to_document(status)
+    assert document.isprintable()
+    assert len(document) < 20_000
+    raw = json.dumps({"run": evil, "metrics": {evil: 1}, "problems": [evil]}, ensure_ascii=False)
+    read = from_document(raw)
+    assert (read.run, read.metrics, read.problems) == (
+        status_text := "a [2J    b" + "x" * 1989 + "…",
+        {status_text: 1.0},
+        (status_text,),
+    )
+
+
 def test_document_that_an_older_learner_wrote_of_such_figures_is_read() -> None:
     """It wrote null for an infinite mean, and counters of actors as they were reported."""
     older = json.loads(to_document(FULL))
