@@ -25,8 +25,8 @@ CEILINGS = {
     "long lines": 0,
     "functions over 50 lines": 0,
     "modules over 300 lines": 0,
-    "openings in tests": 10,
-    "vague docstrings in tests": 20,
+    "openings in tests": 0,
+    "vague docstrings in tests": 0,
 }
 SHOWN = 10  # places of a count that is too high
 

@@ -92,7 +92,7 @@ def test_torch_of_a_list_is_the_build_that_it_names() -> None:
 
 
 def test_dockerfile_installs_wheels_by_hash_alone() -> None:
-    """What is not from a list is ours, and is installed without an index or a dependency."""
+    """A package that is not from a list is ours: it is installed without index or dependency."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     commands = re.findall(r"pip [^&;\n]*", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE))
     installs = [each for each in commands if re.search(r" (install|wheel|download) ", each)]

@@ -31,8 +31,9 @@ class Results:
 
     def require_bounded(self) -> None:
         """Refuse results that no environment has: the sum of others need not be finite."""
-        if len(self.returns) and not (
-            (abs(self.returns) <= MAGNITUDE).all() and (self.lengths >= 0).all()
+        # Bytes of truths, because `all` takes twice as long for few values.
+        if len(self.returns) and (
+            0 in (abs(self.returns) <= MAGNITUDE).tobytes() or 0 in (self.lengths >= 0).tobytes()
         ):
             raise Refused("range", f"a return beyond {MAGNITUDE:g}, or a negative length")
 

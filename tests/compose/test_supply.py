@@ -1,4 +1,4 @@
-"""What images hold, and what their processes may do: packages, secrets, users, writable places."""
+"""The contents of images, and the rights of their processes: packages, secrets, users, places."""
 
 import json
 import re

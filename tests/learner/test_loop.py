@@ -142,7 +142,7 @@ def test_loop_drains_what_was_acknowledged_whatever_the_pace():
 
 
 def test_loop_ends_with_the_error_of_the_transport():
-    """What ended the network thread is raised in the training thread."""
+    """The error that ended the network thread is raised in the training thread."""
     counting = Counting(rounds=5)
 
     def check():

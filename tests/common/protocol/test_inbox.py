@@ -227,7 +227,7 @@ def test_incarnation_with_pending_numbers_stays_live() -> None:
 
 @pytest.mark.usefixtures("room_for_two")
 def test_inbox_keeps_no_incarnation_that_only_said_hello() -> None:
-    """However many there are, and whatever base they claim; an actor still joins."""
+    """With any number of them, and with any base that they claim, an actor still joins."""
     box = Inbox()
     for stranger in range(100):
         box.rebase("mallory", stranger, 1 + stranger)

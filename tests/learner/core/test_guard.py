@@ -1,4 +1,4 @@
-"""Numbers that are not finite are seen, whatever the algorithm."""
+"""Numbers that are not finite are seen, with any algorithm."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_small_types_have_large_sums():
 
 
 def test_ten_in_a_row_are_despair():
-    """A step that is made between them begins the count anew."""
+    """A step that is made between them begins the count again."""
     guard = Guard()
     for _ in range(IN_A_ROW - 1):
         guard.admits(gradients(math.nan))

@@ -12,7 +12,7 @@ NEWEST = Version(1, 5)
 
 
 def constant(rows, value):
-    """A parcel whose observations hold one value."""
+    """Return a parcel with one value in all observations."""
     parcel = a_parcel((rows,))
     parcel.columns[OBSERVATIONS][:] = value
     return parcel

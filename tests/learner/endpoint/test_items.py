@@ -146,7 +146,7 @@ def test_waiting_goes_on_for_items_that_wait_for_others(queue):
 
 
 def test_no_room_pauses_collection():
-    """Until training says otherwise nobody may send."""
+    """Until training says otherwise, no actor may send."""
     assert ItemQueue().free == 0
 
 

@@ -1,4 +1,4 @@
-"""What goes out: each thing when it is due, as a state that may be lost and said again."""
+"""The outgoing side: each message when it is due, as a state that may be lost and sent again."""
 
 import pytest
 from support.learner_double import LearnerDouble
@@ -26,7 +26,7 @@ def said(side, now=0.0, outlook=OUTLOOK):
 
 
 def messages(side, topic, now=0.0, outlook=OUTLOOK):
-    """What is due on a topic, read."""
+    """Return the messages that are due on a topic, read."""
     return [
         wire.read(wire.open_frame(frame))
         for found, frame in said(side, now, outlook)
@@ -51,7 +51,7 @@ def joined(side, actor="box-1", evaluates=False, now=0.0):
 
 
 def test_a_late_joiner_gets_the_newest_weights_at_once(side):
-    """Whoever subscribes to a topic of its own is sent the spec and the newest of three versions in
+    """An actor that subscribes to a topic of its own is sent the spec and the newest version in
     the same moment.
     """
     for number in (1, 2, 3):
@@ -69,7 +69,7 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(side):
 
 
 def test_nobody_asks_in_another_name(side):
-    """Nor takes another's question back; a shared topic is anybody's."""
+    """Nor takes another's question back; a shared topic belongs to all."""
     robot = Client("robot", "actor")
     side.publisher.publish(some_weights(side.spec))
     with pytest.raises(Refused, match="label"):
@@ -121,7 +121,7 @@ def test_a_question_waits_for_the_first_weights(side):
     ],
 )
 def test_what_nobody_needs_is_refused(side, topic):
-    """Everything at once, everybody's snapshots, another policy's, and what is no question."""
+    """Everything at once, the snapshots of all, another policy's, and what is no question."""
     assert not side.publisher.subscribed(topic)
 
 
@@ -156,7 +156,7 @@ def test_at_most_two_snapshots_are_unconfirmed(side, monkeypatch):
 
 
 def test_an_unconfirmed_snapshot_gives_way_after_two_seconds(side, monkeypatch):
-    """A joiner that died on the way holds nobody up for longer."""
+    """A joiner that died on the way holds up no other for longer."""
     monkeypatch.setattr(
         "farflung.common.protocol.snapshots.AT_ONCE_BYTES", 1
     )  # as of weights that are large
@@ -270,7 +270,7 @@ def test_an_acknowledgement_goes_out_before_the_beacon_of_the_end(side):
 
 
 def test_no_room_is_no_credit(side):
-    """Where pacing has no room nothing new may be sent: that is how collection pauses."""
+    """Without room in pacing nothing new may be sent: so collection pauses."""
     joined(side)
     (found,) = messages(side, own(), outlook=Outlook(0, 0, 0))
     assert found.credit == Credit(0, 0)
@@ -317,7 +317,7 @@ def test_credit_does_not_change_with_every_joiner(side):
 def test_credit_that_moves_a_little_is_not_told_again(side):
     """Room that shrinks by a few rows stays at the same power of two.
 
-    Nothing changed for anybody.
+    Nothing changed for any actor.
     """
     joined(side)
     side.receiver.receive(a_frame(side.spec), 0.0)
@@ -334,7 +334,7 @@ def test_evaluators_have_credit_of_their_own(side):
 
 
 def test_telemetry_names_its_learner(side):
-    """Figures go to whoever watches, once."""
+    """Figures go to all that watch, once."""
     side.publisher.publish_telemetry('{"steps":1}')
     (telemetry,) = messages(side, T)
     assert (telemetry.run, telemetry.policy, telemetry.learner_id, telemetry.document) == (

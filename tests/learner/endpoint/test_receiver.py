@@ -1,4 +1,4 @@
-"""What comes in is taken once, or refused under a name, and nothing that arrives raises."""
+"""Each message is taken once, or refused under a name, and nothing that arrives raises."""
 
 import logging
 import math
@@ -90,7 +90,7 @@ def test_a_new_parcel_is_handed_on(side, frame):
 
 
 def test_a_parcel_is_acknowledged_only_once_it_is_kept(side, frame):
-    """Until somebody says that it is safe, it is not acknowledged."""
+    """Until it is settled as safe, it is not acknowledged."""
     accepted = side.receiver.receive(frame(), 0.0)
     assert told(side).highest == 0
     side.receiver.settle(accepted.envelope)
@@ -98,7 +98,7 @@ def test_a_parcel_is_acknowledged_only_once_it_is_kept(side, frame):
 
 
 def test_a_parcel_counts_once(side, frame):
-    """The same number again is a duplicate, counted, and handed to nobody."""
+    """The same number again is a duplicate, counted, and not handed on."""
     assert side.receiver.receive(frame(), 0.0) is not None
     assert side.receiver.receive(frame(), 0.0) is None
     ledger = side.receiver.inbox.ledger
@@ -107,13 +107,13 @@ def test_a_parcel_counts_once(side, frame):
 
 
 def test_a_number_far_beyond_the_others_is_refused(side, frame):
-    """What no honest actor could send is counted and does not take memory."""
+    """A number that no honest actor could send is counted and takes no memory."""
     assert side.receiver.receive(frame(sequence=10**6), 0.0) is None
     assert side.receiver.inbox.ledger.refused == {"number out of range": 1}
 
 
 def test_a_wrong_schema_is_refused_and_its_actor_told(side, frame):
-    """Another spec's parcel is refused under its number, so that its actor gives it up."""
+    """Another spec's parcel is refused under its number, so that its actor drops it."""
     item = side.receiver.receive(frame(schema="0" * 16), 0.0)
     assert item.content == RefusedNumber("schema")
     assert told(side).refused == ()  # until it is settled
@@ -390,7 +390,7 @@ def test_reports_give_a_rate(side):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_counter_that_is_no_number_is_refused(side, value):
-    """What is shown must be a number, and the report that held it changes nothing."""
+    """A figure on the screen is a number, and a report with another one changes nothing."""
     assert side.receiver.receive(report(counters={"episodes": value}), 0.0) is None
     assert side.receiver.inbox.ledger.refused == {"nonfinite": 1}
     assert side.receiver.seen == {}
@@ -449,7 +449,7 @@ def test_a_late_word_of_the_incarnation_before_is_no_clash(side):
 
 
 def test_what_was_seen_is_bounded(side, monkeypatch):
-    """Whoever speaks under ever new names or incarnations takes no more memory.
+    """A peer with ever new names or incarnations takes no more memory.
 
     Those that spoke last are remembered.
     """
@@ -516,7 +516,7 @@ def test_problems_of_one_actor_are_shown_at_a_pace(side):
 
 
 def test_a_bye_takes_an_actor_off_the_roster(side, frame):
-    """Whoever left shares no credit any more."""
+    """An actor that left shares no credit any more."""
     side.receiver.receive(frame(), 0.0)
     assert side.receiver.names.sharers(0.0) == 1
     side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "interrupted"))), 0.0)

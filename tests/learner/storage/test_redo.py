@@ -14,7 +14,7 @@ from farflung.learner.storage.journal.totals import JournalTotals
 
 
 class InTurnJournal(Journal):
-    """A journal whose caller waits, so that a round has its parcels before it ends."""
+    """A journal that makes its caller wait, so that a round has its parcels before it ends."""
 
     def append(self, items):
         super().append(items)

@@ -114,7 +114,7 @@ def test_a_taken_port_is_refused_in_a_sentence(link, side, queue):
 def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
     """Over real sockets.
 
-    Published before anybody was there, and brought by the subscription itself.
+    Published before an actor was there, and brought by the subscription itself.
     """
     for number in (1, 2):
         side.endpoint.publish(some_weights(side.spec, number))
@@ -129,7 +129,7 @@ def test_a_late_joiner_gets_the_newest_weights_at_once(link, feed, side):
 
 @pytest.mark.parametrize("topic", [b"", b"z/"])
 def test_who_wants_everything_gets_nothing(link, feed, side, monkeypatch, topic):
-    """Such a subscription would carry everybody's snapshots.
+    """Such a subscription would carry the snapshots of all.
 
     It is not granted, while an honest one beside it is.
     """
@@ -218,7 +218,7 @@ def test_the_last_word_says_whether_the_run_is_over(link, feed, said, heard_as):
 
 
 def test_weights_published_last_still_go_out(link, feed, side):
-    """What was published just before the end reaches those who listen."""
+    """A message that was published just before the end reaches those who listen."""
     socket = feed(C, W)
     heard(socket, C)
     side.endpoint.publish(some_weights(side.spec, number=9))
@@ -276,7 +276,7 @@ def test_a_flood_of_subscriptions_holds_nothing_up(context, side, queue, monkeyp
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_fault_in_the_thread_reaches_training(link, side, monkeypatch, caplog):
-    """A thread whose death nobody notices would look like a quiet network."""
+    """A thread that ended without notice would look like a quiet network."""
 
     def fail(*arguments: object) -> None:
         raise ZeroDivisionError("a fault of ours")
