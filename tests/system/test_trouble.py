@@ -56,7 +56,7 @@ def test_environment_that_raises_is_reported_and_rebuilt(learner, troubled):
         )
     )
     assert learner.says(
-        r"raise-once reports: environment\nTraceback[^Z]*habitats\.py"
+        r"raise-once reports: environment\n  Traceback[^Z]*habitats\.py"
         r"[^Z]*RuntimeError: the pole has snapped"
     )
     before = actor_of(told, "raise-once").acknowledged
