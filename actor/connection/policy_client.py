@@ -48,6 +48,7 @@ class PolicyClient:
         self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
         self._stranger: Refused | None = None  # the first learner has another version
         self._unplayable: Refused | None = None  # the spec of our learner's run
+        self._second = 0  # the other learner of our run that was named last
         self.tracker = LearnerTracker(draw_identity)
         self.outbox: Outbox[Parcel] = Outbox(
             self._encode,
@@ -110,7 +111,7 @@ class PolicyClient:
         try:
             opened = wire.open_frame(frame)
             if opened.kind is Kind.WEIGHTS:
-                self._receive_weights(opened, requested=topic == self.snapshot_topic)
+                self._receive_weights(opened, now, requested=topic == self.snapshot_topic)
                 return
             message = wire.read(opened)
             if isinstance(message, Beacon) and message.policy == self._policy:
@@ -152,12 +153,12 @@ class PolicyClient:
         if verdict.obeyed:
             self._snapshot = announcement, form
 
-    def _receive_weights(self, opened: wire.Opened, requested: bool) -> None:
+    def _receive_weights(self, opened: wire.Opened, now: float, *, requested: bool) -> None:
         origin = self._snapshot[0] if requested and self._snapshot else self.joined
         if origin is None:
             return  # the graph is not known yet: the snapshot brings these weights again
         weights = tensors.read_weights(opened, origin.spec.graph.weights)
-        if self.tracker.take(weights.run, weights.version):
+        if self.tracker.take(weights.run, weights.version, now):
             self.weights = weights
             self.steps = max(self.steps, weights.steps)
         if requested and self._snapshot is not None:
@@ -194,7 +195,11 @@ class PolicyClient:
             self.steps, self.state = 0, State.RUN
             self._notices.clear()
         elif verdict is Verdict.RIVAL:
-            log.warning("%s", self.tracker.rivalry(run, learner_id, epoch), extra=once_every(10))
+            text = self.tracker.rivalry(run, learner_id, epoch, now)
+            log.warning("%s", text, extra=once_every(10))
+            if run == self.tracker.run and learner_id != self._second:
+                self._second = learner_id
+                self.problem("copy", text)
         elif self.tracker.outlived(now):
             text = (
                 "only epoch %d of run %s is received, and epoch %d was obeyed: "

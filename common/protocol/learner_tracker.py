@@ -2,21 +2,16 @@
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
 
 from farflung.common.data.weights import Version
 from farflung.common.protocol.messages import Acknowledgement, Announcement, Beacon, State
+from farflung.common.protocol.rivals import NEVER, RIVAL_S, RUNS, Life, Rivals, sentence
 
 SILENCE_S = 8.0  # without a message, or without an answer: the connection is rebuilt
 UNACKNOWLEDGED_S = 3.0  # beacons come, but no acknowledgement of ours
 BEHIND_S = 1.0  # a version was announced and has not come
 RETRY_S = 2.0  # until a snapshot is asked for again
-RIVAL_S = 10.0  # two learners that alternate within it are rivals
-ECHO_S = 0.5  # a living learner sends every second; late messages of a dead one come together
-ECHOES = 3  # times that an old epoch must alternate with ours until its learner is known to live
 DOUBLINGS = 2  # of waiting times, from one vain attempt to the next: 8, 16, then 32 s
-RUNS = 64  # remembered, at most
-NEVER = float("-inf")
 
 
 class Verdict(Enum):
@@ -41,13 +36,6 @@ class Action(Enum):
     NOTHING = "nothing"
     ASK = "ask"  # subscribe to a fresh nonce and send a hello
     REBUILD = "rebuild"  # make both sockets again, resend all, ask
-
-
-class _Echo(NamedTuple):
-    """An epoch of our run that is over, and was received all the same."""
-
-    at: float  # the time of the last one that counted
-    times: int  # in turns with ours
 
 
 class LearnerTracker:
@@ -76,8 +64,8 @@ class LearnerTracker:
         self._reached: dict[str, Version] = {}
         self._former = 0  # the learner that was obeyed before this one
         self._changed_at = NEVER
-        self._rival_at = NEVER
-        self._echo = _Echo(NEVER, 0)
+        self._odd_since: float | None = None  # beacons of ours name older weights than came
+        self._rivals = Rivals()
         self._outlived_at = NEVER  # the last message of an epoch that is over
 
     def connected(self, now: float) -> None:
@@ -95,6 +83,7 @@ class LearnerTracker:
                 self._behind = None  # its next version comes when it has restored
             elif self._behind is None and self.held is not None and self.held < newest:
                 self._behind = newest, now
+            self._compare(newest, now)
         return verdict
 
     def announcement(self, announcement: Announcement, now: float) -> Verdict:
@@ -107,14 +96,19 @@ class LearnerTracker:
         if origin != (self.run, self.learner_id, self.epoch):
             return False
         self._acknowledged_at = now
+        if acknowledgement.highest > 0:
+            self._rivals.note_kept(Life(self.run, self.learner_id, self.epoch))
         return True
 
-    def take(self, run: str, version: Version) -> bool:
+    def take(self, run: str, version: Version, now: float) -> bool:
         """Return whether weights are to be used, and count them as held then.
 
-        They are if they are of this run, of no epoch that is over, and newer than those held.
+        They are if they are of this run, of no epoch that is over, and newer than those held. The
+        versions of two learners in one epoch cannot be told apart: none is taken.
         """
         if run != self.run or version < self._reached[run] or version == self.held:
+            return False
+        if self._rivals.copied(now) and version.epoch == self.epoch:
             return False
         self.held = self._reached[run] = version
         if self._behind is not None and version >= self._behind[0]:
@@ -150,20 +144,12 @@ class LearnerTracker:
 
     def contested(self, now: float) -> bool:
         """Return whether two learners claim this address; nothing is sent until one is left."""
-        return now - self._rival_at < RIVAL_S
+        return self._rivals.contested(now)
 
-    def rivalry(self, run: str, learner_id: int, epoch: int) -> str:
+    def rivalry(self, run: str, learner_id: int, epoch: int, now: float) -> str:
         """Return a sentence about a second learner at the address of ours."""
-        if run != self.run:
-            return (
-                f"two learners publish at this address in turns ({self.learner_id:x} and "
-                f"{learner_id:x}): waiting until one is left"
-            )
-        first = f"learner {self.learner_id:x} in epoch {self.epoch}"
-        return (
-            f"two learners of the same run {run} publish here, as when its folder was copied "
-            f"({first} and learner {learner_id:x} in epoch {epoch}): waiting until one is stopped"
-        )
+        ours, other = Life(self.run, self.learner_id, self.epoch), Life(run, learner_id, epoch)
+        return sentence(ours, other, alone=now - self._obeyed_at >= RIVAL_S)
 
     def outlived(self, now: float) -> bool:
         """Return whether only an epoch of our run is there that is over.
@@ -206,6 +192,9 @@ class LearnerTracker:
     def _judge(self, run: str, learner_id: int, epoch: int, now: float) -> Verdict:
         if run in self._reached and epoch < self._reached[run].epoch:
             return self._judge_old(run, now)
+        if self._is_copy(run, learner_id, epoch, now):
+            self._rivals.note_copy(now)
+            return Verdict.RIVAL
         if now - self._seen_at >= UNACKNOWLEDGED_S:
             self._contact_at = now
         self._seen_at = now
@@ -215,8 +204,8 @@ class LearnerTracker:
         if run == self.run and epoch == self.epoch and learner_id == self.learner_id:
             self._obeyed_at = now
             return Verdict.KNOWN
-        if not (run == self.run and epoch > self.epoch) and self._rivals(learner_id, now):
-            self._rival_at = now
+        if not (run == self.run and epoch > self.epoch) and self._alternates(learner_id, now):
+            self._rivals.note_rival(now)
             return Verdict.RIVAL
         self._wanted, self.nonce = True, None
         verdict = Verdict.NEWER if run == self.run else Verdict.NEW_RUN
@@ -230,17 +219,32 @@ class LearnerTracker:
         if run != self.run:
             return Verdict.STALE
         self._outlived_at = now
-        echo = self._echo
-        if now - echo.at >= RIVAL_S:
-            self._echo = _Echo(now, 1)
-        elif now - echo.at >= ECHO_S and self._obeyed_at > echo.at:
-            self._echo = _Echo(now, echo.times + 1)
-        if self._echo.times < ECHOES:
-            return Verdict.STALE
-        self._rival_at = now
-        return Verdict.RIVAL
+        lives = self._rivals.note_old_epoch(now, self._obeyed_at)
+        return Verdict.RIVAL if lives else Verdict.STALE
 
-    def _rivals(self, learner_id: int, now: float) -> bool:
+    def _is_copy(self, run: str, learner_id: int, epoch: int, now: float) -> bool:
+        """Return whether this is another learner in an epoch that we know, not to be obeyed."""
+        second = (run, epoch) == (self.run, self.epoch) and learner_id != self.learner_id
+        if second:
+            self._doubt_weights()
+        alone = now - self._obeyed_at >= RIVAL_S
+        return (second and not alone) or self._rivals.lacks(Life(run, learner_id, epoch))
+
+    def _compare(self, newest: Version, now: float) -> None:
+        """Doubt weights that are newer than those that our learner names for some time."""
+        if self._reached[self.run] <= newest:
+            self._odd_since = None
+        elif self._odd_since is None:
+            self._odd_since = now
+        elif now - self._odd_since >= UNACKNOWLEDGED_S:
+            self._doubt_weights()
+
+    def _doubt_weights(self) -> None:
+        """Ask for weights again: those held may be of another learner in the epoch of ours."""
+        self.held, self._wanted, self._behind = None, True, None
+        self._reached[self.run] = Version(self.epoch, 0)
+
+    def _alternates(self, learner_id: int, now: float) -> bool:
         if self.contested(now):
             return now - self._obeyed_at < RIVAL_S  # else ours fell silent: the other has won
         return learner_id == self._former and now - self._changed_at < RIVAL_S
@@ -256,7 +260,7 @@ class LearnerTracker:
         self._former, self._changed_at = self.learner_id, now
         self.run, self.learner_id, self.epoch = run, learner_id, epoch
         self._obeyed_at = self._acknowledged_at = now
-        self._rival_at = NEVER
+        self._rivals.forget()
         self._behind = None
         # The question that was asked before the first contact counts: it has not been answered.
         self._asks = int(verdict is Verdict.FIRST and self.nonce is not None)

@@ -113,6 +113,7 @@ class Outbox(Generic[Item]):
         `send` returns whether it took a frame. Stop at the first that it does not take, and
         return whether it took them all.
         """
+        self._give_up_oldest(now)
         while number := next(iter(self._again), 0) or self._overdue(now):
             if not send(self._sent[number].frame):
                 return False
@@ -139,9 +140,7 @@ class Outbox(Generic[Item]):
             else:
                 self._acknowledged(number, now)
         self._raise_base()
-        if self._sent and self._sent[self.base].unanswered >= SENDINGS and self._overdue(now):
-            self._give_up(self.base, now)
-            self._raise_base()
+        self._give_up_oldest(now)
         self.credit = acknowledgement.credit
 
     def resend_all(self) -> None:
@@ -223,6 +222,15 @@ class Outbox(Generic[Item]):
             self._give_up(number, now)
         else:
             self._again[number] = None
+
+    def _give_up_oldest(self, now: float) -> None:
+        """Drop the oldest number if it is due once more, and was sent often enough."""
+        oldest = self._sent.get(self.base)
+        if oldest is None or oldest.unanswered < SENDINGS or not self._overdue(now):
+            return
+        if oldest.last_at <= self._acknowledged_at:  # a learner that sends nothing does not count
+            self._give_up(self.base, now)
+            self._raise_base()
 
     def _give_up(self, number: int, now: float) -> None:
         self.ledger.drop(UNANSWERED, self._release(number, now).rows)

@@ -139,7 +139,9 @@ class SimulatedActor:
         now, tracker = self.world.now, self.tracker
         match message:
             case Beacon():
-                self.world.oracle.hears(self.name, message.run, message.version.epoch, now)
+                origin = message.run, message.version.epoch
+                self.world.oracle.hears(self.name, *origin, now)
+                self.world.oracle.hears_life(self.process, *origin, message.learner_id, now)
                 self._judged(tracker.beacon(message, now), message.run)
             case Acknowledgement():
                 self._take_acknowledgement(message)
@@ -149,12 +151,13 @@ class SimulatedActor:
                     and nonce == tracker.nonce
                 ):
                     self._snapshot = announcement
-                    place = announcement.index, announcement.start
-                    self.world.oracle.placed(
-                        announcement.spec.run, self.name, self.outbox.incarnation, *place
-                    )
+                    if announcement.learner_id not in self.world.oracle.copies:
+                        place = announcement.index, announcement.start
+                        self.world.oracle.placed(
+                            announcement.spec.run, self.name, self.outbox.incarnation, *place
+                        )
             case (nonce, str() as run, Version() as version):
-                if tracker.take(run, version):
+                if tracker.take(run, version, now):
                     self.world.oracle.obeys(self.name, self.process, run, version)
                 if (
                     nonce
@@ -177,6 +180,7 @@ class SimulatedActor:
             self._incarnations.append(self.world.draw())
             self.outbox.end_run(self._incarnations[-1])
             self._bag = None
+            self.world.oracle.begins(self.process, run)
         if verdict.obeyed:
             self.world.oracle.follows(self.name, self.process, self.tracker.run, self.tracker.epoch)
         return verdict.obeyed  # type: ignore[no-any-return]
@@ -220,6 +224,7 @@ class SimulatedActor:
         if self.tracker.sends(self.world.now):
             room = count(8, -1)
             self.outbox.drain(self.world.now, lambda frame: self._leave(frame, next(room)))
+            self.world.oracle.taken(self.name, self._incarnations, self.outbox)
 
     def _leave(self, frame: bytes, room: int) -> bool:
         """Send one frame, unless the socket has no room for it."""
@@ -227,6 +232,7 @@ class SimulatedActor:
             return False
         message = self._formed[frame]
         self.world.oracle.leaves(message, self.tracker.run, self.world.now)
+        self.world.oracle.sends(self.process, self.tracker.run, self.tracker.epoch, self.world.now)
         self._send(message)
         return True
 

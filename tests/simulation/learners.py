@@ -61,10 +61,12 @@ def spec(run: str) -> Spec:
 class SimulatedLearner:
     """One process on a disk. The next one starts from what the disk has."""
 
-    def __init__(self, world: "Simulation", disk: Disk) -> None:
-        self.world, self.disk = world, disk
+    def __init__(self, world: "Simulation", disk: Disk, *, is_copy: bool = False) -> None:
+        self.world, self.disk, self.is_copy = world, disk, is_copy
         self.alive = True
         self.learner_id = disk.owner = world.draw()
+        if is_copy:
+            world.oracle.copies.add(self.learner_id)
         self.received: deque[Any] = deque()
         protocol = world.protocol
         self.inbox = self._restored()
@@ -233,6 +235,9 @@ class SimulatedLearner:
         batch, self._unwritten = self._unwritten, []
         for message in batch:
             self.disk.journal.append(message)
+            if self.is_copy:
+                self.world.oracle.copy_writes(message, self.learner_id)
+                continue
             self.world.oracle.writes(message, self.world.now)
             if (
                 self.world.faulty and self.world.chance.random() < 0.002
@@ -262,7 +267,9 @@ class SimulatedLearner:
             self.world.down(self, Acknowledgement(run, policy, *key, *origin, *numbers), key[0])
 
     def _publish(self) -> None:
-        self.world.oracle.publishes(self.disk.run, self.newest, self.world.draw())
+        self.world.oracle.publishes(
+            self.disk.run, self.newest, self.world.draw(), is_copy=self.is_copy
+        )
         self.world.down(self, (0, self.disk.run, self.newest))
 
     def _answer(self, topic: str) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from simulation.simulator import FEW_NAMES, LIVE, PROTOCOL
 
 MODULES = ("ledger", "incarnation", "outbox", "retired", "inbox", "acknowledgements", "names")
-MODULES += ("learner_tracker", "snapshots", "roster")
+MODULES += ("rivals", "learner_tracker", "snapshots", "roster")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,31 @@ MUTATIONS = (
     Mutation(
         "an old epoch obeyed", "learner_tracker", "epoch < self._reached[run].epoch", "epoch < 0"
     ),
-    Mutation("a second life not noticed", "learner_tracker", "self._echo.times < ECHOES", "True"),
+    Mutation("a second life not noticed", "rivals", "self._echo.times < ECHOES", "True"),
+    Mutation(
+        "a copy taken for a restart",
+        "learner_tracker",
+        "if self._is_copy(run, learner_id, epoch, now):",
+        "if False:",
+    ),
+    Mutation(
+        "a copy obeyed once ours is silent",
+        "rivals",
+        "return keeper.epoch == life.epoch and keeper != life",
+        "return False",
+    ),
+    Mutation(
+        "what was sent beside a copy",
+        "rivals",
+        "max(self._rival_at, self._copied_at)",
+        "self._rival_at",
+    ),
+    Mutation(
+        "weights of a copy held for ever",
+        "learner_tracker",
+        "self._reached[self.run] = Version(self.epoch, 0)",
+        "pass",
+    ),
     Mutation(
         "a new run taken for an epoch",
         "learner_tracker",

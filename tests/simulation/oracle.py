@@ -85,6 +85,15 @@ class Oracle:
         self._granted: set[str] = set()  # actors that know the last credit
         self._told_at: dict[tuple[str, int], float] = {}  # actor and learner
         self._places: dict[tuple[str, int, int], tuple[str, int]] = {}
+        self.copies: set[int] = set()  # learners in a copy of the run's disk
+        self.copied: set[tuple[str, str, int, int]] = set()  # acknowledged by a copy
+        # By process, run and epoch: when each learner was heard last, and the one that keeps
+        # something of it.
+        self._lives: dict[tuple[int, str, int], dict[int, float]] = {}
+        self._shared: set[tuple[int, str, int]] = set()  # epochs of two learners
+        self._copy_wrote: set[tuple[int, str, int, int]] = set()
+        self._doubtful: set[tuple[str, Version]] = set()  # versions that a copy published
+        self._keepers: dict[tuple[int, str, int], int] = {}
         self._turns: dict[
             tuple[str, str], list[tuple[float, int]]
         ] = {}  # actor and run: when another epoch spoke, and which
@@ -134,6 +143,47 @@ class Oracle:
         )
         self.require(within and numbers.credit.size > 0, "a new number stays within the credit")
 
+    def hears_life(self, process: int, run: str, epoch: int, learner_id: int, now: float) -> None:
+        """An actor's process hears a learner, whether it obeys it or not."""
+        lives = self._lives.setdefault((process, run, epoch), {})
+        lives[learner_id] = now
+        if len(lives) > 1:
+            self._shared.add((process, run, epoch))
+
+    def begins(self, process: int, run: str) -> None:
+        """An actor's process begins to obey a run, as one that starts: it knows no learner."""
+        self._lives = {
+            key: lives for key, lives in self._lives.items() if key[:2] != (process, run)
+        }
+
+    def sends(self, process: int, run: str, epoch: int, now: float) -> None:
+        """An actor's process sends to the learner that it obeys."""
+        heard = self._lives.get((process, run, epoch), {}).values()
+        self.require(
+            sum(now - at < MEMORY_S for at in heard) < 2,
+            "while two learners of an epoch go on, nothing is sent",
+        )
+
+    def _copies_tell(self, process: int, told: Acknowledgement) -> None:
+        """A copy acknowledges: only an actor that knows no other learner of its epoch obeys it.
+
+        Such an actor cannot know that this is a copy. What the copy took, the original never gets.
+        """
+        key = process, told.run, told.epoch
+        self.seen["acknowledged by a copy"] += 1
+        numbers = self._numbers[told.actor, told.incarnation]
+        covered = [n for n in numbers.held if n <= told.highest and n not in told.missing]
+        self.require(
+            not covered or self._keepers.setdefault(key, told.learner_id) == told.learner_id,
+            "a copy takes nothing from an actor that its original acknowledged",
+        )
+        for number in covered:
+            self.copied.add((told.run, told.actor, told.incarnation, number))
+            numbers.acknowledged += number not in dict(told.refused)
+            numbers.refused += number in dict(told.refused)
+            del numbers.held[number]
+        numbers.credit = told.credit
+
     def told(self, process: int, told: Acknowledgement, now: float) -> None:
         """Check an acknowledgement that its actor obeys: all that it covers must be durable."""
         run, actor = told.run, told.actor
@@ -143,6 +193,9 @@ class Oracle:
         )
         self._require_prompt(actor, told.learner_id, now)
         numbers = self._numbers.setdefault((actor, told.incarnation), Numbers())
+        if told.learner_id in self.copies:
+            self._copies_tell(process, told)
+            return
         refused = dict(told.refused)
         for number in [number for number in numbers.held if number in refused]:
             self.require(
@@ -159,6 +212,7 @@ class Oracle:
             key = (run, actor, told.incarnation, number)
             self.require(key in self.kept, "what is acknowledged is kept")
             self.promised.add(key)
+            self._keepers[process, run, told.epoch] = told.learner_id
             self._require_news(self._written_at.get(key, now), now)
             numbers.acknowledged += 1
             del numbers.held[number]
@@ -244,8 +298,17 @@ class Oracle:
         self._written_at[key] = now
         self._identities.add(message.item.identity)
 
-    def publishes(self, run: str, version: Version, content: int) -> None:
-        """A learner published weights."""
+    def copy_writes(self, message: Message, learner_id: int) -> None:
+        """A copy made a parcel durable, in a journal of its own."""
+        key = (learner_id, message.actor, message.incarnation, message.sequence)
+        self.require(key not in self._copy_wrote, "a number counts once")
+        self._copy_wrote.add(key)
+
+    def publishes(self, run: str, version: Version, content: int, *, is_copy: bool) -> None:
+        """A learner published weights; a copy has versions of its own."""
+        if is_copy:
+            self._doubtful.add((run, version))
+            return
         self.require(
             self._contents.setdefault((run, version), content) == content,
             "one version has one content",
@@ -260,6 +323,10 @@ class Oracle:
     def obeys(self, actor: str, process: int, run: str, version: Version) -> None:
         """An actor's process swapped weights in."""
         before = self._obeyed.get((actor, process, run))
+        if (run, version) in self._doubtful:
+            self._shared.add((process, run, version.epoch))
+        if before is not None and (process, run, version.epoch) in self._shared:
+            before = min(before, Version(version.epoch, 0))  # a copy has versions of its own
         self.require(before is None or before <= version, "versions never go back within a run")
         self.require(
             version.epoch >= self._followed.get((actor, process, run), 0),

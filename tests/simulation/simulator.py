@@ -5,6 +5,7 @@ The promises must hold at every moment, and afterwards all must drain.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +72,7 @@ class Simulation:
         self._actors: dict[str, SimulatedActor] = {}
         self.learners: list[SimulatedLearner] = []
         self._disk = self._fresh_disk()
+        self._before = self._disk  # as it was before the newest start of its learner
         self._faults: dict[Callable[[], None], int] = {
             self._kill_actor: 4,
             self._kill_any_learner: 3,
@@ -88,6 +90,8 @@ class Simulation:
         for start in starters:
             self.schedule.after(self.chance.uniform(0, 3), start)
         self.schedule.after(2.0, self._fault)
+        if seed % 4 == 2:
+            self.schedule.after(self.chance.uniform(4, 10), self._start_copy)
         if seed % 3 == 0:  # it goes on while all drains
             self.schedule.after(self.chance.uniform(0, 5), lambda: HostileSender(self))
 
@@ -175,13 +179,16 @@ class Simulation:
         for name in self._actors:
             self._break(name)
         if learner.disk is self._disk:
-            self.schedule.after(self.chance.uniform(0.3, 6), self._start_learner)
+            longest_s = 25 if any(other.is_copy for other in self.learners) else 6
+            self.schedule.after(self.chance.uniform(0.3, longest_s), self._start_learner)
 
     def _arrive(self, message: Any) -> None:
         if not self.learners:
             return
         whole = isinstance(message, tuple)  # subscriptions go to everybody, the rest to one
-        for learner in list(self.learners) if whole else [self.chance.choice(self.learners)]:
+        # A broker keeps to the learner that it knows: a copy gets the rest only if it is alone.
+        known = [learner for learner in self.learners if not learner.is_copy] or self.learners
+        for learner in list(self.learners) if whole else [self.chance.choice(known)]:
             learner.receive(message)
 
     def _fresh_disk(self) -> Disk:
@@ -191,10 +198,33 @@ class Simulation:
     def _start_learner(self) -> None:
         if any(learner.disk is self._disk and not learner.fenced for learner in self.learners):
             return
+        self._before = replace(self._disk, journal=list(self._disk.journal))
         learner = SimulatedLearner(self, self._disk)
         self.learners.append(learner)
         for name in self._actors:
             self._break(name)
+
+    def _start_copy(self) -> None:
+        """Start a learner in a copy that was made before the last start: in the same epoch."""
+        if not self.faulty:
+            return
+        self.schedule.after(self.chance.uniform(4, 12), self._start_copy)
+        here = [learner for learner in self.learners if not learner.fenced]
+        if [learner.disk for learner in here] != [self._disk] or self._before.run != self._disk.run:
+            return
+        self.oracle.seen["copies"] += 1
+        self._before.version += self.chance.choice((0, 30))  # it may publish faster
+        copied = SimulatedLearner(self, self._before, is_copy=True)
+        self.oracle.require(copied.inbox.epoch == here[0].inbox.epoch, "a copy has the same epoch")
+        self.learners.append(copied)
+        self._before = self._fresh_disk()
+        if self.chance.random() < 0.5:
+            self.schedule.after(self.chance.uniform(1, 4), lambda: self._kill_beside_copy(here[0]))
+        self.schedule.after(self.chance.uniform(1, 30), lambda: self._end(copied))
+
+    def _kill_beside_copy(self, learner: SimulatedLearner) -> None:
+        if learner in self.learners and self.faulty:
+            self.kill_learner(learner)
 
     def _start_actor(self, name: str) -> None:
         self.remake(name)
@@ -319,12 +349,13 @@ class Simulation:
     def _judge(self) -> None:
         """The last reports have arrived: what both sides kept only for each other is forgotten."""
         learner = self.learners[0]
+        excused = self.oracle.unanswered + len(self.oracle.copied)
         for actor in self._actors.values():
             received = learner.inbox.received(actor.name, actor.outbox.incarnation)
             # What was given up last has no number above it that says so.
             given_up = actor.outbox.base - 1 - received.highest
             self.oracle.require(
-                received[1:] == ((), ()) and 0 <= given_up <= self.oracle.unanswered,
+                received[1:] == ((), ()) and 0 <= given_up <= excused,
                 "a drained incarnation is a single number",
             )
             ledger = actor.outbox.ledger
@@ -332,7 +363,7 @@ class Simulation:
                 ledger.sent.parcels == ledger.waiting.parcels == 0, "nothing is on the way"
             )
         self.oracle.require(
-            learner.inbox.lost <= self.oracle.unanswered + self.oracle.lied,
+            learner.inbox.lost <= excused + self.oracle.lied,
             "nothing is lost but what was given up",
         )
         self.oracle.require(

@@ -70,7 +70,7 @@ STORAGE_MUTATIONS = (
     Mutation(
         "segment not synced",
         "journal.log",
-        "        if self._durable:\n            self._disk.sync(",
+        "        if self._durable or always:\n            self._disk.sync(",
         "        if False:\n            self._disk.sync(",
     ),
     Mutation(

@@ -6,6 +6,7 @@ from simulation.oracle import Violation
 from simulation.simulator import simulate, simulate_many
 
 FAULTS = (
+    "copies",
     "actors killed",
     "learners killed",
     "zombies",
@@ -26,6 +27,7 @@ HAPPENED = (
     "stale",
     "rival",
     "second life",
+    "acknowledged by a copy",
     "back from retirement",
     "acknowledgements not obeyed",
     "acknowledgements too late",

@@ -1,5 +1,6 @@
 """Killed learners that resume, and starts that are cut short."""
 
+import io
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ from support.waiting import took_at_most
 
 from farflung.common.net.address import parse_address
 from farflung.learner.config import LearnerConfig
+from farflung.learner.storage.audit import audit
 from farflung.learner.storage.run_folder import open_run
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
@@ -82,6 +84,57 @@ def test_start_that_is_cut_short_does_not_block_the_next(shell, number, code):
     assert folder.exists() == (number is signal.SIGKILL)
     second = shell.learner(*flags).listens()
     assert second.shows(lambda status: True).epoch == 1
+
+
+def test_copy_in_the_epoch_of_its_original_gets_nothing(shell, free_address):
+    """A copied folder is resumed at the address of the original, while that is gone.
+
+    Both are in epoch 2. The actor names the copy and sends it nothing. All that was acknowledged is
+    in the original, which goes on in epoch 3, and shows what the actor saw.
+    """
+    run, copy, receipts = (shell.folder / name for name in ("runs/one", "copy", "receipts"))
+    receipts.touch()
+    at = {"port": free_address.port}
+    first = shell.learner("--name", "one", "--keep-journal", *SMALL, **at)
+    actor = shell.actor(free_address, "--envs", 2, "--acknowledged", receipts)
+    first.until(lambda: count(receipts) >= 10, "acknowledgements in epoch 1")
+    shutil.copytree(run, copy)
+    end(first)
+    second = shell.learner("--resume", run, **at)
+    before = count(receipts)
+    second.until(lambda: count(receipts) >= before + 10, "acknowledgements in epoch 2")
+    end(second)
+    copied = shell.learner("--resume", copy, **at).listens()
+    actor.says(r"two learners of the same run \S+ publish here, as when its folder was copied")
+    actor.says(
+        r"only learner \w+ of run \S+ is received, and learner \w+ in epoch 2 acknowledged parcels "
+        "in that same epoch: one runs in a copy of the other's folder. "
+        "Stop the copy, and let the original continue with --resume"
+    )
+    assert copied.shows(lambda status: status.state == "run").epoch == 2
+    end(copied)
+    third = shell.learner("--resume", run, **at).listens()
+    before = count(receipts)
+    third.until(lambda: count(receipts) >= before + 10, "acknowledgements in epoch 3")
+    assert third.shows(lambda status: any("its folder was copied" in p for p in status.problems))
+    end(third, actor)
+    said = io.StringIO()
+    code = audit(run, [receipts], "", said)
+    print("\n" + next(line for line in said.getvalue().splitlines() if "acknowledged:" in line))
+    assert code == 0, said.getvalue()
+    assert "lost: 0; duplicated: 0; changed: 0" in said.getvalue()
+
+
+def count(receipts):
+    """Return the number of acknowledged parcels."""
+    return receipts.read_text().count("\n")
+
+
+def end(*programs):
+    """Kill these programs."""
+    for program in programs:
+        program.send(signal.SIGKILL)
+        program.ended()
 
 
 def test_actor_names_two_learners_of_one_run_and_waits(shell, house, shared):

@@ -77,9 +77,9 @@ class Segment:
             self._end, self._digest, self.link = end, digest, link
         return ends
 
-    def sync(self) -> None:
+    def sync(self, *, always: bool = False) -> None:
         """Make all that was written survive a power cut, if this journal promises that."""
-        if self._durable:
+        if self._durable or always:
             self._disk.sync(self._descriptor)
 
     def seal(self) -> None:
@@ -180,7 +180,10 @@ class Log:
             segment = self._open(number, 0, self.totals.link)
             self.totals.add(start)
             segment.append([(Kind.START, payloads.pack(start))])
-            segment.sync()
+            # At any durability: actors take a second learner in one epoch for a copy.
+            segment.sync(always=True)
+            if not self._durable:
+                self._disk.sync_folder(self.folder)
         except OSError as error:
             free = "there is no such folder"
             if self.folder.exists():

@@ -15,6 +15,8 @@ from farflung.common.protocol.messages import (
     State,
 )
 
+NOW = 0.0  # of weights, where it does not matter
+
 
 def tracker(now: float = 0.0) -> LearnerTracker:
     """Return a tracker that just connected and asked under nonce 1; later nonces count up."""
@@ -28,7 +30,7 @@ def joined(now: float = 0.0) -> LearnerTracker:
     """Return a tracker that follows learner_id 1 of run `a` in epoch 1 and holds version 1.0."""
     member = tracker(now)
     assert receive(member, now) is Verdict.FIRST
-    assert member.take("a", Version(1, 0))
+    assert member.take("a", Version(1, 0), NOW)
     assert member.arrived(1)
     acknowledge(member, now)
     return member
@@ -49,10 +51,10 @@ def receive(
     )
 
 
-def acknowledge(member: LearnerTracker, now: float) -> None:
+def acknowledge(member: LearnerTracker, now: float, highest: int = 0) -> None:
     """Let the tracker receive an acknowledgement of the learner that it obeys."""
     origin = ("default", "actor", 7, member.learner_id, member.epoch)
-    numbers = (0, (), (), Credit(1, 1))
+    numbers = (highest, (), (), Credit(1, 1))
     assert member.acknowledgement(Acknowledgement(member.run, *origin, *numbers), now)
 
 
@@ -130,12 +132,12 @@ def test_tracker_asks_a_newer_epoch_for_a_fresh_snapshot() -> None:
 def test_tracker_follows_a_new_run_without_weights() -> None:
     """Its version numbers have nothing to do with those before."""
     member = joined()
-    member.take("a", Version(1, 9))
+    member.take("a", Version(1, 9), NOW)
     assert receive(member, 1.0, run="b", learner_id=2) is Verdict.NEW_RUN
     assert (member.run, member.held) == ("b", None)
     assert due(member, 1.0) is Action.ASK
-    assert not member.take("a", Version(1, 10))
-    assert member.take("b", Version(1, 0))
+    assert not member.take("a", Version(1, 10), NOW)
+    assert member.take("b", Version(1, 0), NOW)
 
 
 def test_tracker_sends_nothing_while_two_learners_alternate() -> None:
@@ -170,11 +172,62 @@ def test_tracker_ignores_a_third_learner_while_two_are_rivals() -> None:
     assert receive(member, 3.0, run="c", learner_id=3) is Verdict.RIVAL
 
 
-def test_tracker_takes_two_learners_of_one_epoch_for_rivals() -> None:
-    """A learner that comes back with the epoch it had counts as started again."""
+def test_tracker_takes_another_learner_of_its_epoch_for_a_copy() -> None:
+    """Nothing is sent until it was silent for 10 s; then the obeyed one goes on."""
     member = joined()
-    assert receive(member, 1.0, learner_id=2) is Verdict.NEWER
-    assert receive(member, 2.0, learner_id=1) is Verdict.RIVAL
+    assert receive(member, 1.0, learner_id=2) is Verdict.RIVAL
+    assert receive(member, 1.5) is Verdict.KNOWN
+    assert (member.learner_id, member.sends(10.9)) == (1, False)
+    assert due(member, 10.9) is Action.NOTHING
+    assert receive(member, 11.0) is Verdict.KNOWN
+    assert member.sends(11.0)
+
+
+def test_tracker_never_obeys_a_copy_of_the_learner_that_acknowledged() -> None:
+    """Not even if only the copy is left, and for however long. A higher epoch ends it."""
+    member = joined()
+    acknowledge(member, 0.5, highest=3)
+    for now in range(1, 60):
+        assert receive(member, float(now), learner_id=2) is Verdict.RIVAL
+        assert not member.sends(float(now))
+    assert "only learner 2 of run a is received" in member.rivalry("a", 2, 1, 59.0)
+    assert "continue with --resume" in member.rivalry("a", 2, 1, 59.0)
+    assert receive(member, 60.0, learner_id=3, epoch=2) is Verdict.NEWER
+    assert member.sends(60.0)
+
+
+def test_tracker_goes_over_if_its_learner_is_silent_and_acknowledged_nothing() -> None:
+    """As an actor that starts now would; ours, which comes back, is then the other one."""
+    member = joined()
+    for now in range(1, 10):
+        assert receive(member, float(now), learner_id=2) is Verdict.RIVAL
+    assert receive(member, 10.0, learner_id=2) is Verdict.NEWER
+    assert member.sends(10.0)
+    assert receive(member, 11.0, learner_id=1) is Verdict.RIVAL
+
+
+def test_tracker_asks_for_weights_again_after_a_copy() -> None:
+    """Those held may be of the copy: none of this epoch is taken until only one learner is left."""
+    member = joined()
+    assert member.take("a", Version(1, 9), 0.9)
+    assert receive(member, 1.0, learner_id=2, version=9) is Verdict.RIVAL
+    assert not member.take("a", Version(1, 10), 1.5)
+    receive(member, 11.0, version=4)
+    assert due(member, 11.0) is Action.ASK
+    assert member.take("a", Version(1, 4), 11.0)
+
+
+def test_tracker_doubts_weights_that_its_learner_never_names() -> None:
+    """They came from a copy that said nothing else; late beacons of ours alone do not do it."""
+    member = joined()
+    assert member.take("a", Version(1, 9), 0.5)
+    for _ in range(50):
+        receive(member, 1.0, version=4)
+    acknowledge(member, 3.9)
+    assert (member.held, due(member, 3.9)) == (Version(1, 9), Action.NOTHING)
+    receive(member, 4.0, version=4)
+    assert (member.held, due(member, 4.0)) == (None, Action.ASK)
+    assert member.take("a", Version(1, 4), 4.1)
 
 
 def of_a_copy() -> LearnerTracker:
@@ -244,12 +297,12 @@ def test_tracker_never_goes_back_within_a_run() -> None:
     """Its former epochs stay stale after another run was followed, and so do older weights."""
     member = joined()
     receive(member, 1.0, learner_id=2, epoch=2)
-    member.take("a", Version(2, 5))
+    member.take("a", Version(2, 5), NOW)
     receive(member, 2.0, run="b", learner_id=3)
     assert receive(member, 20.0, learner_id=1, epoch=1) is Verdict.STALE
     assert receive(member, 20.0, learner_id=2, epoch=2) is Verdict.NEW_RUN
-    assert not member.take("a", Version(2, 4))
-    assert member.take("a", Version(2, 5))
+    assert not member.take("a", Version(2, 4), NOW)
+    assert member.take("a", Version(2, 5), NOW)
 
 
 def test_tracker_remembers_a_bounded_count_of_runs() -> None:
@@ -267,19 +320,19 @@ def test_tracker_remembers_a_bounded_count_of_runs() -> None:
 def test_tracker_takes_only_newer_weights() -> None:
     """By epoch, then by number: a rolled-back learner repeats numbers in a higher epoch."""
     member = joined()
-    assert member.take("a", Version(1, 7))
-    assert not member.take("a", Version(1, 7))
-    assert not member.take("a", Version(1, 6))
-    assert not member.take("b", Version(9, 9))
+    assert member.take("a", Version(1, 7), NOW)
+    assert not member.take("a", Version(1, 7), NOW)
+    assert not member.take("a", Version(1, 6), NOW)
+    assert not member.take("b", Version(9, 9), NOW)
     receive(member, 1.0, learner_id=2, epoch=2, version=3)
-    assert not member.take("a", Version(1, 8))
-    assert member.take("a", Version(2, 3))
+    assert not member.take("a", Version(1, 8), NOW)
+    assert member.take("a", Version(2, 3), NOW)
 
 
 def test_tracker_takes_weights_of_a_newer_epoch_before_its_beacon() -> None:
     """They are taken; the beacon still tells that the learner was started again."""
     member = joined()
-    assert member.take("a", Version(2, 0))
+    assert member.take("a", Version(2, 0), NOW)
     assert receive(member, 1.0, learner_id=2, epoch=2) is Verdict.NEWER
     assert member.held == Version(2, 0)
 
@@ -291,7 +344,7 @@ def test_tracker_asks_after_being_a_second_behind() -> None:
     acknowledge(member, 1.0)
     assert due(member, 1.9) is Action.NOTHING
     assert due(member, 2.0) is Action.ASK
-    member.take("a", Version(1, 4))
+    member.take("a", Version(1, 4), NOW)
     assert due(member, 2.0) is Action.NOTHING
 
 
@@ -299,7 +352,7 @@ def test_tracker_times_each_version_by_itself() -> None:
     """With frequent versions, each must be a second late by itself."""
     member = joined()
     receive(member, 1.0, version=4)
-    member.take("a", Version(1, 4))
+    member.take("a", Version(1, 4), NOW)
     receive(member, 1.9, version=5)
     assert due(member, 2.5) is Action.NOTHING
 
@@ -311,7 +364,7 @@ def test_tracker_counts_a_policys_age_from_the_first_newer_version() -> None:
     for now, version in ((1.0, 4), (3.5, 4), (6.0, 4), (8.5, 5)):
         receive(member, now, version=version)
     assert member.outdated_s(9.5) == 8.5
-    member.take("a", Version(1, 4))
+    member.take("a", Version(1, 4), NOW)
     assert member.outdated_s(9.5) == 0
 
 
@@ -324,7 +377,7 @@ def test_tracker_counts_the_age_on_after_a_snapshot_of_old_weights() -> None:
     member.ask(2.0)
     receive(member, 3.0, version=4)
     acknowledge(member, 3.0)
-    assert not member.take("a", Version(1, 0))
+    assert not member.take("a", Version(1, 0), NOW)
     assert member.arrived(2)
     assert member.outdated_s(3.5) == 2.5
     assert due(member, 3.5) is Action.NOTHING

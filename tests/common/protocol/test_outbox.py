@@ -249,6 +249,18 @@ def test_outbox_drops_a_number_after_twenty_unanswered_sendings() -> None:
     assert box.ledger.balanced
 
 
+def test_outbox_drops_an_unanswered_number_whenever_acknowledgements_come() -> None:
+    """Also if each comes just before the number would be sent again."""
+    box = filled(outbox(), "a")
+    now, sendings = 0.0, 0
+    while not box.idle and now < 1000:
+        now += 0.1
+        if sent := send(box, now):
+            sendings += len(sent)
+            box.acknowledge(acknowledgement(), now + 0.05)
+    assert (sendings, list(box.given_up)) == (SENDINGS, [(1, UNANSWERED)])
+
+
 def test_outbox_drops_a_number_that_stays_missing() -> None:
     """The same for a number below others that arrived."""
     box = filled(outbox(), "ab")

@@ -43,6 +43,13 @@ def test_segments_begin_with_the_totals_of_those_before(filled):
     assert one.disk.calls.count("sync_folder") == 1 + len(one.numbers)
 
 
+def test_epoch_survives_a_power_cut_at_any_durability(make_journal):
+    """Else it could be drawn twice, and actors would take its second learner for a copy."""
+    one = make_journal(durable=False)
+    assert one.disk.calls == ["create", "write", "write", "sync", "sync_folder"]
+    assert len(one.records(Kind.START)) == 1
+
+
 def test_log_that_cannot_start_is_refused(make_journal, tmp_path):
     """The sentence names the folder, the reason and the free bytes."""
     (tmp_path / segments.FOLDER).write_text("in the way")
