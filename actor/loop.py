@@ -93,7 +93,7 @@ class ActorLoop:
     def _change_run(self, joined: Joined | None) -> None:
         """Make the world and the players of the run at our address; drop parcels of another run."""
         self.close()
-        self._joined = joined
+        self._joined, self._work.evaluating = joined, None
         self._parcels.clear()
         if joined is None:
             return
@@ -129,6 +129,7 @@ class ActorLoop:
                 return False
         self._who.version = str(weights.version)
         if self._rules.evaluates:
+            self._work.evaluating = weights.version
             with self._watchdog:
                 play.reset()
         return True

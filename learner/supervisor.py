@@ -97,8 +97,10 @@ class Supervisor:
             self._report(death)
         if self._checkpoint_every and now - self._saved_at >= self._checkpoint_every:
             self._checkpoint(now)
-        if problem := self.saver.problem():
-            self._report(problem)
+        self.saver.best.consider(self._core.progress.take_candidate(), now)
+        for problem in (self.saver.problem(), self.saver.best.problem()):
+            if problem:
+                self._report(problem)
         self._status.checkpoint_pause_s = self.saver.pause_s
         status = self.status()
         for sink in self.sinks:

@@ -60,7 +60,9 @@ class Training:
         self._endpoint, self._transport = endpoint, transport
         self.loop = Loop(self.core, schedule_of(config), endpoint, transport)
         journal = endpoint.log if isinstance(endpoint.log, Journal) else None
-        self._saver = Saver(self._folder, self.core, journal, self.loop.extent)
+        self._saver = Saver(
+            self._folder, self.core, journal, self.loop.extent, endpoint.recent.find
+        )
         self.supervisor = Supervisor(
             config, self.core, self.status, self._saver, transport, children, stop, who, started_at
         )

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict
 from itertools import accumulate
 
 from farflung.actor.connection.port import Work
@@ -13,6 +12,8 @@ from farflung.common.protocol.learner_tracker import LearnerTracker
 from farflung.common.protocol.messages import Bye, Hello, Problem, Report
 from farflung.common.protocol.outbox import Frame, Outbox
 
+REPORT_S = 2.0
+SOON_S = 0.5  # of an evaluator that plays another version now
 REASON_LETTERS = 500
 NOTICES = 8  # each is a state, so older ones may be dropped
 PROBLEMS = 50
@@ -50,6 +51,8 @@ class Notices:
         self.problems = Problems()
         self._policy, self._actor = policy, actor
         self._tracker, self._outbox = tracker, outbox
+        self._report_at = float("-inf")
+        self._reported: Version | None = None  # as the version that is evaluated
         self._frames: deque[bytearray] = deque(maxlen=NOTICES)
 
     def hello(self, held: Version, seats: int, evaluates: bool) -> None:
@@ -57,11 +60,22 @@ class Notices:
         nonce, base = self._tracker.confirmed, self._outbox.base
         self._add(Hello(*self._origin, nonce, held, base, seats, evaluates))
 
+    def report_is_due(self, now: float) -> bool:
+        """Return whether a report is due, and count its time from now on if it is."""
+        pause_s = REPORT_S if self._reported == self.work.evaluating else SOON_S
+        if now - self._report_at < pause_s:
+            return False
+        self._report_at = now
+        return True
+
     def report(self, held: Version) -> None:
-        """Report the counters and the latest problems."""
-        counters = asdict(self.work) | self._outbox.ledger.figures()
+        """Report the counters, the latest problems, and the version that is played or held."""
+        self._reported = self.work.evaluating
+        counters = self.work.counters | self._outbox.ledger.figures()
         problems = self.problems.latest()
-        self._add(Report(*self._origin, self._outbox.base, held, counters, problems))
+        self._add(
+            Report(*self._origin, self._outbox.base, self._reported or held, counters, problems)
+        )
 
     def bye(self, reason: str) -> None:
         """Send the bye to a learner that is known, with the reason of the end."""

@@ -25,7 +25,6 @@ from farflung.common.protocol.wire import Envelope, Kind
 log = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 << 20  # parcels not yet numbered
-REPORT_S = 2.0
 
 
 class PolicyClient:
@@ -61,7 +60,6 @@ class PolicyClient:
         self._snapshot: tuple[Announcement, ParcelCodec] | None = None  # its weights follow
         self._notices = Notices(policy, actor, self.tracker, self.outbox)
         self.work = self._notices.work
-        self._report_at = float("-inf")
 
     @property
     def newest(self) -> Newest:
@@ -220,8 +218,7 @@ class PolicyClient:
             raise NoLearner(
                 f"the learner is not understood: {self._stranger.detail}"
             ) from self._stranger
-        if self.joined is not None and now - self._report_at >= REPORT_S:
-            self._report_at = now
+        if self.joined is not None and self._notices.report_is_due(now):
             self._notices.report(self._held)
         return self.tracker.due(now, drained=drained, unanswered_since=self.outbox.unanswered_since)
 

@@ -32,10 +32,18 @@ class Joined:
 class Work:
     """An actor's own figures for the learner's screen. The owner of its loop counts them."""
 
+    # Of an evaluator, the version that it plays: the learner keeps those weights for the result.
+    evaluating: Version | None = None
     steps: int = 0
     episodes: int = 0
     waits: float = 0.0  # 1 while the learner has no room for what was played
     longest_step_s: float = 0.0
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """The figures of a report, by name."""
+        names = ("steps", "episodes", "waits", "longest_step_s")
+        return {name: getattr(self, name) for name in names}
 
 
 class Newest(NamedTuple):

@@ -1,9 +1,10 @@
-"""Statistics of counters and samples: rates, spreads and histories, all of bounded size."""
+"""Statistics of counters and samples: rates, spreads, histories, and intervals of means."""
 
 import math
 from collections import deque
-from collections.abc import Iterable
-from statistics import fmean
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+from typing import NamedTuple
 
 
 class Rate:
@@ -107,3 +108,49 @@ class History:
         """Return the series from its beginning; the last point may be the mean of fewer values."""
         last = (self._sum / self._count,) if self._count else ()
         return (*self._points, *last)
+
+
+class Interval(NamedTuple):
+    """A mean, and the range that holds the true one in 95 of 100 cases."""
+
+    mean: float
+    half: float  # its lower end is `mean - half`
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ± {self.half:.1f}"
+
+    def overlaps(self, other: "Interval") -> bool:
+        """Return whether both can be of one true mean."""
+        return abs(self.mean - other.mean) <= self.half + other.half
+
+
+def confidence(values: Sequence[float]) -> Interval:
+    """Return the mean of independent values with its 95 % interval, by Student's t.
+
+    One value has an interval without end. Equal values have one of width 0: they show no spread,
+    and t asks for nothing else.
+    """
+    mean = fmean(values)
+    if len(values) < 2:
+        return Interval(mean, math.inf)
+    return Interval(mean, t_975(len(values) - 1) * stdev(values) / math.sqrt(len(values)))
+
+
+def t_975(freedom: int) -> float:
+    """Return the 97.5th percentile of Student's t, to three digits.
+
+    One and two degrees of freedom have a closed form. The others take the expansion around the
+    normal distribution (Abramowitz and Stegun, 26.7.5).
+    """
+    if freedom == 1:
+        return math.tan(0.475 * math.pi)
+    if freedom == 2:
+        return 0.95 * math.sqrt(2 / (1 - 0.95**2))
+    z = 1.959964
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / float(freedom) ** power for power, term in enumerate(terms, 1))

@@ -101,10 +101,14 @@ class Core:
         arrays = self._weights()
         if broken := self._weights_watch.broken(_as_tensors(arrays)):
             self._go_back(f"the weights in {broken[0]} were not finite")
-            arrays = self._weights()
-        spec, state = self.spec, self.state
+        state = self.state
         state.version = Version(state.version.epoch, state.version.number + 1)
         state.published_steps, state.published_updates = state.steps, state.updates
+        return self.acting()
+
+    def acting(self) -> Weights:
+        """Return the acting weights as they are now, under the newest version or beyond it."""
+        spec, state = self.spec, self.state
         tensors = spec.graph.weights
         return Weights(
             spec.run,
@@ -113,7 +117,7 @@ class Core:
             state.steps,
             state.updates,
             tensors,
-            pack(tensors, arrays),
+            pack(tensors, self._weights()),
         )
 
     def tensors(self) -> Mapping[str, torch.Tensor]:

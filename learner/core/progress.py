@@ -7,7 +7,7 @@ import numpy as np
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import OBSERVATIONS
-from farflung.common.data.statistics import History, Spread
+from farflung.common.data.statistics import History, Interval, Spread, confidence
 from farflung.common.data.weights import Version
 
 RECENT = 100  # episodes that a mean return is taken over
@@ -24,13 +24,14 @@ class Progress:
         self.history = History()
         self.lag = Spread()  # versions between that of a parcel or gradients and the newest
         self.evaluation: EvaluationResult | None = None  # the newest
+        self._candidate: EvaluationResult | None = None  # the best since the last look
         self.constant_observations = ConstantObservations()
 
     def count(self, parcel: Parcel, steps: int, newest: Version) -> None:
         """Add the results of a parcel that came in after so many steps."""
         if parcel.evaluation:
             if len(parcel.results.returns):
-                self.evaluation = EvaluationResult(steps, parcel.version, parcel.results)
+                self._evaluated(EvaluationResult(steps, parcel.version, parcel.results))
             return
         self.add(parcel.results, parcel.version, newest)
         self.constant_observations.check(parcel)
@@ -46,6 +47,11 @@ class Progress:
         if version.epoch == newest.epoch:
             self.lag.add(newest.number - version.number)
 
+    def take_candidate(self) -> "EvaluationResult | None":
+        """Return the best evaluation since the last call, the first of equal ones."""
+        candidate, self._candidate = self._candidate, None
+        return candidate
+
     @property
     def return_mean(self) -> float | None:
         """The mean return of the latest episodes."""
@@ -56,6 +62,11 @@ class Progress:
         """The mean length of the latest episodes."""
         return sum(self.lengths) / len(self.lengths) if self.lengths else None
 
+    def _evaluated(self, result: "EvaluationResult") -> None:
+        self.evaluation = result
+        if self._candidate is None or result.mean > self._candidate.mean:
+            self._candidate = result
+
 
 class EvaluationResult:
     """Greedy episodes of one version."""
@@ -63,9 +74,15 @@ class EvaluationResult:
     def __init__(self, steps: int, version: Version, results: Results) -> None:
         self.steps = steps  # counted by the learner when the result came in
         self.version = version
-        self.mean = float(_bounded(results.returns).mean())
+        self.results = Results(_bounded(results.returns), results.lengths)
+        self.mean = float(self.results.returns.mean())
         self.length_mean = float(results.lengths.mean())
         self.episodes = len(results.returns)
+
+    @property
+    def interval(self) -> Interval:
+        """The mean return with its 95 % interval."""
+        return confidence(self.results.returns.tolist())
 
 
 def _bounded(returns: np.ndarray) -> np.ndarray:

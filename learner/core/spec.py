@@ -11,13 +11,12 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.config import LearnerConfig
+from farflung.learner.storage.policies import SPEC
 from farflung.learner.storage.run_folder import Run
 
 log = logging.getLogger(__name__)
 
 UNWRITTEN = Graph(b"", (), (), ())
-GRAPH = ("policy", "graph.onnx")
-SPEC = ("policy", "spec")  # an announcement as on the wire, with the graph in it
 
 
 def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
@@ -52,9 +51,11 @@ def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
 
 
 def save_spec(run: Run, spec: Spec) -> None:
-    """Write spec and acting graph, because a resumed run need not spend seconds on the graph."""
+    """Write spec and acting graph: a resumed run need not spend seconds on the graph again.
+
+    The graph has no weights in it, so it is no ONNX file to open: `learner export` writes one.
+    """
     atomic_file.make_folder(run.folder / "policy")
-    atomic_file.write(run.file(*GRAPH), spec.graph.model)
     atomic_file.write(run.file(*SPEC), bytes(wire.encode(Announcement(spec, 0, 0, -1, -1))))
 
 

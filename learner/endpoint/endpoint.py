@@ -26,6 +26,7 @@ from farflung.learner.endpoint.items import (
 )
 from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
 from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.endpoint.recent import RecentWeights
 
 FIRST_EPOCH = 1
 # Of each actor's index in one epoch: starts that were handed out after the last checkpoint are not
@@ -60,6 +61,8 @@ class Endpoint:
         self.snapshots = Snapshots()
         books = self.inbox, self.roster, self.snapshots
         self.receiver = Receiver(spec, *books, self.settlements, takes)
+        self.recent = RecentWeights()  # for the results of evaluations
+        self.receiver.on_evaluating = self.recent.name
         if learner_id is None:
             learner_id = draw_identity()
         self.publisher = Publisher(spec, learner_id, self.epoch, self.receiver, self.snapshots)
@@ -160,6 +163,8 @@ class Endpoint:
 
     def publish(self, weights: Weights) -> None:
         """Send a version to all actors; of several at once only the newest."""
+        if self.spec.evaluation.every:
+            self.recent.add(weights)
         self.log.mark(weights)
         self._weights.append(weights)
 

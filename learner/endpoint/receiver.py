@@ -5,6 +5,7 @@ No sockets, no clock.
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version
@@ -57,6 +58,8 @@ class Receiver:
     ) -> None:
         self.inbox, self.roster = inbox, roster
         self.newest = Version(inbox.epoch, 0)  # the last publication
+        # Called with the version that an evaluator plays.
+        self.on_evaluating: Callable[[Version], None] = lambda version: None
         self.acknowledgements = AcknowledgementSchedule()
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.records = Records(self.problems)
@@ -201,6 +204,8 @@ class Receiver:
         seen.version = message.version.number
         if isinstance(message, Report):
             self.records.take_report(message, seen, now)
+            if seen.evaluates:
+                self.on_evaluating(message.version)
             return
         seen.seats, seen.evaluates = message.seats, message.evaluates
         self.acknowledgements.add_news(key)

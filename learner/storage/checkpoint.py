@@ -12,11 +12,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from farflung.common.data.weights import Weights
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Diverged
+from farflung.common.protocol.tensors import encode_weights
 from farflung.learner.core.guard import ADVICE
 from farflung.learner.storage import manifest
-from farflung.learner.storage.manifest import FACTS, FOLDER, MANIFEST, TENSORS
+from farflung.learner.storage.manifest import BEST, FACTS, FOLDER, MANIFEST, TENSORS, WEIGHTS
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ class Checkpoint:
 
     tensors: Mapping[str, torch.Tensor]  # shared with nothing: made by `copies`, or read
     facts: Mapping[str, Any] = field(default_factory=dict)  # numbers and texts
+    acting: Weights | None = None  # the weights of the acting graph; not read again
 
 
 def copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -52,13 +55,15 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     folder.mkdir(parents=True, exist_ok=True)  # it stays if no descriptor was free
     save_file(dict(checkpoint.tensors), folder / TENSORS)
     (folder / FACTS).write_bytes(msgpack.packb(dict(checkpoint.facts)))
-    for path in (folder / TENSORS, folder / FACTS, folder, folder.parent):
+    if checkpoint.acting is not None:
+        (folder / WEIGHTS).write_bytes(encode_weights(checkpoint.acting))
+    for path in (*folder.iterdir(), folder, folder.parent):
         atomic_file.sync(path)
     kept = [*kept, folder.name][-KEPT:]
     names = "".join(f"{name}\n" for name in kept)
     atomic_file.write(run_folder / MANIFEST, names.encode())  # from this moment it counts
     for other in folder.parent.iterdir():
-        if other.name not in kept:
+        if other.name not in (*kept, BEST):
             shutil.rmtree(other, ignore_errors=True)
     return folder
 

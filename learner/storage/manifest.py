@@ -14,6 +14,8 @@ MANIFEST = "MANIFEST"
 FOLDER = "checkpoints"
 NUMBER = re.compile(r"[0-9]{1,18}")
 TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
+WEIGHTS = "weights"  # of the acting graph, as on the wire
+BEST = "best"  # beside the numbered checkpoints: the acting weights of the best evaluation
 
 POSITION = "journal_position"
 REPLAY_FROM = "journal_replay_from"

@@ -15,6 +15,7 @@ from farflung.common.process.log import once_every
 from farflung.common.protocol.roster import RosterState
 from farflung.learner.core.core import Core
 from farflung.learner.storage import checkpoint
+from farflung.learner.storage.best_keeper import BestKeeper, Find
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal.disk import FULL, DiskFailure
 from farflung.learner.storage.journal.journal import Journal
@@ -39,7 +40,9 @@ class Saver:
         core: Core,
         journal: Journal | None = None,  # if there is one, checkpoints refer to it
         extent: ReplayExtent | None = None,  # the part of it that the replay is made of
+        find: Find = lambda version: None,  # the weights of a version that was evaluated
     ) -> None:
+        self.best = BestKeeper(run.folder, find)
         self._journal, self._extent = journal, extent or ReplayExtent()
         self.saved = ""  # the newest complete checkpoint
         self.pause_s: float | None = None  # training stopped for so long for the last one
@@ -93,6 +96,8 @@ class Saver:
                 "Check the disk"
             )
         self.problem()
+        if problem := self.best.finish(self._core.progress.take_candidate()):
+            log.warning(problem)
         self.begin(roster)
         if not self._wait():
             raise DiskFailure(
@@ -127,7 +132,8 @@ class Saver:
             facts["roster"] = roster
         if self._journal is not None:
             facts |= journal_facts(self._journal, self._extent, core.replay.steps)
-        return Checkpoint(core.tensors(), facts)
+        tensors = core.tensors()  # first: it may restore others
+        return Checkpoint(tensors, facts, core.acting())
 
     def _write(self, taken: Checkpoint, pause_s: float) -> None:
         """Write a checkpoint; wait for file descriptors if none is free."""

@@ -22,6 +22,7 @@ from farflung.actor.loop import RENEW_S, ActorLoop, Heartbeat, Rules
 from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Evaluation, World
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, PolicyTooOld
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
@@ -395,6 +396,26 @@ class TestEvaluating:
         assert [len(parcel.results.returns) for parcel in learner.parcels] == [3, 3, 3]
         assert learner.receiver.seen["a"].evaluates
         assert stage.who.version == "1.4"
+
+    def test_it_reports_the_version_that_it_plays_while_newer_ones_come(
+        self, play: Callable[..., Stage]
+    ) -> None:
+        """So the learner keeps those weights until the result is there."""
+        learner = LearnerDouble(a_stamp_spec(evaluation=Evaluation(100, 3)))
+        named: list[Version] = []
+        learner.receiver.on_evaluating = named.append
+
+        def each(stage: Stage) -> None:
+            if stage.turns % 40 == 0 and stage.turns < 200:
+                number = 1 + stage.turns // 40
+                learner.publisher.publish(some_weights(learner.spec, number, steps=1))
+            if stage.turns == 400:
+                stage.stop.set("the test is over")
+
+        stage = play(learner, each, evaluates=True, environments=2)
+        assert set(named) == {Version(1, 1)}
+        assert stage.client.weights is not None
+        assert stage.client.weights.version == Version(1, 5)
 
     def test_without_a_wish_nothing_is_played(self, play: Callable[..., Stage]) -> None:
         """It stays, for the next run may want it."""

@@ -89,7 +89,7 @@ STORAGE_MUTATIONS = (
     Mutation(
         "MANIFEST renamed before its folder is synced",
         "checkpoint",
-        "in (folder / TENSORS, folder / FACTS, folder, folder.parent):",
+        "in (*folder.iterdir(), folder, folder.parent):",
         "in ():",
     ),
     Mutation(

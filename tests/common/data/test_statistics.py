@@ -1,10 +1,11 @@
-"""Rates, spreads and histories against numbers worked by hand."""
+"""Rates, spreads, histories and intervals against numbers worked by hand."""
 
 import pickle
 
+import numpy as np
 import pytest
 
-from farflung.common.data.statistics import History, Rate, Spread
+from farflung.common.data.statistics import History, Interval, Rate, Spread, confidence, t_975
 
 
 def test_rate_is_unknown_before_two_samples() -> None:
@@ -97,3 +98,35 @@ def test_history_covers_the_whole_series_in_bounded_space() -> None:
     assert list(points) == sorted(points)
     assert points[0] < 500
     assert points[-1] > 9500
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (19, 2.093), (99, 1.984), (10**6, 1.960)],
+)
+def test_percentile_of_student_is_that_of_the_tables(freedom: int, expected: float) -> None:
+    """To three digits."""
+    assert t_975(freedom) == pytest.approx(expected, rel=2e-3)
+
+
+def test_interval_of_a_mean_is_that_of_students_t() -> None:
+    """1, 2, 3: the deviation is 1, so half the width is 4.303 / sqrt(3)."""
+    found = confidence([1.0, 2.0, 3.0])
+    assert found == pytest.approx((2.0, 2.484), rel=1e-3)
+    assert str(found) == "2.0 ± 2.5"
+    assert confidence([7.0]) == (7.0, float("inf"))
+    assert confidence([500.0] * 20) == (500.0, 0.0)
+
+
+def test_intervals_overlap_if_one_mean_can_be_in_both() -> None:
+    """10 ± 2 and 13 ± 1 touch at 12; 10 ± 2 and 13 ± 0.5 do not."""
+    assert Interval(10.0, 2.0).overlaps(Interval(13.0, 1.0))
+    assert not Interval(10.0, 2.0).overlaps(Interval(13.0, 0.5))
+
+
+def test_intervals_hold_the_true_mean_in_95_of_100_cases() -> None:
+    """Of 2,000 samples of ten normal numbers: 95 % within three deviations of a proportion."""
+    rng = np.random.default_rng(1)
+    samples = [confidence(rng.standard_normal(10).tolist()) for _ in range(2000)]
+    share = sum(abs(mean) <= half for mean, half in samples) / 2000
+    assert abs(share - 0.95) < 3 * (0.95 * 0.05 / 2000) ** 0.5

@@ -18,6 +18,7 @@ from farflung.learner.core.build import pacing
 from farflung.learner.core.spec import describe
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.checkpoint import Checkpoint, copies
+from farflung.learner.storage.policies import read_spec
 
 
 @pytest.fixture
@@ -67,11 +68,13 @@ def test_images_are_compressed_and_nothing_else(tmp_path):
 
 
 def test_a_learner_is_all_of_one_spec(tmp_path):
-    """The proved graph is in the spec for actors and in the run folder."""
+    """The proved graph is in the spec for actors and in the run folder, in no file to open."""
     config = a_config()
     learner = a_learner(config, tmp_path)
     spec = learner.core.spec
-    assert (tmp_path / "one" / "policy" / "graph.onnx").read_bytes() == spec.graph.model != b""
+    assert read_spec(tmp_path / "one").graph == spec.graph
+    assert spec.graph.model != b""
+    assert not [*tmp_path.rglob("*.onnx")]
     assert [tensor.name for tensor in spec.graph.outputs] == ["q"]
     assert learner.core.replay.capacity == 500
     assert learner.core.state.version == learner.endpoint.publisher.newest == (1, 0)

@@ -89,3 +89,16 @@ def test_constant_observations_are_cleared_by_one_difference():
     check.check(constant(10, 1.0))
     check.check(constant(2000, 0.0))
     assert check.verdict == ""
+
+
+def test_progress_hands_over_the_best_evaluation_since_the_last_look():
+    """The first of equal ones, though a worse one came after it."""
+    progress = Progress()
+    assert progress.take_candidate() is None
+    for version, value in enumerate([3.0, 7.0, 7.0, 5.0], 1):
+        progress.count(an_evaluation([value], version=version), 70, NEWEST)
+    candidate = progress.take_candidate()
+    assert (candidate.version, candidate.mean) == (Version(1, 2), 7.0)
+    assert progress.take_candidate() is None
+    progress.count(an_evaluation([1.0, 3.0], version=9), 70, NEWEST)
+    assert progress.take_candidate().interval.mean == 2.0

@@ -11,16 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
-from support.makers import a_frame, a_spec
+from support.makers import a_frame, a_spec, some_weights
 
-from farflung.common.data.parcel import Parcel
+from farflung.common.data.parcel import Parcel, Results
+from farflung.common.data.spec import Graph, Spec, Tensor
 from farflung.common.protocol import receipts, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import Item
-from farflung.learner.storage import audit, checkpoint, manifest, recover
+from farflung.learner.storage import audit, checkpoint, manifest, policies, recover
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import journal, segments
 from farflung.learner.storage.journal.journal import Journal
@@ -34,6 +36,7 @@ REPLAY_ROWS = 12  # four parcels: older segments are soon needed by nothing but 
 STEPS = 20  # of the part in which something happens
 PATIENCE_S = 60.0  # other work may keep the disk busy
 LOOK_S = 0.02
+LARGE = 512  # side of the matrix of a best evaluation that takes a while to write
 GONE = "can they be compared"  # ends the audit's sentence on removed segments, which are fine here
 
 
@@ -85,8 +88,18 @@ class LearnerEpoch:
         except (OSError, SafetensorError):
             return
         self.saved += 1
+        self._evaluate()
         self.journal.forget_before(needed_from(self.run.folder))
         with (self.run.folder / "promises").open("a") as file:
+            file.write(f"{self.saved}\n")
+
+    def _evaluate(self) -> None:
+        """Replace the best evaluation by that of the checkpoint; note that it is written."""
+        try:
+            write_best(self.run.folder, self.saved)
+        except OSError:
+            return
+        with (self.run.folder / "best promise").open("a") as file:
             file.write(f"{self.saved}\n")
 
     def _await(self, number: int) -> None:
@@ -131,6 +144,38 @@ def receipt(number: int, frame: bytes) -> receipts.Receipt:
     return receipts.Receipt(
         "run-1", "default", "box-1", 7, number, wire.checksum(memoryview(frame))
     )
+
+
+def write_best(run: Path, number: int, size: int = 2) -> None:
+    """Write a best evaluation that holds its number everywhere."""
+    spec = evaluated_spec(size)
+    weights = some_weights(spec, number, value=float(number))
+    results = Results(np.full(3, float(number)), np.full(3, number, np.int32))
+    policies.write_best(run, weights, results)
+
+
+def best_is_whole(run: Path, size: int = 2) -> None:
+    """Check that the best evaluation is of one write: the last promised one, or one after it.
+
+    A disk that refused may have skipped one.
+    """
+    promise = run / "best promise"
+    promised = int((promise.read_text().split() if promise.exists() else ["0"])[-1])
+    best = policies.read_best(run)
+    if best is None:
+        assert not promised
+        return
+    weights = policies.read_weights(run, evaluated_spec(size), "best")
+    number = weights.version.number
+    assert promised <= number <= promised + 2, (number, promised)
+    assert (best.returns, best.lengths) == ((float(number),) * 3, (number,) * 3)
+    assert all((array == number).all() for array in weights.arrays.values())
+
+
+def evaluated_spec(size: int) -> Spec:
+    """Return a spec with a square matrix of this side as its weights."""
+    matrix = Tensor("matrix", "float32", (size, size))
+    return a_spec(graph=Graph(b"model", (), (), (matrix,)))
 
 
 def begun(run: Path, *, keep: bool = True) -> LearnerEpoch:
@@ -194,6 +239,7 @@ def verify(run: Path, keep: bool) -> None:
         promised,
     )
     assert all((tensor == loaded.facts["updates"]).all() for tensor in loaded.tensors.values())
+    best_is_whole(run)
     epoch = LearnerEpoch(run, keep=keep)
     for number in sorted(set(range(1, max(told) + 4)) - told):
         epoch.receive(number)
@@ -213,7 +259,10 @@ def verify(run: Path, keep: bool) -> None:
 
 
 def save_on_and_on(run: Path) -> None:
-    """Write checkpoints of some megabytes one after the other; note each complete one."""
+    """Write checkpoints of some megabytes one after the other, and best evaluations between them.
+
+    Note each complete one.
+    """
     run.mkdir(exist_ok=True)
     number = max((int(name) for name in manifest.kept(run)), default=0)
     while True:
@@ -224,10 +273,17 @@ def save_on_and_on(run: Path) -> None:
         checkpoint.save(run, Checkpoint(tensors, {"updates": number}))
         with (run / "promises").open("a") as file:
             file.write(f"{number}\n")
+        write_best(run, number, LARGE)
+        with (run / "best promise").open("a") as file:
+            file.write(f"{number}\n")
 
 
 def newest_is_whole(run: Path) -> None:
-    """Check that every kept checkpoint loads whole, and the newest is the noted one or the next."""
+    """Check that every kept checkpoint loads whole, and the newest is the noted one or the next.
+
+    So is the best evaluation.
+    """
+    best_is_whole(run, LARGE)
     promised = (run / "promises").read_text().split() if (run / "promises").exists() else []
     kept = [int(name) for name in manifest.kept(run)]
     assert kept[-1:] in (

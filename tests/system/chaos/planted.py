@@ -59,6 +59,16 @@ PLANTED = (
         ),
     ),
     Fault(
+        "the best evaluation is written in place",
+        "farflung.learner.storage.policies",
+        (
+            (
+                "atomic_file.write(run_folder / FOLDER / BEST, packing.pack(",
+                "(run_folder / FOLDER / BEST).write_bytes(packing.pack(",
+            ),
+        ),
+    ),
+    Fault(
         "a torn tail stays",
         "farflung.learner.storage.journal.segments",
         (("atomic_file.truncate(path_of(folder, number), found.start)", "pass"),),
