@@ -4,13 +4,14 @@ import pytest
 from hostile.peer import Peer
 from hostile.victim import victim
 from support.makers import a_frame, a_spec
+from support.waiting import Deadline
 
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol import receipts, topics
 from farflung.learner.endpoint.endpoint import Endpoint
 
-NAMES, QUIET_S, LISTEN_S = 20_000, 3.0, 3.0
+NAMES, ENOUGH, QUIET_S, LISTEN_S = 20_000, 5_000, 3.0, 3.0
 
 
 def test_guessed_incarnations_change_nothing_for_an_actor() -> None:
@@ -45,9 +46,11 @@ def test_flood_of_names_leaves_an_honest_actor_its_steps(tmp_path, through):
     with victim(tmp_path, broker=through, actors=direct, relayed=relayed) as target:
         before = target.during(QUIET_S)
         with target.peer(through=through) as peer, target.measuring() as meanwhile:
-            sent = peer.flood(peer.hello_of, messages=NAMES, seconds=8.0).messages
+            sent, deadline = 0, Deadline(120)
+            while sent <= ENOUGH and not deadline.over:  # once, except on a starved machine
+                sent += peer.flood(peer.hello_of, messages=NAMES, seconds=8.0).messages
         after = target.during(QUIET_S)
-        assert sent > 5000
+        assert sent > ENOUGH
         # The flood takes a processor of this machine. Without bounds nothing was left, also later.
         assert meanwhile.steps_per_s > 0.15 * before.steps_per_s
         assert after.steps_per_s > 0.4 * before.steps_per_s
