@@ -25,7 +25,7 @@ from farflung.common.process.errors import Exit
 from farflung.common.protocol import wire
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig, load
-from farflung.learner.graph import tracing
+from farflung.learner.graph import model
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -189,7 +189,7 @@ def test_protocol_page_has_the_schema_of_the_code():
 def test_protocol_page_acts_as_the_code_does():
     """Opset, limits, names and formulas, as the page has them."""
     page = (ROOT / "docs/protocol.md").read_text()
-    assert f"opset {tracing.OPSET}, at most {graph_check.MAX_MODEL_BYTES >> 20} MiB" in page
+    assert f"opset {model.OPSET}, at most {graph_check.MAX_MODEL_BYTES >> 20} MiB" in page
     assert f"an initializer called `{graph_check.initializer('<name>')}`" in page
     assert f"external data has location `{graph_check.LOCATION}`" in " ".join(page.split())
     assert f"the next multiple of {ALIGNMENT}" in page

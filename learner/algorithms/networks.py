@@ -1,13 +1,20 @@
-"""The built-in network: any supported observation in, one value for each action out."""
+"""The built-in network: any supported observation in, one value for each action out.
+
+Each part states twice what it computes: for torch, and in the nodes of an acting graph.
+"""
 
 import math
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from farflung.common.data.spec import Space
+
+if TYPE_CHECKING:
+    from farflung.learner.graph.layers import Sheet, Value
 
 SMALLEST_IMAGE = 36  # pixels a side: the convolutions leave one position of it, and none of fewer
 
@@ -85,6 +92,19 @@ class QNetwork(nn.Module):
         values: Tensor = self.head(self.body(torch.cat(features, dim=1)))
         return values
 
+    def as_graph(self, sheet: "Sheet", observations: "Value | dict[str, Value]") -> "Value":
+        """Write the nodes that do the same."""
+        leaves = (
+            [observations[key] for key in self.keys]
+            if isinstance(observations, dict)
+            else [observations]
+        )
+        features = [
+            sheet.call(encode, leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)
+        ]
+        values: Value = sheet.call(self.head, sheet.call(self.body, sheet.joined(features)))
+        return values
+
 
 def hidden_layer(ins: int, outs: int, layer_norm: bool) -> list[nn.Module]:
     """Return a linear map and its nonlinearity.
@@ -108,6 +128,14 @@ class Dueling(nn.Module):
         values: Tensor = self.value(features) + advantages - advantages.mean(dim=1, keepdim=True)
         return values
 
+    def as_graph(self, sheet: "Sheet", features: "Value") -> "Value":
+        """Write the nodes that do the same."""
+        advantages = sheet.call(self.advantage, features)
+        value = sheet.call(self.value, features)
+        rows = sheet.constant([1], "int64")
+        mean = sheet.node("ReduceMean", advantages, rows, shape=(1,), keepdims=1)
+        return sheet.node("Sub", sheet.node("Add", advantages, value), mean)
+
 
 class Flat(nn.Module):
     """Numbers as they are, flattened; bytes are scaled to 0..1."""
@@ -120,6 +148,13 @@ class Flat(nn.Module):
     def forward(self, leaf: Tensor) -> Tensor:
         """Return features [N, width] float32."""
         return leaf.reshape(leaf.shape[0], self.width).float() / self.scale
+
+    def as_graph(self, sheet: "Sheet", leaf: "Value") -> "Value":
+        """Write the nodes that do the same."""
+        features = sheet.cast(sheet.flattened(leaf), "float32")
+        if self.scale == 1:
+            return features
+        return sheet.node("Div", features, sheet.constant(self.scale, "float32"))
 
 
 class OneHot(nn.Module):
@@ -138,6 +173,19 @@ class OneHot(nn.Module):
             for choice, size in zip(choices.unbind(dim=1), self.sizes, strict=True)
         ]
         return torch.cat(ones, dim=1).float()
+
+    def as_graph(self, sheet: "Sheet", leaf: "Value") -> "Value":
+        """Write the nodes that do the same."""
+        choices = sheet.cast(sheet.flattened(leaf), "int64")
+        bits = sheet.constant([0, 1], "float32")
+        ones = []
+        for at, size in enumerate(self.sizes):
+            choice = sheet.node("Gather", choices, sheet.constant(at, "int64"), shape=(), axis=1)
+            depth = sheet.constant(size, "int64")
+            ones.append(
+                sheet.node("OneHot", choice, depth, bits, dtype="float32", shape=(size,), axis=-1)
+            )
+        return sheet.joined(ones)
 
 
 class Image(nn.Module):
@@ -168,6 +216,19 @@ class Image(nn.Module):
         if self.channels_last:
             leaf = leaf.movedim(-1, -3)
         features: Tensor = self.layers(leaf.reshape(leaf.shape[0], *self.frames).float() / 255)
+        return features
+
+    def as_graph(self, sheet: "Sheet", leaf: "Value") -> "Value":
+        """Write the nodes that do the same."""
+        if self.channels_last:
+            *ahead, height, width, channels = range(len(leaf.shape) + 1)
+            turned = [*ahead, channels, height, width]
+            leaf = sheet.node("Transpose", leaf, perm=turned)
+        shape = sheet.constant([0, *self.frames], "int64")  # 0: as many seats as there are
+        pixels = sheet.node("Reshape", leaf, shape, shape=self.frames)
+        pixels = sheet.cast(pixels, "float32")
+        scaled = sheet.node("Div", pixels, sheet.constant(255, "float32"))
+        features: Value = sheet.call(self.layers, scaled)
         return features
 
 

@@ -10,11 +10,14 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from farflung.actor.acting.graph_check import initializer
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Space, Tensor, column_name
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import ConfigurationError, Refused
-from farflung.learner.graph.tracing import Tensors, arguments, described, translated, write
+from farflung.learner.graph import layers, tracing
+from farflung.learner.graph.model import serialized
+from farflung.learner.graph.tracing import Tensors, arguments, translated
 
 DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool")  # that actors accept
 # Relative to the largest output, or to 1: float32 sums in another order differ by 1e-6 to 1e-5.
@@ -47,23 +50,26 @@ def export(module: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[str, ..
     """
     module = _acting(module)
     tensors = _tensors(module)
-    if odd := [tensor for tensor in _described(tensors) if tensor.dtype not in DTYPES]:
+    if odd := [tensor for tensor in _all(tensors) if tensor.dtype not in DTYPES]:
         raise ConfigurationError(
             f"The policy module's {odd[0].name} is {odd[0].dtype}: "
             f"convert it to one of {', '.join(DTYPES)}."
         )
     samples = _samples(inputs, 3, torch.Generator().manual_seed(0))
     results = _require_function(module, samples, outputs)
-    outs = tuple(described(name, rows[0]) for name, rows in zip(outputs, results, strict=True))
-    model, used = write(module, tensors, samples, outs)
-    return Graph(model, inputs, outs, tuple(_described({name: tensors[name] for name in used})))
+    outs = tuple(_described(name, rows[0]) for name, rows in zip(outputs, results, strict=True))
+    written = layers.written(module, inputs, outputs)
+    nodes, constants = written or tracing.traced(module, tensors, samples, outputs)
+    used = {name for node in nodes for name in node.input}
+    weights = tuple(weight for weight in _all(tensors) if initializer(weight.name) in used)
+    return Graph(serialized(nodes, constants, inputs, outs, weights), inputs, outs, weights)
 
 
 def prove(module: nn.Module, graph: Graph) -> None:
     """Show that graph and module agree for any weights, or raise and name the tensor at fault."""
     module = _acting(module)
     tensors = _tensors(module)
-    if other := [weight.name for weight in graph.weights if weight not in _described(tensors)]:
+    if other := [weight.name for weight in graph.weights if weight not in _all(tensors)]:
         raise ConfigurationError(
             "The acting graph takes a tensor that the policy module does not have in this form: "
             f"{other[0]}."
@@ -192,8 +198,13 @@ def _tensors(module: nn.Module) -> Tensors:
     }
 
 
-def _described(tensors: Tensors) -> list[Tensor]:
-    return [described(name, tensor) for name, tensor in tensors.items()]
+def _all(tensors: Tensors) -> list[Tensor]:
+    return [_described(name, tensor) for name, tensor in tensors.items()]
+
+
+def _described(name: str, tensor: torch.Tensor) -> Tensor:
+    """Return the name, dtype and shape of a tensor."""
+    return Tensor(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
 
 
 def _arrays(tensors: Tensors, graph: Graph) -> dict[str, np.ndarray]:

@@ -1,40 +1,53 @@
-"""A policy module as an ONNX model without weights: the only user of onnx and torch's exporter."""
+"""Any policy module as an ONNX model, by torch's exporter, which takes seconds to load."""
 
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import numpy as np
 import onnx
 import torch
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 from torch import nn
 from torch.func import functional_call
 
-from farflung.actor.acting.graph_check import LOCATION, initializer
-from farflung.common.data.spec import OBSERVATIONS, Tensor, layout
+from farflung.actor.acting.graph_check import initializer
+from farflung.common.data.spec import OBSERVATIONS
 from farflung.common.process.errors import ConfigurationError
-
-OPSET = 20  # onnxruntime 1.17 and later run it
-IR_VERSION = 10  # the newest that onnxruntime 1.17 reads
+from farflung.learner.graph.model import OPSET
 
 Tensors = dict[str, torch.Tensor]
 
 
-def write(
-    module: nn.Module, tensors: Tensors, samples: Tensors, outputs: tuple[Tensor, ...]
-) -> tuple[bytes, tuple[str, ...]]:
-    """Return the model, and the names of its weights in the order of their block."""
-    traced = _traced(module, tensors, samples, [f"output.{output.name}" for output in outputs])
-    used = {name for node in traced.graph.node for name in node.input}
-    weights = tuple(
-        described(name, tensor) for name, tensor in tensors.items() if initializer(name) in used
-    )
-    inputs = tuple(described(name, sample[0]) for name, sample in samples.items())
-    return _bare(traced, inputs, outputs, weights).SerializeToString(), tuple(
-        weight.name for weight in weights
-    )
+def traced(
+    module: nn.Module, tensors: Tensors, samples: Tensors, outputs: tuple[str, ...]
+) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Return the nodes and constants of a module, by the names that the model has for them.
+
+    Torch's paths, texts and names stay behind.
+    """
+    graph = _traced(module, tensors, samples, [f"output.{name}" for name in outputs]).graph
+    names = {"": ""} | {initializer(name): initializer(name) for name in tensors}
+    names |= {f"input.{name}": name for name in samples}
+    names |= {f"output.{name}": name for name in outputs}
+    made = [constant.name for constant in graph.initializer]
+    made += [name for node in graph.node for name in node.output]
+    names |= {name: f".{number}" for number, name in enumerate(made) if name not in names}
+    constants = [
+        numpy_helper.from_array(numpy_helper.to_array(constant), names[constant.name])
+        for constant in graph.initializer
+    ]
+    nodes = [
+        onnx.NodeProto(
+            op_type=node.op_type,
+            domain=node.domain,
+            attribute=node.attribute,
+            input=[names[name] for name in node.input],
+            output=[names[name] for name in node.output],
+        )
+        for node in graph.node
+    ]
+    return nodes, constants
 
 
 def arguments(samples: Tensors) -> tuple[torch.Tensor | Tensors, Tensors]:
@@ -52,11 +65,6 @@ def arguments(samples: Tensors) -> tuple[torch.Tensor | Tensors, Tensors]:
         for name, value in samples.items()
         if name.startswith(prefix)
     }, further
-
-
-def described(name: str, tensor: torch.Tensor) -> Tensor:
-    """Return the name, dtype and shape of a tensor."""
-    return Tensor(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
 
 
 @contextmanager
@@ -131,69 +139,6 @@ def _require_registered(constants: Mapping[str, object]) -> None:
             f"The policy module's {plain[0]} is a plain tensor, which actors do not receive: "
             "use register_buffer."
         )
-
-
-def _bare(
-    traced: onnx.ModelProto,
-    inputs: tuple[Tensor, ...],
-    outputs: tuple[Tensor, ...],
-    weights: tuple[Tensor, ...],
-) -> onnx.ModelProto:
-    """Return the model with external weights and without torch's paths, texts and names."""
-    names = {"": ""} | {initializer(weight.name): initializer(weight.name) for weight in weights}
-    names |= {f"input.{tensor.name}": tensor.name for tensor in inputs} | {
-        f"output.{tensor.name}": tensor.name for tensor in outputs
-    }
-    made = [constant.name for constant in traced.graph.initializer] + [
-        name for node in traced.graph.node for name in node.output
-    ]
-    names |= {name: f".{number}" for number, name in enumerate(made) if name not in names}
-    constants = [
-        numpy_helper.from_array(numpy_helper.to_array(c), names[c.name])
-        for c in traced.graph.initializer
-    ]
-    nodes = [
-        onnx.NodeProto(
-            op_type=node.op_type,
-            domain=node.domain,
-            attribute=node.attribute,
-            input=[names[name] for name in node.input],
-            output=[names[name] for name in node.output],
-        )
-        for node in traced.graph.node
-    ]
-    graph = helper.make_graph(
-        nodes, "policy", _values(inputs), _values(outputs), _external(weights) + constants
-    )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
-    )
-
-
-def _values(tensors: tuple[Tensor, ...]) -> list[onnx.ValueInfoProto]:
-    return [
-        helper.make_tensor_value_info(tensor.name, _element(tensor), ["batch", *tensor.shape])
-        for tensor in tensors
-    ]
-
-
-def _external(weights: tuple[Tensor, ...]) -> list[onnx.TensorProto]:
-    """Return each weight as an offset in the block of a weights message."""
-    offsets, _ = layout(weight.size for weight in weights)
-    protos = []
-    for weight, offset in zip(weights, offsets, strict=True):
-        proto = onnx.TensorProto(
-            name=initializer(weight.name), data_type=_element(weight), dims=weight.shape
-        )
-        proto.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", LOCATION), ("offset", offset), ("length", weight.size)):
-            proto.external_data.add(key=key, value=str(value))
-        protos.append(proto)
-    return protos
-
-
-def _element(tensor: Tensor) -> int:
-    return int(helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)))
 
 
 @contextmanager
