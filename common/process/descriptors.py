@@ -3,6 +3,9 @@
 import errno
 import re
 import resource
+import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from farflung.common.process.errors import ConfigurationError
 
@@ -15,6 +18,9 @@ WANTED = 1 << 15  # if the system allows: the number of actors is unknown
 RESERVE = 1 / 8
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE)  # none is free in this process, or in the system
+# While none is free: attempts of an action, and seconds between two.
+ATTEMPTS, AGAIN_S = 50, 0.2
+Result = TypeVar("Result")
 RUST = re.compile(r"os error (\d+)")  # the system's number in an error of safetensors
 
 
@@ -36,6 +42,19 @@ def exhausted(error: BaseException) -> bool:
     Connections may take all for a moment, until those beyond the bounds are closed.
     """
     return system_number(error) in EXHAUSTED
+
+
+def patiently(action: Callable[[], Result]) -> Result:
+    """Return what an action returns; try it again while no descriptor is free for it."""
+    pause = threading.Event()  # never set
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return action()
+        except Exception as error:
+            if not exhausted(error):
+                raise
+        pause.wait(AGAIN_S)
+    return action()
 
 
 def require(needed: int, program: str) -> None:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from farflung.common.data.weights import Weights
-from farflung.common.process import atomic_file
+from farflung.common.process import atomic_file, descriptors
 from farflung.common.process.errors import ConfigurationError, Diverged
 from farflung.common.protocol.tensors import encode_weights
 from farflung.learner.core.guard import ADVICE
@@ -70,7 +70,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
 
 def load(run_folder: Path) -> Checkpoint:
     """Read the newest checkpoint of a run; if that fails, log it and read the one before it."""
-    kept = manifest.kept(run_folder)
+    kept = descriptors.patiently(lambda: manifest.kept(run_folder))
     if not kept:
         raise ConfigurationError(f"{run_folder} has no checkpoint: name a run that has one")
     for name in reversed(kept[1:]):
@@ -86,13 +86,20 @@ def last_good(run_folder: Path) -> Mapping[str, torch.Tensor]:
 
     Only finite tensors are saved.
     """
-    if not manifest.kept(run_folder):
+    if not descriptors.patiently(lambda: manifest.kept(run_folder)):
         raise Diverged(f"there is no checkpoint yet to go back to: {ADVICE}")
     return load(run_folder).tensors
 
 
 def read(run_folder: Path, name: str) -> Checkpoint:
-    """Read the checkpoint of this name; raise if it is damaged."""
+    """Read the checkpoint of this name; raise if it is damaged.
+
+    That no descriptor is free says nothing about it: wait for one.
+    """
+    return descriptors.patiently(lambda: _read(run_folder, name))
+
+
+def _read(run_folder: Path, name: str) -> Checkpoint:
     folder = run_folder / FOLDER / name
     try:
         return Checkpoint(load_file(folder / TENSORS), manifest.facts(run_folder, name))

@@ -63,6 +63,7 @@ def recover(run: Run, *, durable: bool) -> Recovered:
     saved = _readable_facts(run.folder)
     totals, parcels = _count(run, journal, numbers, saved)
     if durable:
+        _write_again(journal, numbers[-1])
         for path in (*(segments.path_of(journal, number) for number in numbers), journal):
             atomic_file.sync(path)
     return Recovered(
@@ -74,6 +75,21 @@ def recover(run: Run, *, durable: bool) -> Recovered:
         saved[0].get("roster") if saved else None,
         parcels,
     )
+
+
+def _write_again(journal: Path, number: int) -> None:
+    """Write the newest segment as a new file.
+
+    After a failed sync the system takes bytes for written that are not on the disk, and shows them:
+    no later sync of that file would write them. Only the newest segment can have such bytes.
+    """
+    path = segments.path_of(journal, number)
+    try:
+        atomic_file.write(path, segments.content(journal, number))
+    except OSError as error:
+        raise ConfigurationError(
+            f"the journal cannot be resumed: {path} cannot be written again: {error.strerror}"
+        ) from error
 
 
 def _readable_facts(run_folder: Path) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from farflung.common.process import descriptors
+from farflung.common.process.descriptors import AGAIN_S, ATTEMPTS
 from farflung.common.process.log import once_every
 from farflung.common.protocol.roster import RosterState
 from farflung.learner.core.core import Core
@@ -27,8 +28,6 @@ from farflung.learner.storage.run_folder import Run
 log = logging.getLogger(__name__)
 
 FINAL_S = 60.0  # for the last checkpoint; a supervisor may be less patient
-# While no file descriptor is free: attempts to write a checkpoint, and seconds between two.
-ATTEMPTS, AGAIN_S = 50, 0.2
 
 
 class Saver:

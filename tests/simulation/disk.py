@@ -31,6 +31,7 @@ class SimulatedDisk(Disk):
         self.dies_in = -1  # so many more steps; below 0: not at all
         self._descriptors: set[int] = set()
         self._contents: dict[int, bytes] = {}  # of files, by inode
+        self._dropped: dict[int, bytearray] = {}  # by inode: 1 for each byte of a failed sync
         self._names: dict[int, dict[str, int]] = {}  # of folders, by inode
 
     # ---- calls of the journal
@@ -47,6 +48,9 @@ class SimulatedDisk(Disk):
         data = b"".join(map(bytes, buffers))
         written = self.chance.randint(0, len(data)) if self.full or self.dies_in == 0 else len(data)
         os.pwrite(descriptor, data[:written], offset)
+        dropped = self._dropped.get(os.fstat(descriptor).st_ino)
+        if dropped is not None:
+            dropped[offset : offset + written] = bytes(written)
         self._step(needs_room=True)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -67,7 +71,8 @@ class SimulatedDisk(Disk):
     def sync_inode(self, descriptor: int) -> None:
         """Do what `os.fsync` does: make a file's bytes, or a folder's names, sure.
 
-        If it fails, the bytes that it should have written are dropped.
+        Linux reports an error once. The pages that were not written count as clean from then on:
+        no later sync writes them. Until the system needs their memory they can still be read.
         """
         self._step()
         about = os.fstat(descriptor)
@@ -78,14 +83,24 @@ class SimulatedDisk(Disk):
             }
             return
         now = Path(f"/proc/self/fd/{descriptor}").read_bytes()  # it may be open for writing only
+        before = self._contents.get(about.st_ino, b"").ljust(len(now), b"\0")[: len(now)]
         if self.broken and descriptor in self._descriptors:
-            os.pwrite(
-                descriptor,
-                self._torn(self._contents.get(about.st_ino, b"").ljust(len(now), b"\0"), now),
-                0,
+            written = self._torn(before, now).ljust(len(now), b"\0")[: len(now)]
+            self._dropped[about.st_ino] = bytearray(
+                new != old for new, old in zip(now, written, strict=True)
             )
+            self._contents[about.st_ino] = written
+            if self.chance.random() < 0.5:
+                os.pwrite(descriptor, written, 0)
         self._fail_if_broken()
-        self._contents[about.st_ino] = now
+        dropped = self._dropped.get(about.st_ino, b"").ljust(len(now), b"\0")
+        self._contents[about.st_ino] = (
+            bytes(
+                old if gone else new for new, old, gone in zip(now, before, dropped, strict=False)
+            )
+            if any(dropped)
+            else now
+        )
 
     # ---- faults
 
@@ -110,6 +125,7 @@ class SimulatedDisk(Disk):
     def settle(self) -> None:
         """Make everything that is there sure to stay."""
         self._contents, self._names = self._everything()
+        self._dropped.clear()
 
     def _everything(self) -> tuple[dict[int, bytes], dict[int, dict[str, int]]]:
         """Return the files and folders as written, by inode."""

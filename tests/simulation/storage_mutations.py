@@ -35,6 +35,22 @@ STORAGE_MUTATIONS = (
         "            self._report_room()\n",
     ),
     Mutation(
+        "go on after an error of the disk",
+        "journal.journal",
+        "            self._log.sync()\n            self._report_room()\n",
+        "            try:\n"
+        "                self._log.sync()\n"
+        "            except OSError:\n"
+        "                self._log.sync()\n"
+        "            self._report_room()\n",
+    ),
+    Mutation(
+        "found in memory after an error, and not written again",
+        "recover",
+        "        _write_again(journal, numbers[-1])\n",
+        "",
+    ),
+    Mutation(
         "inbox forgotten at recovery",
         "recover",
         "Inbox.restore(totals.inbox.state()),",

@@ -1,5 +1,6 @@
 """A checkpoint is there whole or not at all, at any failure on the way."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from farflung.common.process import descriptors
 from farflung.common.process.errors import ConfigurationError, Diverged
-from farflung.learner.storage import checkpoint
+from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.checkpoint import FACTS, MANIFEST, TENSORS, Checkpoint
 
 
@@ -76,6 +78,26 @@ def test_rollback_takes_the_newest_checkpoint(tmp_path):
     for number in (1, 2):
         checkpoint.save(tmp_path, numbered(number))
     assert checkpoint.last_good(tmp_path)["weight"].unique().tolist() == [2.0]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize("place", ["load_file", "facts", "kept"])
+def test_rollback_waits_for_a_file_descriptor(tmp_path, monkeypatch, place, number):
+    """An older checkpoint is not taken in place of the newest one, which is whole."""
+    for one in (1, 2):
+        checkpoint.save(tmp_path, numbered(one))
+    monkeypatch.setattr(descriptors, "AGAIN_S", 0.0)
+    owner = checkpoint if place == "load_file" else manifest
+    right, failures = getattr(owner, place), [number] * 3
+
+    def exhausted(*arguments):
+        if failures:
+            raise OSError(failures.pop(), "Too many open files")
+        return right(*arguments)
+
+    monkeypatch.setattr(owner, place, exhausted)
+    assert checkpoint.last_good(tmp_path)["weight"].unique().tolist() == [2.0]
+    assert failures == []
 
 
 def test_load_refuses_a_folder_without_a_checkpoint(tmp_path):

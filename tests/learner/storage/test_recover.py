@@ -1,5 +1,7 @@
 """Recovery of the journal: received numbers stay received, and damage is named."""
 
+import errno
+
 import pytest
 from support.learner_epoch import PARCELS
 
@@ -32,6 +34,30 @@ def test_recovered_inbox_knows_every_number(first_epoch):
     assert [
         recovered.inbox.admit("box-1", 7, number, 1) for number in (1, PARCELS, PARCELS + 1)
     ] == [Admission.DUPLICATE, Admission.DUPLICATE, Admission.NEW]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_recovery_writes_the_newest_segment_to_a_new_file(first_epoch, durable):
+    """After a failed sync a file may show what is not on disk, and no later sync writes it."""
+    journal = first_epoch.run.folder / segments.FOLDER
+    paths = [segments.path_of(journal, number) for number in segments.numbers(journal)]
+    before = [(path.stat().st_ino, path.read_bytes()) for path in paths]
+    recover.recover(first_epoch.run, durable=durable)
+    after = [(path.stat().st_ino, path.read_bytes()) for path in paths]
+    assert after[:-1] == before[:-1]
+    assert after[-1][1] == before[-1][1]
+    assert (after[-1][0] != before[-1][0]) == durable
+
+
+def test_full_disk_at_a_resume_is_a_sentence(first_epoch, monkeypatch):
+    """It names the segment and the reason, and the segment stays as it was."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(recover.atomic_file, "write", full)
+    with pytest.raises(ConfigurationError, match="cannot be written again: No space left"):
+        recover.recover(first_epoch.run, durable=True)
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])
