@@ -218,7 +218,9 @@ class Player:
         parcels = [_merged(list(group)) for _, group in groupby(played, lambda p: p.version)]
         if parcels:
             parcels[-1] = replace(parcels[-1], results=self._scores.take())
-        return parcels
+        spec = self._spec
+        cuts = (parcel.parts(spec.most_rows, spec.columns, spec.stack) for parcel in parcels)
+        return [part for parts in cuts for part in parts]
 
     def _inputs(self, due: Due) -> Columns:
         """Return the inputs of the graph: the observations, without the world's extra columns."""

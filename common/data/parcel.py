@@ -1,7 +1,7 @@
 """Collected data: trajectories of single seats, and parcels of trajectories."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -87,6 +87,36 @@ class Parcel:
             + 5 * len(self.lengths)
             + 12 * len(self.results.returns)
         )
+
+    def parts(self, most_rows: int, columns: Sequence[Column], stack: int) -> "list[Parcel]":
+        """Return this parcel, or several with its trajectories in order, each of so many rows.
+
+        The last one has the results. A trajectory is never cut.
+        """
+        if self.rows <= most_rows:
+            return [self]
+        bounds, rows = [0], 0
+        for index, length in enumerate(self.lengths.tolist()):
+            if rows and rows + length > most_rows:
+                bounds.append(index)
+                rows = 0
+            rows += length
+        ends = [*bounds[1:], len(self.lengths)]
+        parts = [
+            self._part(first, end, columns, stack) for first, end in zip(bounds, ends, strict=True)
+        ]
+        return [*parts[:-1], replace(parts[-1], results=self.results)]
+
+    def _part(self, first: int, end: int, columns: Sequence[Column], stack: int) -> "Parcel":
+        """Return the trajectories from one to before another, as views."""
+        start, stop = int(self.lengths[:first].sum()), int(self.lengths[:end].sum())
+        cut = {
+            "observation": slice(start + first * stack, stop + end * stack),
+            "step": slice(start, stop),
+            "trajectory": slice(first, end),
+        }
+        own = {column.name: self.columns[column.name][cut[column.per]] for column in columns}
+        return Parcel(self.version, self.lengths[first:end], self.endings[first:end], own)
 
     def trajectories(self, columns: Sequence[Column], stack: int) -> Iterator[Trajectory]:
         """Yield the trajectories one by one, as views. Tests use this; replays take the block."""

@@ -20,6 +20,7 @@ REWARDS = "rewards"
 INFO = "info."  # in front of the name of an extra column that the world supplies
 SCHEMA_DIGITS = 16  # hexadecimal, of a SHA-256
 ALIGNMENT = 64  # bytes: a received block can be used where it lies, also by vector instructions
+WINDOWS = 64  # of one seat, in a parcel at most: it has so many times the horizon in rows
 REMEMBERED = 1024  # layouts in the cache: the sizes of an actor's parcels recur
 
 
@@ -164,6 +165,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         spaces = {column_name(key): space for key, space in self.observation.items()}
         spaces[ACTIONS] = self.action
         return {name: space.sizes for name, space in spaces.items() if space.sizes}
+
+    @property
+    def most_rows(self) -> int:
+        """The rows of one parcel at most: actors cut a larger window into several."""
+        return WINDOWS * self.horizon
 
     @property
     def schema_lines(self) -> list[str]:

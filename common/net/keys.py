@@ -37,6 +37,11 @@ class Client:
     connection: int = 0
     address: str = ""  # of the machine at the other end; a broker or a NAT has one for many
 
+    @property
+    def peer(self) -> int | str:
+        """The identity by which clients share: the label, or the connection without keys."""
+        return self.label or self.connection
+
     def may_speak_for(self, actor: str) -> bool:
         """Return whether this client may send and subscribe in the name of an actor."""
         return self.role == BROKER or actor.startswith(f"{self.label}/")

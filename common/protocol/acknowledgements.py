@@ -19,6 +19,7 @@ LISTENERS = 4096  # at most; beyond it, those that wait longest since their last
 SAVED_S = 0.1  # of a pace that was not used
 TOTAL_BYTES = 1 << 30  # of credit, to all actors together
 ACTOR_BYTES = 64 << 20  # of credit, to one actor
+MOST_MESSAGES = 1024  # likewise
 
 Key = tuple[str, int]  # actor and incarnation
 
@@ -140,7 +141,7 @@ def grant(
     *,
     total_bytes: int = TOTAL_BYTES,
     actor_bytes: int = ACTOR_BYTES,
-    messages: int = 1024,
+    messages: int = MOST_MESSAGES,
 ) -> Credit:
     """Return the credit of each actor: an equal share of the bytes, and of the rows with room."""
     if room <= 0:

@@ -125,6 +125,16 @@ class Inbox:
         found = self._find(actor, incarnation)
         return found is not None and found.has(sequence)
 
+    def knows(self, actor: str, incarnation: int) -> bool:
+        """Return whether any number of an incarnation was received."""
+        found = self._find(actor, incarnation)
+        return found is not None and found.highest > 0
+
+    def pending(self, actor: str, incarnation: int) -> int:
+        """Return how many numbers of an incarnation are not durable yet."""
+        found = self._live.get((actor, incarnation))
+        return 0 if found is None else len(found.pending)
+
     def state(self) -> InboxState:
         """Return what must survive this process, without what is pending: its sender holds it."""
         pending = [reason for known in self._live.values() for reason in known.pending.values()]

@@ -50,6 +50,7 @@ class _Peer:
 class _Name:
     peer: _Peer
     seen_at: float
+    usual_rows: float  # of its parcels, or that gradients stand for
     longest_step_s: float = 0.0
     has_parcels: bool = False
     has_rows: bool = False
@@ -67,8 +68,11 @@ class Names:
     those of one with many.
     """
 
-    def __init__(self, forgotten: Callable[[Key], None] = lambda key: None) -> None:
+    def __init__(
+        self, forgotten: Callable[[Key], None] = lambda key: None, rows: float = 1.0
+    ) -> None:
         self._forgotten = forgotten  # called with each name that has to make room
+        self._rows = rows  # of a parcel, until a name has brought some
         self._names: dict[Key, _Name] = {}
         self._peers: dict[int | str, _Peer] = {}
         self._opened = Bucket(ALL_OPENED, 0.0)
@@ -101,7 +105,7 @@ class Names:
         """
         if now - self._looked_at >= LOOK_S:
             self._look(now)
-        peer = self._peers.get(client.label or client.connection) or self._peer(client, now)
+        peer = self._peers.get(client.peer) or self._peer(client, now)
         name = self._names.get(key)
         if name is None or name.peer is not peer:
             name = self._move(key, name, peer, now)
@@ -122,7 +126,9 @@ class Names:
             self._leave_peer(key, name)
             name.has_parcels = True
             name.peer.proven[key] = name
-        name.has_rows |= rows > 0
+        if rows:
+            name.has_rows = True
+            name.usual_rows += (rows - name.usual_rows) / 16
         self._share(name, name.has_rows)
         return is_first
 
@@ -135,6 +141,11 @@ class Names:
         """Return whether this name brought rows, and so shares the credit."""
         name = self._names.get(key)
         return name is not None and name.has_rows
+
+    def usual_rows(self, key: Key) -> float:
+        """Return the rows of this name's usual parcel."""
+        name = self._names.get(key)
+        return self._rows if name is None else name.usual_rows
 
     def sharers(self, now: float) -> int:
         """Return how many names share the credit, as of the last second."""
@@ -149,10 +160,9 @@ class Names:
             self._share(name, False)
 
     def _peer(self, client: Client, now: float) -> _Peer:
-        identity = client.label or client.connection
-        peer = self._peers.get(identity)
+        peer = self._peers.get(client.peer)
         if peer is None:
-            peer = self._peers[identity] = _Peer(now)
+            peer = self._peers[client.peer] = _Peer(now)
         return peer
 
     def _move(self, key: Key, name: _Name | None, peer: _Peer, now: float) -> _Name:
@@ -160,7 +170,7 @@ class Names:
         if name is None:
             self._open(peer, now)
             self._make_room(peer)
-            name = self._names[key] = _Name(peer, now)
+            name = self._names[key] = _Name(peer, now, self._rows)
         else:
             self._leave_peer(key, name)
             name.peer = peer

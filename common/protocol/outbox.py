@@ -14,6 +14,7 @@ Item = TypeVar("Item")
 Frame = bytes | bytearray | memoryview
 
 SENDINGS = 20  # of one number, each followed by an acknowledgement without it: then it is given up
+PAUSED_SENDINGS = 10  # of which count at most during a pause, when a learner may take nothing
 SOONEST_S = 1.0  # until a number is sent again, and four times the usual time until its answer
 # Between two sendings of one number. It is shorter than the longest time after which connections
 # are rebuilt, or none would end.
@@ -202,7 +203,10 @@ class Outbox(Generic[Item]):
         entry = self._sent[number]
         entry.resent = True
         # A learner that sends nothing at all is not counted against the number.
-        entry.unanswered += entry.last_at <= self._acknowledged_at
+        if entry.last_at <= self._acknowledged_at and (
+            self.credit.messages > 0 or entry.unanswered < PAUSED_SENDINGS
+        ):
+            entry.unanswered += 1
         entry.last_at = now
         self._again.pop(number, None)
 

@@ -46,7 +46,7 @@ class ParcelCodec:
         ]
         self._counts = [_Expected(column, "") for column in COUNTS]
         self._results = [_Expected(column, "") for column in RESULTS]
-        self._limits = _limits(spec)
+        self._limits, self._most_rows = _limits(spec), spec.most_rows
         self._step_column = next(
             index for index, column in enumerate(spec.columns) if column.per == "step"
         )
@@ -122,7 +122,9 @@ class ParcelCodec:
             raise Refused("columns", "not the columns of the spec")
         steps = 0 if evaluation else _claimed(table[self._step_column])
         trajectories, finished = _claimed(table[-4]), _claimed(table[-2])
-        if steps > self._horizon * trajectories or trajectories > len(opened.data):
+        if steps > self._most_rows:
+            raise Refused("rows", f"{steps} rows, and a parcel has {self._most_rows} at most")
+        if not trajectories <= steps <= self._horizon * trajectories:
             raise Refused(
                 "lengths",
                 f"{steps} steps in {trajectories} trajectories of at most {self._horizon}",

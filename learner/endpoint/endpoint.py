@@ -12,6 +12,7 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Roster, RosterState
+from farflung.common.protocol.shared_buffer import AT_ONCE, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import (
@@ -56,11 +57,12 @@ class Endpoint:
         self.inbox = inbox or Inbox(FIRST_EPOCH)
         self.roster = roster or Roster()
         self.settlements = Settlements()
-        self.queue = ItemQueue()
+        self.buffer = SharedBuffer(AT_ONCE * spec.most_rows)
+        self.queue = ItemQueue(self.buffer.release)
         self.log: ItemLog = Unlogged(self.queue.put)  # set before a transport starts
         self.snapshots = Snapshots()
         books = self.inbox, self.roster, self.snapshots
-        self.receiver = Receiver(spec, *books, self.settlements, takes)
+        self.receiver = Receiver(spec, *books, self.settlements, self.buffer, takes)
         self.recent = RecentWeights()  # for the results of evaluations
         self.receiver.on_evaluating = self.recent.name
         if learner_id is None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeGuard, TypeVar
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.protocol.messages import Command, Numbered
+from farflung.common.protocol.shared_buffer import Load
 from farflung.common.protocol.tensors import Gradients
 from farflung.common.protocol.wire import Kind
 from farflung.learner.storage.journal.record import Position
@@ -67,6 +68,7 @@ class Item(Generic[ContentT_co]):
     frame: bytes | bytearray | memoryview  # as received; dropped once the log has it
     settlements: Settlements
     end: Position | None = None  # of its record, once a journal has it
+    load: Load | None = None  # in the buffer that peers share, until training takes the item
 
     @property
     def rows(self) -> int:
@@ -94,8 +96,8 @@ def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:
 class Lane(Generic[ContentT]):
     """The waiting items of one kind, in order. Training takes them; other threads append."""
 
-    def __init__(self, taken: Callable[[int], None]) -> None:
-        self._taken = taken  # called with the rows of items that leave
+    def __init__(self, taken: Callable[[list[Item[ContentT]]], None]) -> None:
+        self._taken = taken  # called with the items that leave
         self._items: deque[Item[ContentT]] = deque()
 
     def __len__(self) -> int:
@@ -113,7 +115,7 @@ class Lane(Generic[ContentT]):
     def take(self, count: int) -> list[Item[ContentT]]:
         """Take so many items from the head, for good."""
         taken = [self._items.popleft() for _ in range(count)]
-        self._taken(sum(item.content.rows for item in taken))
+        self._taken(taken)
         return taken
 
 
@@ -123,7 +125,8 @@ class ItemQueue:
     Waiting rows, of parcels and of gradients, count against those that may still be sent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, release: Callable[[Load], None] = lambda load: None) -> None:
+        self._release = release  # called with the load of each item that training takes
         self.room = 0  # rows that pacing can take in, as training last saw it; 0 pauses collection
         self.parcels = Lane[Parcel](self._take)
         self.gradients = Lane[Gradients](self._take)
@@ -165,7 +168,11 @@ class ItemQueue:
                 self._changed.wait(timeout_s)
             self._arrived = False
 
-    def _take(self, rows: int) -> None:
+    def _take(self, items: Sequence[Item[Any]]) -> None:
+        rows = sum(item.content.rows for item in items)
+        for item in items:
+            if item.load is not None:
+                self._release(item.load)
         with self._changed:
             self._rows -= rows
             # At once: until training notes the room that there is now, it is not granted twice.

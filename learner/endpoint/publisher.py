@@ -3,6 +3,7 @@
 Weights, beacons, acknowledgements, snapshots and telemetry are states, never events.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -132,17 +133,17 @@ class Publisher:
 
     def _due_acknowledgements(self, outlook: Outlook, now: float) -> Iterator[Publication]:
         receiver, spec = self._receiver, self._spec
-        sharers = _rounded_up(receiver.names.sharers(now))
-        usual = grant(_rounded_down(outlook.room), sharers, receiver.usual_rows)
-        first = Credit(min(1, usual.messages), usual.size)  # before a name has brought any row
+        room, sharers = _rounded_down(outlook.room), _rounded_up(receiver.names.sharers(now))
+        least = grant(room, sharers, math.inf)  # also before a name has brought any row
 
         def credit(key: Key) -> Credit:
-            if receiver.records.evaluates(key):
-                return EVALUATOR
-            return usual if receiver.names.has_rows(key) else first
+            if receiver.names.has_rows(key):
+                return grant(room, sharers, receiver.names.usual_rows(key))
+            return EVALUATOR if receiver.records.evaluates(key) else least
 
         epoch = self.newest.epoch
         for (actor, incarnation), granted in receiver.acknowledgements.due(now, credit):
+            receiver.allowances.grant((actor, incarnation), granted.messages)
             highest, missing, refused = receiver.inbox.received(actor, incarnation)
             message = Acknowledgement(
                 run=spec.run,

@@ -15,11 +15,13 @@ from farflung.common.process.log import once_every
 from farflung.common.process.text import printable
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
+from farflung.common.protocol.allowances import Allowances
 from farflung.common.protocol.inbox import OUT_OF_RANGE, Admission, Inbox
 from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Report
 from farflung.common.protocol.names import Key, Names
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.roster import Presence, Roster
+from farflung.common.protocol.shared_buffer import Load, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.tensors import (
     GradientsCodec,
@@ -40,7 +42,8 @@ from farflung.learner.endpoint.seen import Records, require_bounded
 log = logging.getLogger(__name__)
 
 NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
-FLOODS = ("names", "rate")  # refusals that are shown once for each peer
+CREDIT = "credit"
+FLOODS = ("names", "rate", CREDIT)  # refusals that are shown once for each peer
 PROBLEMS = 50  # of all actors, the latest
 
 
@@ -54,6 +57,7 @@ class Receiver:
         roster: Roster,
         snapshots: Snapshots,
         settlements: Settlements,
+        buffer: SharedBuffer,
         takes: frozenset[Kind] = PARCELS,
     ) -> None:
         self.inbox, self.roster = inbox, roster
@@ -64,9 +68,10 @@ class Receiver:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.records = Records(self.problems)
         self.seen = self.records.newest
-        self.names = Names(self._forget)
-        self.usual_rows = float(spec.horizon)  # of a parcel, or that gradients stand for
+        self.names = Names(self._forget, float(spec.horizon))
+        self.allowances = Allowances(inbox)
         self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
+        self._buffer = buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._takes = takes
@@ -91,14 +96,21 @@ class Receiver:
             envelope = _envelope(opened)
             require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
-            self.names.note_message(sender, (envelope.actor, envelope.incarnation), now)
+            key = envelope.actor, envelope.incarnation
+            self.names.note_message(sender, key, now)
+            self.acknowledgements.note_message(key, now)
+            self._require_granted(envelope, sender, len(frame))
         except Refused as refusal:
             client = sender or ANY_CLIENT
             flood = refusal.reason in FLOODS
             shown = not flood or self.names.is_first_refusal(client, refusal.reason, now)
             self.refuse(refusal, shown)
             return None
-        return self._admit(opened, envelope, frame, now)
+        item = self._admit(opened, envelope, frame, now)
+        if item is not None and sender.connection and not isinstance(item.content, RefusedNumber):
+            item.load = Load(sender.peer, len(frame), item.rows)
+            self._buffer.add(item.load)
+        return item
 
     def refuse(self, refusal: Refused, shown: bool = True) -> None:
         """Count a message that was refused, and report it."""
@@ -139,7 +151,6 @@ class Receiver:
         key = envelope.actor, envelope.incarnation
         number = *key, envelope.sequence
         self.roster.note_message(*key, now, has_parcels=self.names.has_parcels(key))
-        self.acknowledgements.note_message(key, now)
         lost = self.inbox.lost
         admission = self.inbox.admit(*number, envelope.base)
         self._log_lost(envelope.actor, lost)
@@ -150,6 +161,7 @@ class Receiver:
             if admission is Admission.DUPLICATE:
                 self.acknowledgements.add_news(key)  # the actor does not know yet
             return None
+        self.allowances.spend(key)
         try:
             content = self._content(opened, envelope)
         except Refused as refusal:
@@ -159,9 +171,21 @@ class Receiver:
         item = Item(envelope, content, frame, self._settlements)
         if self.names.note_parcel(key, item.rows):
             self.roster.note_message(*key, now, has_parcels=True)
-        if item.rows:
-            self.usual_rows += (item.rows - self.usual_rows) / 16
         return item
+
+    def _require_granted(self, envelope: Numbered, sender: Client, size: int) -> None:
+        """Refuse a new number that exceeds its sender's credit, or the room for its peer.
+
+        It counts as missing, so an actor that may send it does so again. In one process the turns
+        pace collection, and nothing needs a bound.
+        """
+        number = envelope.actor, envelope.incarnation, envelope.sequence
+        if not sender.connection or self.inbox.has(*number):
+            return
+        if not self.allowances.covers(number[:2]):
+            raise Refused(CREDIT, f"{envelope.actor} sends more than it was granted")
+        if not self._buffer.has_room(sender.peer, size):
+            raise Refused(CREDIT, f"{envelope.actor} or its peer has too much waiting")
 
     def _content(self, opened: Opened, envelope: Numbered) -> Content:
         """Return the checked content of a message, if this learner takes its kind."""

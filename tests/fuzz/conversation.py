@@ -20,6 +20,7 @@ from support.messages import Sender, from_actor, parcel_of
 from farflung.common.net.keys import ACTOR, ANY_CLIENT, BROKER, Client
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics, wire
+from farflung.common.protocol.acknowledgements import NEWS_S
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Acknowledgement
 from farflung.learner.endpoint.endpoint import Endpoint
@@ -102,6 +103,8 @@ class Conversation:
 
     def _speak(self) -> None:
         """Send the honest actor's next parcel once the one before is acknowledged."""
+        self.now += 2 * NEWS_S  # until the acknowledgement leaves, and with it the credit
+        self._round()
         self.sequence += 1
         sent = a_frame(
             self.spec, actor=HONEST[2], incarnation=HONEST[3], sequence=self.sequence, base=1

@@ -12,8 +12,8 @@ from hostile.victim import Victim
 from farflung.common.data.spec import Spec
 from farflung.common.net.shares import LEARNER, TOPIC_MEMORY
 from farflung.common.net.sockets import FEED_BACKLOG_BYTES
-from farflung.common.protocol.acknowledgements import TOTAL_BYTES
 from farflung.common.protocol.names import ALL_OPENED, ALL_OPENED_PER_S, NAMES
+from farflung.common.protocol.shared_buffer import TOTAL_BYTES
 from farflung.common.protocol.snapshots import AT_ONCE_BYTES
 from farflung.learner.config import LearnerConfig
 

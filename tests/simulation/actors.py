@@ -231,6 +231,7 @@ class SimulatedActor:
         if room <= 0 or self.world.chance.random() < 0.05:
             return False
         message = self._formed[frame]
+        self.world.oracle.taken(self.name, self._incarnations, self.outbox)  # what it gave up
         self.world.oracle.leaves(message, self.tracker.run, self.world.now)
         self.world.oracle.sends(self.process, self.tracker.run, self.tracker.epoch, self.world.now)
         self._send(message)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "mallory"
 CLIENT = Client("", BROKER, 1 << 20)
+PRESSING, PRESSED = "pressing", 100  # a name, and its parcels at once: more than any credit
 FAR = (1, 2, 300, 4095, 4096, 1 << 16, 1 << 17, 1 << 40, 1 << 52)
 
 
@@ -30,14 +31,14 @@ class HostileSender:
     def __init__(self, world: "Simulation") -> None:
         self.world = world
         self._incarnation = world.draw()
-        self._sequence = 0
+        self._sequence = self._pressed = 0
         self._tick()
 
     def _tick(self) -> None:
         chance = self.world.chance
         self.world.schedule.after(chance.uniform(0.05, 0.4), self._tick)
         for learner in self.world.learners:
-            act = chance.choice((self._lie, self._lie, self._guess, self._flood))
+            act = chance.choice((self._lie, self._lie, self._guess, self._flood, self._press))
             for message in act(learner.disk.run):
                 self.world.oracle.seen[f"hostile {act.__name__.strip('_')}"] += 1
                 learner.receive(Hostile(message))
@@ -67,6 +68,13 @@ class HostileSender:
         """Return the hellos of many names."""
         names = [f"name-{self.world.draw()}" for _ in range(6)]
         return [word for name in names for word in self._words(run, name, self.world.draw(), 1)]
+
+    def _press(self, run: str) -> list[Any]:
+        """Return parcels in another name of its own, in order, without a look at its credit."""
+        first = self._pressed + 1
+        self._pressed += PRESSED
+        numbers = range(first, first + PRESSED)
+        return [self._parcel(run, PRESSING, self._incarnation, n, first) for n in numbers]
 
     @staticmethod
     def _words(run: str, name: str, incarnation: int, base: int) -> list[Any]:

@@ -20,6 +20,7 @@ from farflung.common.protocol.messages import (
     Announcement,
     Beacon,
     Bye,
+    Credit,
     Hello,
     Report,
     State,
@@ -27,6 +28,9 @@ from farflung.common.protocol.messages import (
 
 if TYPE_CHECKING:
     from simulation.simulator import Simulation
+
+FARTHEST = (1 << 16) + 4096  # numbers that a sender may have given up: see `Incarnation.believes`
+MOST = Credit(64, 10_000)  # that a learner grants
 
 
 @dataclass
@@ -75,6 +79,7 @@ class SimulatedLearner:
         )
         self.snapshots = protocol.Snapshots()
         self.acknowledgements = protocol.AcknowledgementSchedule()
+        self.allowances = protocol.Allowances(self.inbox)
         self.names = protocol.Names(self._forget)
         self._is_hostile = False  # of the message that is being read
         self.version = disk.version
@@ -115,7 +120,8 @@ class SimulatedLearner:
                 continue
             # This checkpoint has the words of a liar too, which the product's journal does not.
             self.world.oracle.require(
-                message.actor == hostile.NAME, "a checkpoint holds nothing that comes after it"
+                message.actor in (hostile.NAME, hostile.PRESSING),
+                "a checkpoint holds nothing that comes after it",
             )
 
     def _settle(self, message: Message) -> None:
@@ -160,8 +166,8 @@ class SimulatedLearner:
                 else:
                     self._note_name(message)
                     self.acknowledgements.note_message((message.actor, message.incarnation), now)
-                    if self._admit(message):
-                        self._unwritten.append(message)
+                    if self._is_granted(message) and self._admit(message):
+                        self._take(message)
             case Hello() | Report() | Bye() if message.run == self.disk.run:
                 key = message.actor, message.incarnation
                 if not isinstance(message, Bye):
@@ -198,6 +204,9 @@ class SimulatedLearner:
             self.world.oracle.seen[f"refused as {refusal.reason}"] += 1
         if self._is_hostile:
             self.world.oracle.lied += self.inbox.lost - lost
+        self.world.oracle.require(
+            self.inbox.lost - lost <= FARTHEST, "no claim closes more numbers than may be lost"
+        )
 
     def _note_name(self, message: Message | Hello | Report) -> None:
         honest = Client("", BROKER, 1 + sum(message.actor.encode()))
@@ -208,6 +217,37 @@ class SimulatedLearner:
             counters.get("longest_step_s", 0),
         )
         self.names.note_message(sender, key, self.world.now, longest_step_s)
+
+    def _take(self, message: Message) -> None:
+        """Take a new number: it is to be written."""
+        key = message.actor, message.incarnation
+        self.allowances.spend(key)
+        self._unwritten.append(message)
+        self.world.oracle.require(
+            self.inbox.pending(*key) <= MOST.messages,
+            "what is admitted and not durable stays within the largest credit",
+        )
+
+    def _is_granted(self, message: Message) -> bool:
+        """Return whether a message may be looked at: a repetition, or within the credit.
+
+        A fenced learner makes nothing durable, so it grants nothing again: what is sent to it by
+        the credit of its successor can exceed its own. So can what is sent by the credit of a copy
+        of a run to its original, or the other way. It stays missing, and heals.
+        """
+        key = message.actor, message.incarnation
+        if self.inbox.has(*key, message.sequence):
+            return True
+        granted: bool = self.allowances.covers(key)
+        self.world.oracle.seen["credit ignored"] += not granted
+        elsewhere = self.fenced or bool(self.world.oracle.copies)
+        self.world.oracle.require(
+            granted or self._is_hostile or elsewhere,
+            "an honest number within its credit is admitted",
+        )
+        if not granted:
+            self.inbox.reject("credit")
+        return granted
 
     def _admit(self, message: Message) -> bool:
         key = message.actor, message.incarnation
@@ -262,9 +302,15 @@ class SimulatedLearner:
             beacon = Beacon(run, policy, self.learner_id, self.newest, 0, 0, State.RUN)
             self.world.down(self, beacon)
         origin = self.learner_id, self.inbox.epoch
-        for key, credit in self.acknowledgements.due(now, lambda key: self.world.credit):
+        for key, credit in self.acknowledgements.due(now, self._credit):
+            self.allowances.grant(key, credit.messages)
             numbers = *self.inbox.received(*key), credit
             self.world.down(self, Acknowledgement(run, policy, *key, *origin, *numbers), key[0])
+
+    def _credit(self, key: tuple[str, int]) -> Credit:
+        """Return the credit of a name: one message until it has brought rows, as of a learner."""
+        credit = self.world.credit
+        return credit if self.names.has_rows(key) else Credit(min(1, credit.messages), credit.size)
 
     def _publish(self) -> None:
         self.world.oracle.publishes(

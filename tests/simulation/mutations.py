@@ -8,10 +8,10 @@ import inspect
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
-from simulation.simulator import FEW_NAMES, LIVE, PROTOCOL
+from simulation.simulator import FEW_ALLOWANCES, FEW_NAMES, LIVE, PROTOCOL
 
 MODULES = ("ledger", "incarnation", "outbox", "retired", "inbox", "acknowledgements", "names")
-MODULES += ("rivals", "learner_tracker", "snapshots", "roster")
+MODULES += ("allowances", "rivals", "learner_tracker", "snapshots", "roster")
 
 
 @dataclass(frozen=True)
@@ -227,6 +227,20 @@ MUTATIONS = (
         "peer = max(self._peers.values(), key=lambda peer: len(peer.without))",
         "peer = next(peer for peer in self._peers.values() if len(peer))",
     ),
+    Mutation("credit not enforced", "allowances", "self._find(key) > 0", "True"),
+    Mutation(
+        "credit enforced without a count", "allowances", "self._find(key) - 1", "self._find(key)"
+    ),
+    Mutation("credit taken back", "allowances", "max(left, ", "max(0, "),
+    Mutation(
+        "what is not durable is granted again",
+        "allowances",
+        "messages - self._inbox.pending(*key)",
+        "messages",
+    ),
+    Mutation(
+        "credit of an earlier start forgotten", "allowances", "self._inbox.epoch == 1 and ", ""
+    ),
     Mutation("snapshot never given up", "snapshots", "now - at < PATIENCE_S", "True"),
 )
 
@@ -248,6 +262,8 @@ def load(mutation: Mutation | None = None) -> SimpleNamespace:
             module.__dict__["LIVE"] = LIVE
         if name == "names":
             module.__dict__.update(FEW_NAMES)
+        if name == "allowances":
+            module.__dict__.update(FEW_ALLOWANCES)
         own = {
             key: value
             for key, value in vars(module).items()

@@ -13,12 +13,13 @@ from unittest.mock import patch
 
 from simulation.actors import SimulatedActor
 from simulation.hostile import HostileSender
-from simulation.learners import Disk, SimulatedLearner
+from simulation.learners import MOST, Disk, SimulatedLearner
 from simulation.network import Channel, Schedule
 from simulation.oracle import Item, Message, Oracle
 
 from farflung.common.protocol import (
     acknowledgements,
+    allowances,
     inbox,
     learner_tracker,
     names,
@@ -33,13 +34,15 @@ FAULTS_S = 30.0
 DRAIN_S = 60.0
 PATIENT_DRAIN_S = 2000.0  # where numbers must be given up
 SETTLE_S = 15.0  # late words of learners that are gone have come, and were got over
-PLENTY, LESS = Credit(64, 10_000), Credit(32, 10_000)
+PLENTY, LESS = MOST, Credit(32, 9_000)  # both of them, since many have one message
 LAST_NEWS_S = 25.0  # after the last fault
 FEW_NAMES = {"NAMES": 12, "WITHOUT_PARCELS": 6}
+FEW_ALLOWANCES = {"EARLIER": MOST.messages, "KEPT": 6}
 LIVE = 2  # incarnations that an inbox keeps in full: of three actors one is always retired
 
 PROTOCOL = SimpleNamespace(
     AcknowledgementSchedule=acknowledgements.AcknowledgementSchedule,
+    Allowances=allowances.Allowances,
     Action=learner_tracker.Action,
     Admission=inbox.Admission,
     Inbox=inbox.Inbox,
@@ -375,6 +378,7 @@ def simulate(seed: int, protocol: Any = PROTOCOL) -> Oracle:
     """Run one seed. Raises Violation, naming the promise, if one is broken."""
     with (
         patch.object(inbox, "LIVE", LIVE),
+        patch.multiple(allowances, **FEW_ALLOWANCES),
         patch.multiple(names, **FEW_NAMES),
     ):
         return Simulation(seed, protocol).run()

@@ -43,8 +43,8 @@ class Entry(NamedTuple):
 class Journal:
     """The write-ahead log of a run. Any thread may call any method.
 
-    The queue in front of the disk has no bound of its own. Its parcels are unacknowledged, and
-    credit bounds those.
+    The queue in front of the disk has no bound of its own: the receiver admits no more than the
+    credit that it granted, and than the buffer takes that all peers share.
     """
 
     def __init__(

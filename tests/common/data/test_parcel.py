@@ -62,3 +62,17 @@ def test_parcel_has_no_results_by_default():
         np.int32,
         0,
     )
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+@pytest.mark.parametrize(("most", "lengths"), [(5, [[2, 3]]), (4, [[2], [3]]), (1, [[2], [3]])])
+def test_large_parcel_is_cut_between_trajectories(stack, most, lengths):
+    """The parts hold the same trajectories in order; the last one has the results."""
+    whole, columns = parcel(stack), (SEEN, ACTED, STARTED)
+    parts = whole.parts(most, columns, stack)
+    assert [part.lengths.tolist() for part in parts] == lengths
+    found = [one for part in parts for one in part.trajectories(columns, stack)]
+    for one, other in zip(found, whole.trajectories(columns, stack), strict=True):
+        assert (one.length, one.ending) == (other.length, other.ending)
+        assert all((one.columns[name] == other.columns[name]).all() for name in "oas")
+    assert [len(part.results.returns) for part in parts] == [0] * (len(parts) - 1) + [1]

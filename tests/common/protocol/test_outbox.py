@@ -314,3 +314,20 @@ def test_outbox_says_since_when_nothing_was_answered() -> None:
     assert box.unanswered_since == 5.0
     box.acknowledge(acknowledgement(1), 8.0)
     assert box.unanswered_since == 8.0
+
+
+def test_outbox_gives_up_nothing_while_the_learner_pauses() -> None:
+    """A learner without room may take nothing: a number outlasts any pause, and is sent after it.
+
+    During the pause it is sent as seldom as after its tenth time.
+    """
+    box = filled(outbox(), "a")
+    send(box, 0.0)
+    times = []
+    for second in range(1, 3600):
+        box.acknowledge(acknowledgement(0, credit=Credit(0, 0)), float(second))
+        times += [second] * len(send(box, float(second)))
+    assert box.unacknowledged == 1
+    assert len(times) == pytest.approx(3600 / 8, rel=0.05)
+    box.acknowledge(acknowledgement(0, credit=PLENTY), 3600.0)
+    assert send(box, 3610.0) == ["a 7 1 1"]

@@ -279,13 +279,13 @@ def test_no_room_is_no_credit(side):
 def test_credit_is_a_share_of_the_room(side):
     """Room for 1100 rows counts as 1024.
 
-    Two actors with parcels of 7.4 rows may have 69 each, within half a gigabyte and 64 MiB.
+    Two actors with parcels of 7.7 rows may have 66 each, within half a gigabyte and 64 MiB.
     """
     for actor in ("box-1", "box-2"):
         joined(side, actor)
         side.receiver.receive(a_frame(side.spec, actor=actor), 0.0)
     (found,) = messages(side, own(), outlook=Outlook(1100, 0, 0))
-    assert found.credit == Credit(69, 64 << 20)
+    assert found.credit == Credit(66, 64 << 20)
 
 
 def test_names_without_parcels_take_no_share_and_get_one_message(side):

@@ -22,7 +22,7 @@ from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Graph
 from farflung.common.data.weights import Version
-from farflung.common.net.keys import Client
+from farflung.common.net.keys import BROKER, Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
 from farflung.common.protocol.wire import Kind
@@ -269,7 +269,7 @@ def test_gradients_become_an_item(taker):
     envelope = gradients.envelope
     assert item.envelope == envelope
     assert (item.rows, envelope.steps, envelope.version) == (30, 4, Version(1, 1))
-    assert taker.receiver.usual_rows == 8 + (30 - 8) / 16
+    assert taker.receiver.names.usual_rows(("box-1", 7)) == 8 + (30 - 8) / 16
     assert told(taker).highest == 0  # until they are applied
     taker.receiver.settle(item.envelope)
     assert told(taker).highest == 1
@@ -559,9 +559,9 @@ def test_the_usual_parcel_is_learned(side, frame):
 
     A sixteenth of the way from 8 to 24 with the first one of three times 8.
     """
-    assert side.receiver.usual_rows == 8
+    assert side.receiver.names.usual_rows(("box-1", 7)) == 8
     side.receiver.receive(frame(a_parcel((8, 8, 8), (Ending.OPEN,) * 3)), 0.0)
-    assert side.receiver.usual_rows == 9
+    assert side.receiver.names.usual_rows(("box-1", 7)) == 9
 
 
 def test_an_evaluation_says_nothing_of_parcels(side, frame):
@@ -569,7 +569,7 @@ def test_an_evaluation_says_nothing_of_parcels(side, frame):
     accepted = side.receiver.receive(frame(an_evaluation([5.0])), 0.0)
     assert accepted is not None
     assert accepted.content.evaluation
-    assert side.receiver.usual_rows == 8
+    assert side.receiver.names.usual_rows(("box-1", 7)) == 8
 
 
 def test_whoever_falls_silent_is_named_once_and_once_more_when_it_is_back(side, frame, caplog):
@@ -644,3 +644,59 @@ def test_receiver_acknowledges_actors_with_news(side, frame):
     assert due(0.5) == [KEY]
     side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 2, "gone"))), 0.6)
     assert due(5.0) == []
+
+
+def test_parcel_beyond_the_credit_is_not_admitted_and_stays_missing(side, frame):
+    """Number 2 comes before any acknowledgement: it counts for nothing until there is credit."""
+    peer = Client("", BROKER, 5)
+    side.endpoint.progress(0, 0, 1 << 20)
+    first = side.receiver.receive(frame(), 0.0, peer)
+    assert first is not None
+    assert side.receiver.receive(frame(sequence=2), 0.0, peer) is None
+    assert side.receiver.inbox.ledger.refused == {"credit": 1}
+    assert [problem for problem in side.receiver.problems if "more than it was granted" in problem]
+    side.receiver.settle(first.envelope)
+    assert told(side) == (1, (), ())
+    list(side.endpoint.due(0.0))
+    assert side.receiver.receive(frame(sequence=2), 0.1, peer) is not None
+
+
+def test_repetition_needs_no_credit(side, frame):
+    """A number that is here already is a duplicate, also without credit."""
+    peer = Client("", BROKER, 5)
+    assert side.receiver.receive(frame(), 0.0, peer) is not None
+    assert side.receiver.receive(frame(), 0.0, peer) is None
+    assert side.receiver.inbox.ledger.duplicate == 1
+
+
+def test_peer_has_no_more_waiting_than_is_free(side, frame):
+    """Training takes nothing: one peer has half of the rows, and an honest one still has room.
+
+    64 parcels of 64 × 8 rows are the whole; each here has 8 × 8, so 512 fit. Of 256 and 3 six
+    leave: 250 may become 255, when 254 are free.
+    """
+    side.endpoint.progress(0, 0, 1 << 40)
+    large = a_parcel((8,) * 8, (Ending.OPEN,) * 8)
+
+    def bring(actor, connection, count):
+        for number in range(1, count + 1):
+            message = frame(large, actor=actor, sequence=number)
+            side.endpoint.receive([(message, Client("", BROKER, connection))], 0.0)
+            side.endpoint.settle()
+            list(side.endpoint.due(number / 10))
+
+    bring("greedy", 5, 300)
+    assert sum(side.endpoint.queue.parcels.rows()) == 64 * 64 * 8 / 2
+    assert side.receiver.inbox.ledger.refused["credit"] == 300 - 256
+    bring("honest", 6, 3)
+    assert side.receiver.inbox.received("honest", 7).highest == 3
+    side.endpoint.queue.parcels.take(6)
+    bring("greedy", 5, 300)
+    assert side.receiver.inbox.received("greedy", 7).highest == 261
+
+
+def test_parcel_with_too_many_rows_is_refused(side, frame):
+    """65 windows of one seat: an actor cuts such a window into two parcels."""
+    item = side.receiver.receive(frame(a_parcel((8,) * 65, (Ending.OPEN,) * 65)), 0.0)
+    assert item.content == RefusedNumber("rows")
+    assert side.receiver.receive(frame(a_parcel((8,) * 64, (Ending.OPEN,) * 64), sequence=2), 0.0)

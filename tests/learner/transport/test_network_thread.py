@@ -344,9 +344,11 @@ def test_with_a_journal_a_parcel_is_on_disk_before_its_line_says_so(
         sockets.feed_subscriber(context, keeping.address, [A]) as feed,
         sockets.experience_sender(context, keeping.address) as push,
     ):
+        told = acknowledgements(feed)
         push.send(frame)
+        assert next(one for one in told if one.highest == 1 and one.credit.messages)
         push.send(odd)
-        found = next(one for one in acknowledgements(feed) if one.highest == 2)
+        found = next(one for one in told if one.highest == 2)
     assert found.refused == ((2, "schema"),)
     assert kept(tmp_path, Kind.MESSAGE) == [frame]
     assert len(kept(tmp_path, Kind.REFUSAL)) == 1

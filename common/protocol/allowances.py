@@ -1,0 +1,51 @@
+"""The credit as a learner enforces it: the numbers that each incarnation may still bring.
+
+An honest actor sends a new number only while it holds fewer than the credit of the newest
+acknowledgement that it read. So of all its numbers a learner has at most those that were durable
+when one acknowledgement left, and the credit in that one. An allowance is what is left of that.
+Credit that was granted is never taken back: what was on its way while credit fell is admitted
+whenever it comes, also during a pause.
+"""
+
+from collections import OrderedDict
+
+from farflung.common.protocol.acknowledgements import MOST_MESSAGES, Key
+from farflung.common.protocol.inbox import Inbox
+
+FIRST = 1  # number that an actor sends before its first acknowledgement
+EARLIER = MOST_MESSAGES  # that it may have been granted by an earlier start of the learner
+KEPT = 4096  # incarnations, those that were granted or brought something last: 200 bytes each
+
+
+class Allowances:
+    """The numbers that each incarnation may still bring."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._left: OrderedDict[Key, int] = OrderedDict()
+
+    def grant(self, key: Key, messages: int) -> None:
+        """Note an acknowledgement with this credit, as it leaves."""
+        if key in self._left or messages > FIRST:
+            left = self._find(key)
+            self._left[key] = max(left, messages - self._inbox.pending(*key))
+
+    def covers(self, key: Key) -> bool:
+        """Return whether one more number of an incarnation was granted."""
+        return self._find(key) > 0
+
+    def spend(self, key: Key) -> None:
+        """Note a new number."""
+        self._left[key] = self._find(key) - 1
+
+    def _find(self, key: Key) -> int:
+        """Return what is left, and keep it as the newest; one that is not kept may have much."""
+        left = self._left.get(key)
+        if left is None:
+            if len(self._left) >= KEPT:
+                self._left.popitem(last=False)
+            is_fresh = self._inbox.epoch == 1 and not self._inbox.knows(*key)
+            left = FIRST if is_fresh else EARLIER - self._inbox.pending(*key)
+            self._left[key] = left
+        self._left.move_to_end(key)
+        return left
