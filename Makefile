@@ -16,7 +16,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (torch included: a few minutes the first time)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --upgrade pip
-	@$(BIN)/pip install -qq -c constraints.txt --group dev --editable '.[learner]'
+	@$(BIN)/pip install -qq -c constraints.txt --group dev --editable '.[learner,video,hub]'
 	@touch $@
 
 run: env  ## solve CartPole-v1 with a learner and two local actors

@@ -31,6 +31,11 @@ class Evaluator:
         self._finished: list[tuple[float, int]] = []
         self._restart()
 
+    @property
+    def finished(self) -> int:
+        """Episodes that have ended."""
+        return len(self._finished)
+
     def wants(self, weights: Weights) -> bool:
         """Return whether the spec's number of steps has passed since the last evaluation."""
         return self._spec.evaluation.every > 0 and weights.steps >= self._next

@@ -14,6 +14,16 @@ COMMANDS = (
         "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
     Command(
+        "evaluate",
+        "farflung.learner.cli.policies:evaluate",
+        "Play episodes of a run's policy: mean return, or a video.",
+    ),
+    Command(
+        "export",
+        "farflung.learner.cli.policies:export",
+        "Write a run's policy as one ONNX file, as safetensors, or to a hub.",
+    ),
+    Command(
         "audit",
         "farflung.learner.cli.commands:audit",
         "Check a run's journal, checkpoints and ledger offline.",

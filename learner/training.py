@@ -111,13 +111,18 @@ class Training:
         )
         if core.progress.evaluation:
             facts += f", evaluation {core.progress.evaluation.mean:.1f}"
-        resume = f"\n  learner --resume {folder}   continue this run"
+        resume = (
+            f"\n  learner --resume {folder}   continue this run" if self._saver.journaled else ""
+        )
         return f"""\
 {self.supervisor.verdict}
 {facts}
 parameters: {core.fingerprint}
 checkpoint: {self._saver.saved}
-To go on:{resume if self._saver.journaled else ""}
+best evaluation: {self._saver.best.sentence or "none yet"}
+To go on:
+  learner evaluate {folder}   play 100 episodes; --video FILE.mp4 films the first
+  learner export {folder} {folder.name}.onnx   write the policy as one file{resume}
   learner --config {folder}/config.toml --name NEW --init {folder}   start a run with its weights
   tensorboard --logdir {folder.parent}   show the curves
 """

@@ -41,8 +41,24 @@ OTHERS = {
     "--add",
     "--role",
     "--stalled-after",
+    "--episodes",
+    "--checkpoint",
+    "--as-trained",
+    "--max-steps",
+    "--video",
+    "--video-episodes",
+    "--render",
+    "--format",
+    "--to-hub",
 }  # of the parser, of subcommands, of other programs
-FREE_OF_CHARGE = {"learner keys", "learner status", "learner audit", "learner self-test"}
+FREE_OF_CHARGE = {
+    "learner keys",
+    "learner status",
+    "learner audit",
+    "learner self-test",
+    "learner evaluate",
+    "learner export",
+}
 
 
 def flags(cls):

@@ -98,6 +98,37 @@ def session(graph: Graph, weights: Weights) -> Any:
         raise Refused("graph", f"onnxruntime does not take it: {_sentence(error)}") from error
 
 
+class WholeGraph:
+    """A model with its weights in it, as `learner export` writes it. Open none that is hostile."""
+
+    def __init__(self, model: bytes, outputs: Sequence[str] = ()) -> None:
+        """Open a model that answers with these outputs, in this order; by default with all."""
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # as above
+        try:
+            self._session = onnxruntime.InferenceSession(
+                model, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # as above
+            raise Refused("graph", f"onnxruntime does not take it: {_sentence(error)}") from error
+        self.outputs = [*outputs] or [output.name for output in self._session.get_outputs()]
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The texts that its writer added."""
+        found: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
+        return found
+
+    def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        """Return outputs [N, *shape] for inputs [N, *shape] by name."""
+        try:
+            answers: Sequence[np.ndarray] = self._session.run(self.outputs, dict(inputs))
+        except Exception as error:  # as above
+            raise Refused("graph", f"it cannot answer: {_sentence(error)}") from error
+        return answers
+
+
 @cache
 def _bound_memory() -> None:
     """Make one bounded arena for all sessions of this process: the cost of a graph is not known."""

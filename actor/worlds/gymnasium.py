@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from farflung.actor.connection.port import Joined
 from farflung.actor.worlds.arguments import SENTENCE_LETTERS, require_plain, shown
 from farflung.actor.worlds.failures import Failures
-from farflung.actor.worlds.gymnasium_spaces import adapter
+from farflung.actor.worlds.gymnasium_spaces import adapter, starts
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.spaces import SpaceAdapter
 from farflung.actor.worlds.vector import VectorWorld
@@ -56,6 +56,7 @@ class Description:
     action: Space
     steps_limit: int | None  # steps after which an episode is truncated, where the world has one
     reward_threshold: float | None  # the return that counts as solved, where the world has one
+    starts: dict[str, tuple[int, ...]]  # see `starts`
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ def describe(world: World) -> Description:
             found.action,
             environment.spec.max_episode_steps,
             environment.spec.reward_threshold,
+            starts(environment.observation_space, environment.action_space),
         )
     finally:
         environment.close()
@@ -108,6 +110,7 @@ def open_world(
     key: tuple[int | str, ...],
     around: Surroundings,
     vector: bool = False,
+    make_one: Callable[[World], Environment] | None = None,
 ) -> ListWorld | VectorWorld:
     """Return N environments of a spec's world, in a list or in the world's vectorised version.
 
@@ -117,7 +120,7 @@ def open_world(
 
     def another() -> Environment:
         around.beat()
-        return make_vector(spec, count) if vector else make(spec.world)
+        return make_vector(spec, count) if vector else (make_one or make)(spec.world)
 
     failures = Failures(around.on_problem, around.wait, around.clock)
     place = ("environment", *key)
@@ -149,16 +152,17 @@ def open_world(
     )
 
 
-def make(world: World) -> Environment:
-    """Return one environment of the world, in its wrappers."""
+def make(world: World, render_mode: str = "") -> Environment:
+    """Return one environment of the world, in its wrappers; it renders as this machine asks."""
     _require_registered(world)
     # Without Gymnasium's two guards: one only warns of spaces, which are checked here at every
     # reset; one notices steps before a reset.
     spec = replace(gymnasium.registry[world.environment], order_enforce=False)
     try:
-        environment = gymnasium.make(spec, disable_env_checker=True, **world.arguments)
-        for name, arguments in world.wrappers:
-            environment = WRAPPERS[name](environment, **arguments)
+        arguments = world.arguments | ({"render_mode": render_mode} if render_mode else {})
+        environment = gymnasium.make(spec, disable_env_checker=True, **arguments)
+        for name, options in world.wrappers:
+            environment = WRAPPERS[name](environment, **options)
     except Exception as error:  # a user's code
         raise _not_made(world, error) from error
     return environment

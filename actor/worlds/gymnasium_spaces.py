@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
 from farflung.common.data.fields import NAME
-from farflung.common.data.spec import Column, Space, World
+from farflung.common.data.spec import ACTIONS, Column, Space, World, column_name
 from farflung.common.process.errors import ConfigurationError
 
 # The dtype of a column for each dtype of a space: networks want at most 32 bits of a float.
@@ -34,6 +34,18 @@ def adapter(
             f"{world.environment} has nothing to see: its observation space is {observation}"
         )
     return SpaceAdapter(fields, *_action(world, action), infos)
+
+
+def starts(observation: spaces.Space, action: spaces.Space) -> dict[str, tuple[int, ...]]:
+    """Return the first numbers of discrete spaces that do not count from 0, by column."""
+    parts = observation.spaces if isinstance(observation, spaces.Dict) else {"": observation}
+    named = {column_name(key): space for key, space in parts.items()} | {ACTIONS: action}
+    found = {
+        name: tuple(map(int, np.ravel(space.start)))
+        for name, space in named.items()
+        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
+    }
+    return {name: numbers for name, numbers in found.items() if any(numbers)}
 
 
 def _field(world: World, key: str, space: spaces.Space) -> ObservationField:

@@ -20,6 +20,7 @@ class QHead:
     """The value of each discrete action."""
 
     outputs: tuple[str, ...] = ("q",)
+    best = "argmax"
 
     def require(self, spec: Spec) -> None:
         """Refuse anything but one value for each discrete action."""
@@ -48,6 +49,7 @@ class LogitsHead:
     """The unnormalised log-probability of each discrete action."""
 
     outputs: tuple[str, ...] = ("logits",)
+    best = "argmax"
 
     def require(self, spec: Spec) -> None:
         """Refuse anything but one logit for each discrete action."""

@@ -24,6 +24,7 @@ class GaussianHead:
     """The mean and the logarithm of the standard deviation of a continuous action."""
 
     outputs: tuple[str, ...] = ("mean", "log_std")
+    best = "clip"
 
     def require(self, spec: Spec) -> None:
         """Refuse anything but a mean and a deviation for each number of a continuous action."""

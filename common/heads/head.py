@@ -38,7 +38,11 @@ class Chooser(Protocol):
 
 
 class Head(Protocol):
-    """One form in which a policy answers. `registry.register` makes a head of your own known."""
+    """One form in which a policy answers. `registry.register` makes a head of your own known.
+
+    With an attribute `best` an exported file chooses the action itself: `argmax` of the first
+    output, or `clip` of it to the bounds of the space.
+    """
 
     outputs: tuple[str, ...]  # the first outputs of the acting graph, in this order
 

@@ -8,6 +8,8 @@ import torch
 from msgspec import structs
 
 from farflung.actor.acting import spec_check
+from farflung.actor.worlds import gymnasium
+from farflung.actor.worlds.gymnasium import Description
 from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.spec import Graph, Spec
@@ -17,7 +19,7 @@ from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Pacing
-from farflung.learner.core.spec import describe, save_spec
+from farflung.learner.core.spec import describe, save_spec, world_of
 from farflung.learner.graph import acting_graph
 from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.run_folder import Run
@@ -39,7 +41,8 @@ def build_core(
     """
     # For networks that draw numbers of their own, as dropout does.
     torch.manual_seed(seeds.number(config.seed, "torch"))
-    draft = _draft(config, run)
+    described = gymnasium.describe(world_of(config))
+    draft = _draft(config, run, described)
     algorithm = _algorithm(config, draft, device)
     if config.init and not manifest.kept(run.folder):
         _start_from(config.init, algorithm)
@@ -48,7 +51,7 @@ def build_core(
     else:
         spec = structs.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
-        save_spec(run, spec)
+        save_spec(run, spec, described.starts)
     replay = algorithm.replay(
         spec,
         capacity=config.capacity,
@@ -87,10 +90,10 @@ def _algorithm_class(config: LearnerConfig) -> AlgorithmClass:
     return found
 
 
-def _draft(config: LearnerConfig, run: Run) -> Spec:
+def _draft(config: LearnerConfig, run: Run, described: Description) -> Spec:
     """Return the spec without a graph, with the extra columns that the algorithm asks for."""
     algorithm = _algorithm_class(config)
-    draft = describe(config, run, algorithm.head)
+    draft = describe(config, run, algorithm.head, described)
     return structs.replace(draft, extras=algorithm.columns(draft, config.settings))
 
 

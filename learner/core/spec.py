@@ -1,28 +1,40 @@
 """The spec that actors receive: described from the settings, and kept in the run's folder."""
 
+import json
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import structs
 
 from farflung.actor.worlds import gymnasium
+from farflung.actor.worlds.gymnasium import Description
 from farflung.common.data.spec import Evaluation, Exploration, Graph, Spec, World, column_name
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.config import LearnerConfig
-from farflung.learner.storage.policies import SPEC
+from farflung.learner.storage.policies import SPEC, STARTS
 from farflung.learner.storage.run_folder import Run
 
 log = logging.getLogger(__name__)
 
 UNWRITTEN = Graph(b"", (), (), ())
+NO_STARTS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
-def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
+def world_of(config: LearnerConfig) -> World:
+    """Return the world of these settings."""
+    return World(config.environment, config.arguments, config.wrappers, config.seed)
+
+
+def describe(
+    config: LearnerConfig, run: Run, head: str, described: Description | None = None
+) -> Spec:
     """Return the spec that these settings describe, without an acting graph."""
-    world = World(config.environment, config.arguments, config.wrappers, config.seed)
-    described = gymnasium.describe(world)
+    world = world_of(config)
+    described = described or gymnasium.describe(world)
     images = [
         key
         for key, leaf in described.observation.items()
@@ -50,12 +62,14 @@ def describe(config: LearnerConfig, run: Run, head: str) -> Spec:
     )
 
 
-def save_spec(run: Run, spec: Spec) -> None:
+def save_spec(run: Run, spec: Spec, starts: Mapping[str, tuple[int, ...]] = NO_STARTS) -> None:
     """Write spec and acting graph: a resumed run need not spend seconds on the graph again.
 
     The graph has no weights in it, so it is no ONNX file to open: `learner export` writes one.
     """
     atomic_file.make_folder(run.folder / "policy")
+    if starts:
+        atomic_file.write(run.file(*STARTS), json.dumps(dict(starts)).encode())
     atomic_file.write(run.file(*SPEC), bytes(wire.encode(Announcement(spec, 0, 0, -1, -1))))
 
 

@@ -4,12 +4,13 @@ They are the messages that actors receive, so the same readers check them. The b
 one file, replaced as a whole: after a kill at any moment it is the one before or the new one.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from msgspec import Struct
 
+from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Interval, confidence
@@ -22,6 +23,7 @@ from farflung.learner.storage import manifest
 from farflung.learner.storage.manifest import BEST, FOLDER, WEIGHTS
 
 SPEC = ("policy", "spec")  # an announcement as on the wire, with the graph in it
+STARTS = ("policy", "starts.json")  # of discrete spaces that do not count from 0
 LAST = "last"
 
 
@@ -54,6 +56,18 @@ def read_spec(run_folder: Path) -> Spec:
     return message.spec
 
 
+def read_starts(run_folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the first numbers of discrete spaces that do not count from 0, by column."""
+    path = run_folder.joinpath(*STARTS)
+    try:
+        found = json.loads(path.read_bytes())
+        return packing.from_plain(dict[str, tuple[int, ...]], found)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError, Refused) as error:
+        raise ConfigurationError(f"{path} is damaged: {error}") from error
+
+
 def write_best(run_folder: Path, weights: Weights, results: Results) -> None:
     """Replace the best evaluation, durably."""
     best = Best(
@@ -70,7 +84,8 @@ def read_best(run_folder: Path) -> Best | None:
     path = run_folder / FOLDER / BEST
     try:
         best = packing.from_plain(Best, packing.unpack(path.read_bytes(), "best"))
-        if not 0 < len(best.returns) == len(best.lengths) or not np.isfinite(best.returns).all():
+        bounded = all(abs(value) <= MAGNITUDE for value in best.returns)  # NaN is not
+        if not 0 < len(best.returns) == len(best.lengths) or not bounded:
             raise Refused("malformed", "its episodes make no sense")
         return best
     except FileNotFoundError:

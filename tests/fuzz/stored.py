@@ -4,6 +4,7 @@ And texts that people type.
 """
 
 import atexit
+import math
 import shutil
 import tempfile
 from contextlib import suppress
@@ -11,13 +12,15 @@ from functools import cache
 from pathlib import Path
 
 import msgpack
+import numpy as np
 import torch
 from fuzz.inputs import JSON, PACKED, RAW, RECORD, join, segment
 from fuzz.messages import specs
 from fuzz.target import Target
-from support.makers import a_frame
+from support.makers import a_frame, a_spec, some_weights
 from support.messages import parcel_of
 
+from farflung.common.data.parcel import Results
 from farflung.common.data.weights import Version
 from farflung.common.net.address import parse_address
 from farflung.common.process import config
@@ -34,7 +37,7 @@ from farflung.learner.observe.status import (
     from_document,
     to_document,
 )
-from farflung.learner.storage import audit_checkpoints, checkpoint, manifest, run_folder
+from farflung.learner.storage import audit_checkpoints, checkpoint, manifest, policies, run_folder
 from farflung.learner.storage.audit import Audit
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import payloads
@@ -199,6 +202,21 @@ def tensor_seeds() -> list[bytes]:
     return [(folder / manifest.TENSORS).read_bytes(), len(DEEP).to_bytes(8, "little") + DEEP]
 
 
+def test_best(data: bytes) -> None:
+    """Read the best evaluation, and its weights."""
+    written(f"{manifest.FOLDER}/{manifest.BEST}", data)
+    best = policies.read_best(place())
+    assert best is not None
+    assert math.isfinite(best.interval.mean)
+    policies.read_weights(place(), a_spec(), manifest.BEST)
+
+
+def best_seeds() -> list[bytes]:
+    results = Results(np.array([1.0, 2.0]), np.array([3, 4], np.int32))
+    policies.write_best(place(), some_weights(a_spec()), results)
+    return [(place() / manifest.FOLDER / manifest.BEST).read_bytes(), DEEP]
+
+
 def test_run(data: bytes) -> None:
     """Read the file that names the run of a folder."""
     written(run_folder.FACTS, data)
@@ -268,6 +286,7 @@ TARGETS = (
         PACKED,
     ),
     Target("tensors", test_tensors, tensor_seeds),
+    Target("best", test_best, best_seeds, PACKED),
     Target(
         "run", test_run, lambda: [b'{"run": "run-1", "environment": "CartPole-v1"}', DEEP], JSON
     ),

@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
+from farflung.common.data.parcel import Results
 from farflung.common.process.config import Loaded
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig
@@ -16,7 +18,9 @@ from farflung.learner.core.core import Core
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.graph import acting_graph
 from farflung.learner.learner import Learner
+from farflung.learner.storage import policies
 from farflung.learner.storage.run_folder import Run, new_run
+from farflung.learner.storage.saver import Saver
 from farflung.learner.transport.network_thread import NetworkThread
 
 KNOWN: dict[Any, Any] = {}  # acting graphs exported so far in this process
@@ -63,6 +67,27 @@ def a_learner(config, folder, name="one"):
     with shared_graphs():
         core = build_core(config, a_run(folder, name), torch.device("cpu"), FIRST_EPOCH)
     return CoreAndEndpoint(core, Endpoint(core.spec))
+
+
+def a_policy_run(folder, name="one", returns=(1.0, 3.0), **changes):
+    """Return the folder of a run with a best evaluation under version 1.1 and a last checkpoint.
+
+    Weights are random, so that each action is best somewhere. The last ones are others.
+    """
+    core = a_learner(a_config(**changes), folder, name).core
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in core.algorithm.policy().parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(generator=generator)
+    run = folder / name
+    results = Results(np.array(returns), np.full(len(returns), 5, np.int32))
+    policies.write_best(run, core.publish(), results)
+    with torch.no_grad():
+        for parameter in core.algorithm.policy().parameters():
+            parameter.mul_(-1)
+    Saver(Run(name, core.spec.run, run), core).finish()
+    return run
 
 
 @contextmanager

@@ -227,6 +227,31 @@ class Echo(gymnasium.Env):
         return shown, 0.0, False, False, {}
 
 
+class Shown(Corridor):
+    """A corridor that renders frames of odd sides: each cell is as bright as its number.
+
+    With `wrong` it renders something else, or raises.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 7}
+
+    def __init__(self, render_mode: str | None = None, wrong: str = "") -> None:
+        super().__init__()
+        self.render_mode, self._wrong = render_mode, wrong
+
+    def render(self) -> Any:
+        assert self.render_mode == "rgb_array"
+        if self._wrong == "raises":
+            raise RuntimeError("the screen fell off the wall")
+        if self._wrong == "lacks":
+            raise gymnasium.error.DependencyNotInstalled("pygame is not installed")
+        if self._wrong == "nothing":
+            return None
+        frame = np.full((33, 45, 3), 40 * self._cell, np.uint8)
+        frame[:8] = 255
+        return frame
+
+
 class Odd(gymnasium.Env):
     """Has the spaces that its arguments name."""
 
@@ -263,6 +288,7 @@ for _environment in (
     Corridor,
     Spoilt,
     Echo,
+    Shown,
     Odd,
     Homeless,
 ):

@@ -98,6 +98,7 @@ def test_damaged_weights_are_refused(tmp_path):
         packing.pack({"weights": b"", "returns": [1.0], "lengths": []}),
         packing.pack({"weights": b"", "returns": [], "lengths": []}),
         packing.pack({"weights": b"", "returns": [float("nan")], "lengths": [1]}),
+        packing.pack({"weights": b"", "returns": [1e308, -1e308], "lengths": [1, 1]}),
         packing.pack({"weights": b""}),
         packing.pack([1]),
     ],

@@ -1,0 +1,118 @@
+"""The subcommands of `learner` about policies that runs learned. Parameters are their flags.
+
+None of them imports torch.
+"""
+
+import json as json_format
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from farflung.common.process import lifecycle
+from farflung.common.process.errors import UsageError
+from farflung.common.process.lifecycle import Stop
+from farflung.learner.policies.asked import UNSHOWN, Asked
+
+DEFAULTS = Asked()
+PROGRESS_S = 1.0  # between two words about how far it is
+
+
+def evaluate(
+    run: Path,
+    /,
+    *,
+    asked: Annotated[Asked, Parameter(name="*")] = DEFAULTS,
+    json: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+) -> int:
+    """Play episodes of a run's policy, and show their mean return with its 95 % interval.
+
+    The environments and their wrappers are the run's. The start states are none of its own
+    evaluations'.
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    json
+        Print all figures as one line of JSON.
+    """
+    from farflung.learner.policies import evaluating, report
+    from farflung.learner.storage import policies
+
+    stop = Stop()
+    with lifecycle.signals(stop):
+        found = evaluating.evaluate(run, asked, stop, _problem, _Progress(asked.episodes).show)
+    if json:
+        sys.stdout.write(json_format.dumps(report.document(found)) + "\n")
+    else:
+        sys.stdout.write(report.text(found, policies.read_best(run)))
+    return stop.exit_code
+
+
+def export(
+    run: Path,
+    file: Path | None = None,
+    /,
+    *,
+    checkpoint: Annotated[str, UNSHOWN] = "",
+    form: Annotated[Literal["onnx", "safetensors"], Parameter(name="--format")] = "onnx",
+    to_hub: Annotated[str, UNSHOWN] = "",
+) -> int:
+    """Write a run's policy as a file that other programs take, or upload it.
+
+    An ONNX file is proved before it is written: it acts as the run's evaluator does, on a thousand
+    recorded observations and a thousand random ones. docs/policies.md has the lines that run it.
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    file
+        The file to write: NAME.onnx or NAME.safetensors. Existing ones are replaced.
+    checkpoint
+        best, last, or a number (default: the best, or the last where no evaluation has ended).
+    form
+        onnx: a policy that acts by itself. safetensors: the weights under the names of the torch
+        module, with a model card (README.md) beside them.
+    to_hub
+        Repository OWNER/NAME on the Hugging Face Hub for both files and the card; needs
+        farflung[hub].
+    """
+    from farflung.learner.policies import exporting
+
+    if (file is None) == (not to_hub):
+        raise UsageError("write one of both: a FILE, or --to-hub REPOSITORY")
+    source = exporting.open_source(run, checkpoint)
+    if file is None:
+        sys.stdout.write(f"uploaded to {exporting.to_hub(source, to_hub)}\n")
+    elif form == "onnx":
+        proven = exporting.to_onnx(source, file)
+        sys.stdout.write(
+            f"{file}: acts as the run's evaluator does on {proven.recorded:,} recorded and "
+            f"{proven.random:,} random observations\n"
+        )
+    else:
+        sys.stdout.write(f"{file}, with {exporting.to_safetensors(source, file)}\n")
+    return 0
+
+
+class _Progress:
+    """A word now and then about how far an evaluation is."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._due = time.monotonic() + PROGRESS_S
+
+    def show(self, steps: int, episodes: int) -> None:
+        """Write it if it is time for that."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + PROGRESS_S
+            sys.stderr.write(f"{episodes} of {self._wanted} episodes, {steps:,} steps\n")
+
+
+def _problem(kind: str, text: str) -> None:
+    sys.stderr.write(f"{kind}: {text}\n")

@@ -1,0 +1,1 @@
+"""Policies out of runs: loaded, evaluated, filmed, exported."""

@@ -1,0 +1,106 @@
+"""A policy as one ONNX file: the acting graph with its weights, and the choice of the action.
+
+Its inputs are observations as environments return them, so that any onnxruntime runs it alone.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from farflung.actor.acting.graph_check import initializer
+from farflung.actor.acting.loaded import Starts
+from farflung.common import heads
+from farflung.common.data.spec import ACTIONS, Spec, column_name
+from farflung.common.data.weights import Weights
+from farflung.common.heads.gaussian import bounds
+from farflung.common.process.errors import ConfigurationError
+
+ACTION = "action"  # the output that environments take
+MAX_BYTES = 2**31 - 1  # of a protobuf message
+
+
+def written(spec: Spec, starts: Starts, weights: Weights, metadata: Mapping[str, str]) -> bytes:
+    """Return the model."""
+    model = onnx.load_model_from_string(spec.graph.model)
+    graph = model.graph
+    _embed(graph, weights)
+    for key, space in spec.observation.items():
+        if (name := column_name(key)) in starts:
+            _count_from(graph, name, np.reshape(starts[name], space.shape))
+    _choose(graph, spec, starts)
+    graph.name = "policy"
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    if model.ByteSize() > MAX_BYTES:
+        raise ConfigurationError(
+            f"the policy has {model.ByteSize()} bytes, and an ONNX file holds 2 GiB: "
+            "export it with --format safetensors"
+        )
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _embed(graph: onnx.GraphProto, weights: Weights) -> None:
+    """Put the weights into the model."""
+    arrays = {initializer(name): array for name, array in weights.arrays.items()}
+    for tensor in graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
+
+
+def _count_from(graph: onnx.GraphProto, name: str, start: np.ndarray) -> None:
+    """Let an input count from another number than 0, as its space does."""
+    counted = f".{name}.counted"
+    for node in graph.node:
+        for place, taken in enumerate(node.input):
+            if taken == name:
+                node.input[place] = counted
+    (element,) = (v.type.tensor_type.elem_type for v in graph.input if v.name == name)
+    wide, less = f".{name}.wide", f".{name}.less"
+    _add_constant(graph, f".{name}.start", start.astype(np.int64))
+    first = [
+        helper.make_node("Cast", [name], [wide], to=TensorProto.INT64),
+        helper.make_node("Sub", [wide, f".{name}.start"], [less]),
+        helper.make_node("Cast", [less], [counted], to=element),
+    ]
+    nodes = [*first, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _choose(graph: onnx.GraphProto, spec: Spec, starts: Starts) -> None:
+    """Add the action as the first output, if the head has a greedy choice that a file can hold."""
+    head = heads.find(spec.head)
+    how, answer = getattr(head, "best", ""), spec.graph.outputs[0].name
+    if how not in ("argmax", "clip"):
+        return
+    element = int(helper.np_dtype_to_tensor_dtype(np.dtype(spec.action.dtype)))
+    if how == "argmax":
+        _add_constant(graph, ".start", np.array(starts.get(ACTIONS, (0,))[0], np.int64))
+        graph.node.extend(
+            [
+                helper.make_node("ArgMax", [answer], [".best"], axis=1, keepdims=0),
+                helper.make_node("Add", [".best", ".start"], [".chosen"]),
+            ]
+        )
+    else:
+        low, high = bounds(spec.action)
+        _add_constant(graph, ".low", low)
+        _add_constant(graph, ".high", high)
+        graph.node.extend(
+            [
+                helper.make_node("Max", [answer, ".low"], [".above"]),
+                helper.make_node("Min", [".above", ".high"], [".chosen"]),
+            ]
+        )
+    graph.node.append(helper.make_node("Cast", [".chosen"], [ACTION], to=element))
+    others = list(graph.output)
+    del graph.output[:]
+    shape = ["batch", *spec.action.shape]
+    graph.output.extend([helper.make_tensor_value_info(ACTION, element, shape), *others])
+
+
+def _add_constant(graph: onnx.GraphProto, name: str, array: np.ndarray) -> None:
+    graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))

@@ -1,0 +1,66 @@
+"""The words for an evaluation: sentences for people, a document for programs."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from farflung.learner.policies.evaluating import Evaluated
+from farflung.learner.storage.manifest import BEST
+from farflung.learner.storage.policies import Best
+
+
+def text(found: Evaluated, trained: Best | None) -> str:
+    """Return what was played and what came out. `trained` is the evaluation of the best."""
+    asked, returns, lengths = found.asked, found.results.returns, found.results.lengths
+    weights = found.weights
+    how = "as trained" if asked.as_trained else "greedy"
+    what = found.checkpoint if found.checkpoint.isalpha() else f"number {found.checkpoint}"
+    lines = [
+        f"{found.spec.world.environment}, {what} checkpoint: version {weights.version}, "
+        f"{weights.steps:,} steps, {weights.updates:,} updates",
+        f"{len(returns)} of {asked.episodes} episodes, {how}, seed {asked.seed}",
+    ]
+    if len(returns):
+        lines.append(
+            f"return {found.interval} (95 % interval), deviation {returns.std():.1f}, "
+            f"from {returns.min():.1f} to {returns.max():.1f}; length {lengths.mean():.1f}"
+        )
+    if found.cut:
+        lines.append(
+            f"{found.cut} of them were cut after {asked.max_steps:,} steps: they would go on"
+        )
+    if trained is not None and found.checkpoint == BEST and not asked.as_trained:
+        lines.append(
+            f"while it trained: {trained.interval} over {len(trained.returns)} episodes, the "
+            "highest of all evaluations"
+        )
+    if asked.video is not None:
+        lines.append(f"video: {asked.video}, {found.frames} frames")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def document(found: Evaluated) -> dict[str, Any]:
+    """Return all figures as plain data. An interval without end is null."""
+    asked, results, weights = found.asked, found.results, found.weights
+    played = len(results.returns) > 0
+    mean, half = found.interval if played else (math.nan, math.inf)
+    return {
+        "environment": found.spec.world.environment,
+        "run": found.spec.run,
+        "checkpoint": found.checkpoint,
+        "version": str(weights.version),
+        "steps": weights.steps,
+        "updates": weights.updates,
+        "as_trained": asked.as_trained,
+        "seed": asked.seed,
+        "episodes": len(results.returns),
+        "mean": mean if played else None,
+        "interval_95": [mean - half, mean + half] if math.isfinite(half) else None,
+        "deviation": float(np.std(results.returns)) if played else None,
+        "max_steps": asked.max_steps,
+        "cut": found.cut,
+        "returns": results.returns.tolist(),
+        "lengths": results.lengths.tolist(),
+        "video": None if asked.video is None else str(asked.video),
+    }
