@@ -117,7 +117,10 @@ class Interval(NamedTuple):
     half: float  # its lower end is `mean - half`
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.half:.1f}"
+        """Return both with two digits of the half width, and one decimal or more."""
+        known = 0 < self.half < math.inf
+        digits = min(6, max(1, 1 - math.floor(math.log10(self.half)))) if known else 1
+        return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}"
 
     def overlaps(self, other: "Interval") -> bool:
         """Return whether both can be of one true mean."""

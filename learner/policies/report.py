@@ -23,8 +23,8 @@ def text(found: Evaluated, trained: Best | None) -> str:
     ]
     if len(returns):
         lines.append(
-            f"return {found.interval} (95 % interval), deviation {returns.std():.1f}, "
-            f"from {returns.min():.1f} to {returns.max():.1f}; length {lengths.mean():.1f}"
+            f"return {found.interval} (95 % interval), deviation {returns.std():.3g}, "
+            f"from {returns.min():g} to {returns.max():g}; length {lengths.mean():.1f}"
         )
     if found.cut:
         lines.append(

@@ -118,6 +118,21 @@ def test_interval_of_a_mean_is_that_of_students_t() -> None:
     assert confidence([500.0] * 20) == (500.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("mean", "half", "said"),
+    [
+        (486.25, 23.04, "486.2 ± 23.0"),
+        (0.6234, 0.0931, "0.623 ± 0.093"),
+        (500.0, 0.0, "500.0 ± 0.0"),
+        (7.0, float("inf"), "7.0 ± inf"),
+        (1.0, 1e-9, "1.000000 ± 0.000000"),
+    ],
+)
+def test_interval_shows_two_digits_of_its_width(mean: float, half: float, said: str) -> None:
+    """A share of successes needs more decimals than a return of hundreds."""
+    assert str(Interval(mean, half)) == said
+
+
 def test_intervals_overlap_if_one_mean_can_be_in_both() -> None:
     """10 ± 2 and 13 ± 1 touch at 12; 10 ± 2 and 13 ± 0.5 do not."""
     assert Interval(10.0, 2.0).overlaps(Interval(13.0, 1.0))
