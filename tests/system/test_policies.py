@@ -120,15 +120,22 @@ def test_lines_of_the_documentation_run_elsewhere(shell, run, bare):
     assert ended.returncode == 1
 
 
-def test_best_evaluation_comes_again_on_a_hundred_other_episodes(shell, run):
-    """Its interval and that of 100 episodes from other start states overlap."""
+def test_best_evaluation_comes_again_on_a_hundred_other_episodes(shell):
+    """Its interval and that of 100 episodes from other start states overlap.
+
+    The run repeats to the bit: of asynchronous ones, each with a best of many, some would not.
+    """
+    flags = ("--mode", "sequential", "--evaluate-every", 1000, "--steps", 5000, *FLAGS)
+    trained_run = shell.learner("--name", "repeats", *flags)
+    assert trained_run.ended() == 0, trained_run.said
+    run = shell.folder / "runs" / "repeats"
     trained = policies.read_best(run)
     facts = json.loads(learner(shell, "evaluate", run, "--json").splitlines()[-1])
     low, high = facts["interval_95"]
     again = Interval(facts["mean"], (high - low) / 2)
     print(f"\nwhile it trained {trained.interval}, again {again}")
     assert facts["episodes"] == 100
-    assert again.overlaps(trained.interval) or again.mean > trained.interval.mean
+    assert again.overlaps(trained.interval)
     assert confidence(facts["returns"]) == pytest.approx(again)
 
 
