@@ -90,6 +90,8 @@ class Broker:
             self._ask(now)
             if self._front.pull in ready:
                 self._receive_experience()
+            else:
+                self._front.authenticator.watch.drained += 1
             self._look_after(now)
 
     def status(self, now: float) -> BrokerStatus:
@@ -222,6 +224,7 @@ class Broker:
                 self._received += 1
                 self._upstreams[self._route(frame)].offer(frame)
             except zmq.Again:
+                self._front.authenticator.watch.drained += 1
                 return
             except Refused as refusal:
                 self.refuse(refusal)

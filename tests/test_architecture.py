@@ -122,7 +122,10 @@ def test_processes_share_nothing_but_messages():
     ):
         assert importers(name) == set(), name
     # The lock on a run's folder keeps a second learner out of it. It is never waited for.
-    assert importers("fcntl") == {"learner/storage/run_folder.py"}
+    assert callers("flock", "lockf") == {"learner/storage/run_folder.py"}
+    # And a connection is asked for the number of its unread bytes.
+    assert importers("fcntl") == {"learner/storage/run_folder.py", "common/net/connection_watch.py"}
+    assert callers("ioctl") == {"common/net/connection_watch.py"}
     assert not callers("share_memory_", "share_memory", "fork", "forkserver", "SharedMemory")
     assert not callers("set_start_method")
     handed = {keyword.arg for _, call, _ in calls() for keyword in call.keywords}

@@ -20,8 +20,10 @@ from zmq.utils import z85
 from farflung.common.net import handshake, sockets
 from farflung.common.net.address import Address
 from farflung.common.net.connection_watch import ConnectionWatch
+from farflung.common.net.connections import Handed, network
 from farflung.common.net.handshake import Outcome
 from farflung.common.net.keys import ANY_CLIENT, Client, ClientKeys, ServerKeys, allowed_client
+from farflung.common.net.pace import TURN_S, Owner
 from farflung.common.net.sockets import Context
 from farflung.common.process import descriptors
 from farflung.common.process.errors import ConfigurationError
@@ -56,7 +58,8 @@ class Authenticator:
         self._folder = keys.allowed if keys is not None else None
         self._stranger = "-"  # the unknown key with which `prove` dials
         self._numbered = 0  # connections so far
-        self._senders: dict[str, Client | None] = {}  # by user id; the listener's thread has it
+        # By user id, with the count of what each sent; the listener's thread has it.
+        self._senders: dict[str, tuple[Client | None, Handed]] = {}
         self._senders_of = self.clients
         self._stamps: Stamps = {}
         self._names_changed_at = 0  # when a name in the folder last changed
@@ -66,7 +69,7 @@ class Authenticator:
         self._closing = threading.Event()
         self._read_first()
         self.watch = ConnectionWatch(context, descriptors.for_connections())
-        self._socket = context.socket(zmq.REP)
+        self._socket = context.socket(zmq.ROUTER)  # a connection may have to wait for its answer
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(ENDPOINT)
         self._thread = threading.Thread(target=self._run, name="authenticator", daemon=True)
@@ -88,7 +91,10 @@ class Authenticator:
             self._senders, self._senders_of = {}, clients
         if user not in self._senders:
             self._senders[user] = self._identify(frame, *user.split(" "))
-        return self._senders[user]
+        client, handed = self._senders[user]
+        handed.size += len(frame)
+        handed.messages += 1
+        return client
 
     def check(self) -> None:
         """Raise the error that ended the thread, if one did."""
@@ -117,25 +123,28 @@ class Authenticator:
         self._thread.join()
         self.watch.close()
 
-    def _identify(self, frame: zmq.Frame, number: str, address: str, key: str) -> Client | None:
+    def _identify(
+        self, frame: zmq.Frame, number: str, address: str, key: str
+    ) -> tuple[Client | None, Handed]:
         """Return the sender that a user id names, and tell the watch of its connection."""
-        client = self._senders_of.get(key)
+        client, handed = self._senders_of.get(key), Handed()
         if client is None:
-            return None
-        self.watch.first_frames.append((int(str(frame.get(DESCRIPTOR))), int(number), client.label))
-        return replace(client, connection=int(number), address=address)
+            return None, handed
+        descriptor = int(str(frame.get(DESCRIPTOR)))
+        self.watch.first_frames.append((descriptor, int(number), client.label, handed))
+        return replace(client, connection=int(number), address=address), handed
 
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
                 wanted = [(socket, zmq.POLLIN) for socket in (self._socket, *self.watch.monitors)]
-                zmq.zmq_poll(wanted, POLL_MS)
+                zmq.zmq_poll(wanted, round(1000 * TURN_S) if len(self.watch.pace) else POLL_MS)
                 request = self._socket.recv_multipart() if self._socket.poll(0) else None
+                now = time.monotonic()
                 # First the connection, then its number: so the watch tells old from new.
-                self.watch.read(self._numbered)
-                if request is not None:
-                    self._socket.send_multipart(self._answer(request))
-                if time.monotonic() - self._followed_at >= FOLLOW_S:
+                self.watch.read(self._numbered, now)
+                self._admit(request, now)
+                if now - self._followed_at >= FOLLOW_S:
                     self._follow()
         except BaseException as error:  # the top of a thread: `check` raises it in the listener's
             log.exception("the authenticator failed")
@@ -145,14 +154,29 @@ class Authenticator:
             self._socket.unbind(ENDPOINT)
             self._socket.close()
 
+    def _admit(self, request: list[bytes] | None, now: float) -> None:
+        """Answer a request and those that waited, unless a connection to a feed has to wait."""
+        ready = list(self.watch.pace.due(now))
+        if request is not None and self._comes_at_once(request, now):
+            ready.append(request)
+        for route, empty, *asked in ready:
+            self._socket.send_multipart([route, empty, *self._answer(asked)])
+
+    def _comes_at_once(self, request: list[bytes], now: float) -> bool:
+        _, _, _version, _number, domain, address, *_ = request
+        if domain != sockets.FEED_DOMAIN:
+            return True
+        client = self.clients.get(_key(request[2:]))
+        label = client.label if client is not None else ""
+        return self.watch.pace.take(Owner(network(address.decode()), label), request, now)
+
     def _answer(self, request: list[bytes]) -> list[bytes]:
         """Return the reply to a ZAP request.
 
         The user id has the key, not the label: another key under the same label is another client.
         """
-        version, number, _domain, address, _identity, mechanism, *credentials = request
-        is_curve = mechanism == b"CURVE" and bool(credentials)
-        key = z85.encode(credentials[0]).decode() if is_curve else ""
+        version, number, _domain, address, *_ = request
+        key = _key(request)
         if key not in self.clients:
             self._follow_unknown()  # the key may be a moment old
         if key in self.clients:
@@ -213,6 +237,13 @@ class Authenticator:
         if revoked:
             log.warning("revoked: %s", ", ".join(revoked))
             self.revocations += 1
+
+
+def _key(request: list[bytes]) -> str:
+    """Return the public key in a ZAP request; empty without keys."""
+    mechanism, *credentials = request[5:]
+    is_curve = mechanism == b"CURVE" and bool(credentials)
+    return z85.encode(credentials[0]).decode() if is_curve else ""
 
 
 def _missing(some: dict[str, Client], others: dict[str, Client]) -> list[str]:

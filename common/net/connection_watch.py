@@ -4,30 +4,41 @@ libzmq accepts every connection until the process has no descriptor left, and ha
 Its socket monitor tells the descriptor of each connection that it accepts and closes.
 """
 
+import fcntl
 import logging
 import os
 import socket
 import struct
+import termios
+import time
 from collections import Counter, deque
 from contextlib import suppress
 from itertools import count
 
 import zmq
 
-from farflung.common.net.connections import Connection, Connections, Excess, Peer
+from farflung.common.net.connections import Connection, Connections, Excess, Handed, Peer
+from farflung.common.net.intake import Intake
+from farflung.common.net.pace import Pace
 from farflung.common.net.sockets import Context, Socket
 from farflung.common.process.log import once_every
 
 log = logging.getLogger(__name__)
 
 EVENT = struct.Struct("=Hi")  # an event and its value, as zmq_socket_monitor(3) has them
-EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
 BURST = 32  # events between two looks at the bounds: 10,000 connections may come in a second
+INFO = struct.Struct("=128xQ")  # bytes received, in the `tcp_info` of Linux 4.1 and later
+UNREAD = struct.Struct("=i")  # bytes among them that are still in the kernel
+LOOK_S, LOOK_PART = 0.05, 0.02  # between two looks at what was received; their part of the time
 NAMED = 1000  # owners that the log names once each; then again
 SENTENCES = {
     "silent": "%s has most connections that never sent a message: its oldest are closed, "
     "since %d are open and %d may be",
     "share": "%s has most connections: its newest are closed, since %d are open and %d may be",
+    "topics": "%s subscribes faster than subscriptions are read: its connection is closed",
+    "unread": "%s has most bytes that were not read: its connection is closed",
+    "unfinished": "%s sends a message without an end: its connection is closed",
 }
 
 
@@ -37,13 +48,19 @@ class ConnectionWatch:
     def __init__(self, context: Context, most: int) -> None:
         self.connections = Connections(most)
         self.ended: Counter[str] = Counter()  # connections, by reason
-        self.first_frames: deque[tuple[int, int, str]] = (
-            deque()
-        )  # put by the listener: see `note_frame`
-        self.monitors: list[Socket] = []
+        # Put by the listener: see `note_frame`.
+        self.first_frames: deque[tuple[int, int, str, Handed]] = deque()
+        self.monitors: list[Socket] = []  # that of a feed is the last one
+        self.pace: Pace[list[bytes]] = Pace()  # of connections to the feed
+        self.topic_bytes = 0  # that stand at the feed, put by its gate
+        # How often all messages of each socket had been read, counted by who reads them.
+        self.drained = self.drained_feed = 0
         self._context, self._names = context, count(1)
         self._arrived: deque[list[Socket]] = deque()
         self._named: set[tuple[str, str]] = set()
+        self._intake, self._looks_at = Intake(), 0.0
+        self._at_feed: set[int] = set()  # descriptors
+        self._unheard = 0  # connections to the feed after their handshake, before their first frame
         # A descriptor of our own, which `dup2` lets stand for another one. It needs no free one,
         # and keeps the connection that it stands for from being exchanged meanwhile.
         self._alias, self._unused = socket.socket(), socket.socket()
@@ -66,7 +83,7 @@ class ConnectionWatch:
 
     # ---- for the authenticator's thread
 
-    def read(self, numbered: int) -> None:
+    def read(self, numbered: int, now: float) -> None:
         """Take note of what happened, and end what is too much.
 
         `numbered` is the last number that was given to a connection.
@@ -74,9 +91,14 @@ class ConnectionWatch:
         while self._arrived:
             self._close_monitors()
             self.connections.clear()
+            self._at_feed.clear()
+            self._unheard = 0
             self.monitors = self._arrived.popleft()
-        while self._read_burst(numbered):
+        while self._read_burst(numbered, now):
             pass
+        if now >= self._looks_at:
+            self._look(now)
+            self._looks_at = now + max(LOOK_S, (time.monotonic() - now) / LOOK_PART)
 
     def close(self) -> None:
         """Close what is open here. Nothing is watched any more: libzmq would wait for us."""
@@ -91,7 +113,7 @@ class ConnectionWatch:
         for monitor in self.monitors:
             monitor.close()
 
-    def _read_burst(self, numbered: int) -> bool:
+    def _read_burst(self, numbered: int, now: float) -> bool:
         """Take note of some events, and return whether there may be more."""
         more = False
         for monitor in self.monitors:
@@ -100,26 +122,58 @@ class ConnectionWatch:
                     event, value = EVENT.unpack(monitor.recv_multipart(zmq.NOBLOCK)[0])
                 except zmq.Again:
                     break
+                of_feed = monitor is self.monitors[-1]
                 if event == zmq.EVENT_ACCEPTED:
-                    self._accept(value, numbered)
+                    self._accept(value, numbered, of_feed)
                 elif event == zmq.EVENT_DISCONNECTED:
-                    self.connections.close(value)
+                    self._walk(self.connections.close(value), now)
+                else:
+                    self._unheard += of_feed
             else:
                 more = True
         while self.first_frames:
-            self.connections.note_frame(*self.first_frames.popleft())
+            found = self.first_frames.popleft()
+            if self.connections.note_frame(*found):
+                self._unheard -= found[0] in self._at_feed
         for excess in self.connections.excess():
-            self._end(excess)
+            self._end(excess, now)
         return more
 
-    def _accept(self, descriptor: int, numbered: int) -> None:
+    def _accept(self, descriptor: int, numbered: int, of_feed: bool) -> None:
         peer = self._stand_for(descriptor)
         self._stand_for_none()
         if peer is not None:
             self.connections.accept(descriptor, peer, numbered)
+            (self._at_feed.add if of_feed else self._at_feed.discard)(descriptor)
 
-    def _end(self, excess: Excess) -> None:
+    def _walk(self, connection: Connection | None, now: float) -> None:
+        """Note the work that the end of a connection to the feed is, after its handshake."""
+        if connection is None or connection.descriptor not in self._at_feed:
+            return
+        self._at_feed.remove(connection.descriptor)
+        is_silent = connection.handed is None
+        if not is_silent or self._unheard > 0:
+            self._unheard -= is_silent
+            self.pace.ended(connection.owner, self.topic_bytes + self._intake.topics, now)
+
+    def _look(self, now: float) -> None:
+        """End the connections of which libzmq holds too much."""
+        drained, drained_feed = self.drained, self.drained_feed
+        at_feed: dict[Connection, int] = {}
+        others: dict[Connection, int] = {}
+        for connection in self.connections:
+            if (size := received(connection.descriptor)) is not None:
+                of = at_feed if connection.descriptor in self._at_feed else others
+                of[connection] = size
+        found = list(self._intake.excess_of_topics(at_feed, drained_feed))
+        for excess in found + list(self._intake.excess_of_messages(others, drained)):
+            if self.connections.find(excess.connection.descriptor) == excess.connection:
+                self.connections.close(excess.connection.descriptor)
+                self._end(excess, now)
+
+    def _end(self, excess: Excess, now: float) -> None:
         connection = excess.connection
+        self._walk(connection, now)
         if self._stand_for(connection.descriptor) == connection.peer:  # else it is another by now
             with suppress(OSError):
                 self._alias.shutdown(socket.SHUT_RDWR)  # libzmq closes it
@@ -146,11 +200,26 @@ class ConnectionWatch:
             self._named.clear()
         self._named.add((connection.owner, reason))
         connections = self.connections
-        silent = reason == "silent"
-        log.warning(
-            SENTENCES[reason],
-            connection.owner,
-            connections.silent if silent else len(connections),
-            connections.most_silent if silent else connections.most,
-            extra=once_every(10),
-        )
+        figures = {
+            "silent": (connections.silent, connections.most_silent),
+            "share": (len(connections), connections.most),
+        }.get(reason, ())
+        log.warning(SENTENCES[reason], connection.owner, *figures, extra=once_every(10))
+
+
+def received(descriptor: int) -> int | None:
+    """Return the bytes that libzmq took from the kernel for a connection; None if it is none."""
+    try:
+        # Naming family and kind spares calls that find them out.
+        seen = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, descriptor)
+    except OSError:
+        return None
+    try:
+        # First the number that grows: what is taken meanwhile must not count twice.
+        taken = INFO.unpack(seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size))[0]
+        unread = UNREAD.unpack(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(UNREAD.size)))[0]
+        return int(taken) - int(unread)
+    except (OSError, struct.error):
+        return None
+    finally:
+        seen.detach()  # it is libzmq's

@@ -15,6 +15,32 @@ Peer = tuple[Any, ...]  # as `socket.getpeername` returns it
 IPV6_SITE = 4  # groups of an IPv6 address that one owner has
 
 
+class Handed:
+    """The messages of a connection that were handed to us, counted by the thread that reads."""
+
+    __slots__ = ("_earlier", "_earlier_messages", "messages", "rebate", "size")
+
+    def __init__(self) -> None:
+        self.size = self.messages = 0  # of the reading thread; all others are the watch's
+        self.rebate = 0  # bytes of which the watch knows that they do not wait: no content
+        self._earlier = self._earlier_messages = 0
+
+    def go_on(self, earlier: "Handed") -> None:
+        """Count from an earlier count of the same connection on."""
+        self._earlier, self._earlier_messages = earlier.total, earlier.total_messages
+        self.rebate = earlier.rebate
+
+    @property
+    def total(self) -> int:
+        """The bytes of all messages."""
+        return self._earlier + self.size
+
+    @property
+    def total_messages(self) -> int:
+        """The number of all messages."""
+        return self._earlier_messages + self.messages
+
+
 class Connection(NamedTuple):
     """An accepted connection, by its descriptor in this process."""
 
@@ -22,6 +48,7 @@ class Connection(NamedTuple):
     peer: Peer
     numbered: int  # the last number of a connection when it was accepted; its own is higher
     owner: str  # the network while it is silent, then the client
+    handed: Handed | None = None  # once it is not silent
 
 
 class Excess(NamedTuple):
@@ -43,6 +70,9 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(list(self._open.values()))
+
     @property
     def silent(self) -> int:
         """The number of connections without a message so far."""
@@ -55,25 +85,35 @@ class Connections:
         self._open[descriptor] = connection
         self._silent.add(connection)
 
-    def close(self, descriptor: int) -> None:
-        """Note the end of a connection."""
+    def close(self, descriptor: int) -> Connection | None:
+        """Note the end of a connection; return it if it was known."""
         connection = self._open.pop(descriptor, None)
         if connection is not None:
             self._silent.discard(connection)
             self._active.discard(connection)
+        return connection
 
-    def note_frame(self, descriptor: int, number: int, client: str) -> None:
-        """Note the first frame of a numbered connection, and its client.
+    def find(self, descriptor: int) -> Connection | None:
+        """Return the connection that a descriptor stands for, if it is open."""
+        return self._open.get(descriptor)
 
-        A frame may be older than the connection that has its descriptor now.
+    def note_frame(self, descriptor: int, number: int, client: str, handed: Handed) -> bool:
+        """Note the first frame of a numbered connection, its client and its count from now on.
+
+        A frame may be older than the connection that has its descriptor now. Return whether this
+        one was silent before.
         """
         connection = self._open.get(descriptor)
         if connection is None or number <= connection.numbered:
-            return
+            return False
         self.close(descriptor)
-        active = connection._replace(owner=client or connection.owner)
+        before = connection.handed
+        if before is not None:  # the count begins again: its sender was forgotten meanwhile
+            handed.go_on(before)
+        active = connection._replace(owner=client or connection.owner, handed=handed)
         self._open[descriptor] = active
         self._active.add(active)
+        return before is None
 
     def clear(self) -> None:
         """Forget all connections: their sockets were closed."""

@@ -56,11 +56,13 @@ class Gate:
 
     def receive(self, now: float) -> None:
         """Read what is here, up to a bound."""
-        feed = self._listener.feed
+        feed, watch = self._listener.feed, self._listener.authenticator.watch
+        watch.topic_bytes = self._account.size
         for _ in range(READ_MESSAGES):
             try:
                 frame = feed.recv(zmq.NOBLOCK, copy=False)
             except zmq.Again:
+                watch.drained_feed += 1
                 self._look(now)  # with nothing unread of those that ended
                 return
             self._take(frame, now)

@@ -66,6 +66,7 @@ class Account:
     def __init__(self, shares: Shares, is_known: Callable[[bytes], bool], now: float) -> None:
         self.holders: dict[int, Holder] = {}  # by number of the connection
         self._shares, self._is_known = shares, is_known
+        self.size = 0  # bytes of all topics
         self._weight = 0  # of all holders
         self._bucket = Bucket(shares.total.messages, now)
         self._looks_at = float("-inf")  # the next time, if all connections were light at the last
@@ -143,6 +144,7 @@ class Account:
 
     def _weigh(self, holder: Holder, size: int, known: int) -> None:
         self._weight -= holder.weight
+        self.size += size - holder.size
         holder.size, holder.known = size, known
         self._weight += holder.weight
 

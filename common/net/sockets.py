@@ -29,7 +29,7 @@ MAX_SUBSCRIPTION_BYTES = 512  # a topic has up to 230, and the greeting of CURVE
 COPY_BYTES = 256 << 10  # from this size sending without a copy is cheaper; never reuse the buffer
 HELD_BYTES = 64 << 10  # from this size a received frame has a buffer of its own
 READABLE = int(zmq.POLLIN)  # arithmetic on the enum costs more than the check itself
-DOMAIN = b"farflung"  # of authentication requests
+DOMAIN, FEED_DOMAIN = b"farflung", b"farflung feed"  # of authentication requests
 REBIND_S = 5.0  # limit for a port that was just closed to become free
 GOODBYE_MS = 500  # limit for sending the last messages at close
 
@@ -58,7 +58,7 @@ def experience_receiver(
     socket.set(zmq.RCVHWM, messages)  # 0: credit bounds what can be on the way
     socket.set(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
     socket.set(zmq.BACKLOG, 512)  # a whole fleet may join at once
-    return _bind(socket, address.experience, keys)
+    return _bind(socket, address.experience, keys, DOMAIN)
 
 
 def feed_publisher(
@@ -72,13 +72,14 @@ def feed_publisher(
     socket.set(zmq.XPUB_VERBOSE, 1)  # report repeated subscriptions too: each is a request
     socket.set(zmq.XPUB_MANUAL, 1)
     # libzmq takes in whole queues of subscriptions at once, and keeps each topic: short queues let
-    # the gate cut a flood in time. A connection with a longer message is cut by libzmq itself.
+    # the gate cut a flood in time, and the watch over connections does where the gate is too slow.
+    # A connection with a longer message is cut by libzmq itself.
     socket.set(zmq.RCVHWM, SUBSCRIPTIONS)
     socket.set(zmq.RCVBUF, SUBSCRIPTION_BYTES)
     socket.set(zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES)
     socket.set(zmq.SNDHWM, feed_backlog(message_bytes))
     socket.set(zmq.BACKLOG, 512)
-    return _bind(socket, address.feed, keys)
+    return _bind(socket, address.feed, keys, FEED_DOMAIN)
 
 
 def resize(publisher: Socket, message_bytes: int) -> None:
@@ -265,10 +266,10 @@ def _pair(
         raise
 
 
-def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None) -> Socket:
+def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None, domain: bytes) -> Socket:
     # A ZAP domain makes libzmq reject peers older than ZMTP 3, even without keys. Otherwise raw
     # bytes parse as ZMTP 1.0 and can be credited to the wrong peer in XPUB_MANUAL mode.
-    socket.set(zmq.ZAP_DOMAIN, DOMAIN)
+    socket.set(zmq.ZAP_DOMAIN, domain)
     if keys is not None:
         socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without an authenticator, admit no client
         socket.set(zmq.CURVE_SERVER, 1)

@@ -135,6 +135,7 @@ class NetworkThread:
             try:
                 frame = self._pull.recv(zmq.NOBLOCK, copy=False)
             except zmq.Again:
+                self._listener.authenticator.watch.drained += 1
                 return
             yield self._whole(frame), self._listener.sender(frame)
 

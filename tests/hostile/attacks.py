@@ -24,6 +24,7 @@ from hostile.peer import Peer
 APART = (
     "attacks",
     "bounds",
+    "each",
     "peer",
     "rows",
     "run",

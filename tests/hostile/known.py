@@ -5,11 +5,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from hostile.attacks import Needs, attack
-from hostile.peer import GREETING, Peer
+from hostile.peer import GREETING, SEND_S, Peer
 
+from farflung.common.net.address import Address
 from farflung.common.protocol import packing, topics, wire
 from farflung.common.protocol.wire import Kind
 
@@ -28,6 +29,25 @@ FORGED = (
 )
 LARGE = 32 << 20  # bytes of one frame
 COUNTERS = ("steps", "episodes", "waits", "acknowledged.parcels", "waiting.parcels")
+PART = b"\x03" + (1 << 20).to_bytes(8, "big") + bytes(1 << 20)  # of a message: there is more
+
+
+# A client without keys that sends messages, as ZMTP 3.0 has it: greeting and handshake.
+BY_HAND = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31)
+READY = b"\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH"
+
+
+@contextmanager
+def by_hand(address: Address) -> Iterator[socket.socket]:
+    """Open a connection without libzmq and without keys; its handshake is over."""
+    with socket.create_connection((address.host, address.port), SEND_S) as opened:
+        opened.sendall(BY_HAND + READY)
+        said = b""
+        while b"PULL" not in said:  # before that, a message is an error to libzmq
+            said += (more := opened.recv(256))
+            if not more:
+                raise ConnectionError("the handshake was refused")
+        yield opened
 
 
 def rounds(seconds: float, pause_s: float = PAUSE_S) -> Iterator[int]:
@@ -204,6 +224,19 @@ def large(peer: Peer, seconds: float) -> None:
     frame = bytearray(peer.parcel(rows=64)) + bytes(LARGE)
     wire.PREAMBLE.pack_into(frame, 0, wire.MAGIC, wire.VERSION, Kind.PARCEL, 100, 100, len(frame))
     peer.flood(lambda n: bytes(frame), 200, seconds, per_second=20)
+
+
+@attack("message without an end", Needs.NOTHING)
+def endless(peer: Peer, seconds: float) -> None:
+    """Send part after part of one message, as fast as they go; dial again when cut off.
+
+    Where there are keys it is not heard. libzmq itself sends a message once it has its end.
+    """
+    for _ in rounds(seconds, 0.5):
+        with suppress(OSError), by_hand(peer.address) as opened:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                opened.sendall(PART)
 
 
 # ---- poison and lies

@@ -7,7 +7,11 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
+from hostile.peer import Peer
 from hostile.victim import Victim
+
+from farflung.common.net import sockets
+from farflung.common.protocol import topics
 
 AFTER = 0.95  # of the steps/s before an attack: the target after it
 BACK_S = 10.0  # in which steps/s are to be back
@@ -104,3 +108,10 @@ def by_attack(rounds: list[Round]) -> dict[str, dict[str, Any]]:
 def spread(values: list[float]) -> dict[str, float]:
     """Return median and worst of parts."""
     return {"median": round(statistics.median(values), 3), "worst": round(min(values), 3)}
+
+
+def is_answered(peer: Peer, within_s: float) -> bool:
+    """Return whether a question for a snapshot is answered in time."""
+    topic = topics.snapshot(peer.policy, peer.name, peer.incarnation, peer.identity())
+    with sockets.feed_subscriber(peer._context, peer.address, [topic], keys=peer.keys) as feed:
+        return bool(feed.poll(round(1000 * within_s)))

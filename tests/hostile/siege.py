@@ -73,7 +73,7 @@ class Siege:
         wait(spinners, BEFORE_S)
         quiet = time.monotonic()
         with self.target.measuring() as figures:
-            attacked = begun(attackers := [self._start(plan, seconds) for plan in plans])
+            attacked = begun(attackers := [start(self.target, plan, seconds) for plan in plans])
             wait(attackers, seconds)
             over = time.monotonic()
         wait(self._spin(len(plans), BACK_S + WINDOW_S), BACK_S + WINDOW_S)
@@ -105,25 +105,8 @@ class Siege:
         through = self.target.front is not None and self.chance.random() < 0.4
         return Plan(one, self.chance.choice(CROWDS), keyed, through, self.chance.getrandbits(30))
 
-    def _start(self, plan: "Plan", seconds: float) -> subprocess.Popen[bytes]:
-        address = self.target.front if plan.through else self.target.learner.address
-        assert address is not None
-        words: list[object] = [plan.attack.name, "--port", address.port]
-        words += ["--feed-port", address.feed_port, "--seconds", f"{seconds:.1f}"]
-        words += ["--peers", plan.peers, "--seed", plan.seed]
-        if plan.keyed:
-            words += ["--key", self.target.label("mallory")]
-        return self._process(RUN, *words)
-
     def _spin(self, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
-        return [self._process(SPIN, seconds) for _ in range(count)]
-
-    def _process(self, *words: object) -> subprocess.Popen[bytes]:
-        log = self.target.shell.folder / "attackers.log"
-        with log.open("ab") as output:
-            return subprocess.Popen(
-                [sys.executable, *map(str, words)], stdout=subprocess.PIPE, stderr=output
-            )
+        return [process(self.target, SPIN, seconds) for _ in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +124,26 @@ class Plan:
         """The way that it takes, in words."""
         where = "broker" if self.through else "learner"
         return f"{self.peers} × {'a key' if self.keyed else 'no key'}, {where}"
+
+
+def start(target: Victim, plan: Plan, seconds: float) -> subprocess.Popen[bytes]:
+    """Start the peers of a plan."""
+    address = target.front if plan.through else target.learner.address
+    assert address is not None
+    words: list[object] = [plan.attack.name, "--port", address.port]
+    words += ["--feed-port", address.feed_port, "--seconds", f"{seconds:.1f}"]
+    words += ["--peers", plan.peers, "--seed", plan.seed]
+    if plan.keyed:
+        words += ["--key", target.label("mallory")]
+    return process(target, RUN, *words)
+
+
+def process(target: Victim, *words: object) -> subprocess.Popen[bytes]:
+    """Start a script of this folder."""
+    with (target.shell.folder / "attackers.log").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, *map(str, words)], stdout=subprocess.PIPE, stderr=output
+        )
 
 
 def begun(processes: list[subprocess.Popen[bytes]]) -> float:
@@ -210,6 +213,9 @@ def favour(target: Victim) -> None:
         *([target.broker] if target.broker else []),
     ]
     for program in programs:
+        with suppress(PermissionError, OSError):
+            # Each has a session of its own, and sessions may have priorities of their own.
+            Path(f"/proc/{program.pid}/autogroup").write_text(str(FIRST))
         with suppress(PermissionError):
             for thread in psutil.Process(program.pid).threads():
                 os.setpriority(os.PRIO_PROCESS, thread.id, FIRST)

@@ -9,8 +9,15 @@ READY = "ready"
 
 
 def at_low_priority() -> None:
-    """Let all others go first; where sessions have priorities of their own, in that way too."""
+    """Let all others go first; where sessions have priorities of their own, in that way too.
+
+    In a session of our own then: else it counts for the process that started us and measures.
+    """
     os.nice(LOWEST)
+    try:
+        os.setsid()
+    except PermissionError:
+        return  # we lead the group of others
     try:
         with open("/proc/self/autogroup", "w") as group:  # noqa: PTH123  # pathlib takes long
             group.write(str(LOWEST))

@@ -8,11 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hostile.peer import Peer
+from hostile.seen import is_answered
 from hostile.victim import Victim, victim
-
-from farflung.common.net import sockets
-from farflung.common.protocol import topics
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -22,15 +19,19 @@ ATTACK_S = 6.0
 GAP_S = 8.0
 JOIN_S = 20.0
 GROWTH_MB = 150  # before: 1,170
+CROWD, CROWD_MB = 50, 300  # before: 830
+# A message of 64 MiB, 32 MiB of slack, and what comes between two looks at them. Before: no bound.
+ENDLESS_MB = 500
 
 
 @contextmanager
-def attacking(target: Victim, name: str, through: bool) -> Iterator[None]:
+def attacking(target: Victim, name: str, through: bool, peers: int = 1) -> Iterator[None]:
     """Run an attack in a process of its own; the block begins with it."""
     address = target.front if through else target.learner.address
     assert address is not None
     place = ["--port", str(address.port), "--feed-port", str(address.feed_port)]
     words = [sys.executable, str(RUN), name, *place, "--seconds", str(ATTACK_S)]
+    words += ["--peers", str(peers)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -38,13 +39,6 @@ def attacking(target: Victim, name: str, through: bool) -> Iterator[None]:
             yield
         finally:
             process.kill()
-
-
-def is_answered(peer: Peer, within_s: float) -> bool:
-    """Return whether a question for a snapshot is answered in time."""
-    topic = topics.snapshot(peer.policy, peer.name, peer.incarnation, peer.identity())
-    with sockets.feed_subscriber(peer._context, peer.address, [topic], keys=peer.keys) as feed:
-        return bool(feed.poll(round(1000 * within_s)))
 
 
 @pytest.mark.parametrize(
@@ -63,3 +57,35 @@ def test_a_flood_of_subscriptions_hurts_only_its_sender(tmp_path, name, through)
         assert figures.slowest > 0
         assert figures.most_mb - figures.memory_mb[0] < GROWTH_MB
         assert target.learner.running
+
+
+@pytest.mark.timeout(300)
+def test_a_crowd_that_asks_for_snapshots_keeps_no_actor_out(tmp_path):
+    """Fifty peers without keys, through a broker: before, it stood still for a minute after."""
+    with victim(tmp_path, broker=True, actors=1, relayed=1) as target:
+        assert target.broker is not None
+        memory_mb = target.broker.own_mb()
+        with attacking(target, "snapshots that are never read", True, CROWD):
+            time.sleep(ATTACK_S)
+            with target.peer(name="joiner", through=True, learns=False, seed=9) as honest:
+                assert is_answered(honest, JOIN_S)
+            assert target.broker.own_mb() - memory_mb < CROWD_MB
+        after = target.during(5.0)
+        assert after.slowest > 0
+
+
+@pytest.mark.parametrize("through", [False, True], ids=["learner", "broker"])
+def test_a_message_without_an_end_takes_no_memory_for_long(tmp_path, through):
+    """Its connection is ended, while honest actors go on."""
+    with victim(tmp_path, broker=through, actors=1, relayed=int(through)) as target:
+        attacked = target.broker if through else target.learner
+        assert attacked is not None
+        memory_mb, most_mb = attacked.own_mb(), 0.0
+        with attacking(target, "message without an end", through), target.measuring() as figures:
+            end = time.monotonic() + ATTACK_S
+            while time.monotonic() < end:
+                most_mb = max(most_mb, attacked.own_mb())
+                time.sleep(0.05)  # between two looks
+        assert most_mb - memory_mb < ENDLESS_MB
+        assert figures.slowest > 0
+        assert "sends a message without an end" in attacked.said

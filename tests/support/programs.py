@@ -25,6 +25,7 @@ from farflung.learner.observe.status import Status
 from farflung.learner.observe.watch import decode
 from support.waiting import Deadline, eventually, took_at_most
 
+BIN = Path(sys.executable).parent  # of the programs
 PATIENCE_S = 60.0  # for anything that a healthy program does
 LOOK_S = 0.02
 NAMED_WITHIN_S = 5.0  # a user's mistake, from the start of the program
@@ -40,7 +41,7 @@ class Program:
         self, words: tuple[str, ...], folder: Path, number: int, variables: dict[str, str]
     ) -> None:
         self.log = folder / f"{number:02}-{Path(words[0]).name}.log"
-        program = Path(sys.executable).parent / words[0]  # beside our Python, or a whole path
+        program = BIN / words[0]  # or a whole path
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
         }

@@ -2,13 +2,15 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
+import zmq
+from hostile.known import PART, by_hand
 from support.contexts import ANYWHERE, fresh_context
 from support.waiting import eventually, readable
 
-from farflung.common.net import keys, sockets
+from farflung.common.net import intake, keys, pace, sockets
 from farflung.common.net.listener import Listener
 from farflung.common.process import descriptors
 
@@ -121,3 +123,84 @@ def test_watch_holds_no_connection_open(front):
         eventually(lambda: len(front.authenticator.watch.connections))
         connection.sendall(b"GET / HTTP/1.1\r\nHost: learner\r\n\r\n" * 4)
         eventually(lambda: ended(connection))
+
+
+def test_a_message_without_an_end_ends_its_connection(context, caplog, monkeypatch):
+    """Large whole messages of another peer come through meanwhile and after it."""
+    monkeypatch.setattr(intake, "UNFINISHED", 8 * len(PART))
+    front = Listener(context, ANYWHERE, 1)
+    watch, came = front.authenticator.watch, []
+
+    def read():
+        """Read as a learner does; return how many messages came."""
+        while True:
+            try:
+                frame = front.pull.recv(zmq.NOBLOCK, copy=False)
+                front.sender(frame)
+                came.append(len(frame))
+            except zmq.Again:
+                watch.drained += 1
+                return len(came)
+
+    try:
+        with fresh_context() as theirs, by_hand(front.address) as endless:
+            honest = sockets.experience_sender(theirs, front.address)
+            with suppress(OSError):
+                for number in range(200):
+                    honest.send(bytes(1 << 20))
+                    endless.sendall(PART)
+                    eventually(lambda: read() > number)  # noqa: B023  # it ends before the next
+            eventually(lambda: read() and watch.ended["unfinished"])
+            assert len(came) < 200
+            honest.send(b"on")
+            eventually(lambda: read() and came[-1] == len(b"on"))
+        assert watch.ended == {"unfinished": 1}
+        assert "sends a message without an end" in caplog.text
+    finally:
+        front.close()
+
+
+def test_a_flood_of_subscriptions_that_are_not_read_ends_its_connection(front, monkeypatch):
+    """Its gate need not see a single one of them."""
+    monkeypatch.setattr(intake, "TOPICS", 20_000)
+    monkeypatch.setattr(intake, "LEAST_TOPICS", 2_000)
+    watch = front.authenticator.watch
+    with fresh_context() as context:
+        flood = sockets.feed_relay(context, front.address, [], keys=front.client)
+        for number in range(20_000):
+            flood.send(b"\x01c/%060d" % number)
+
+        def is_ended():
+            front.feed.get(zmq.EVENTS)  # libzmq takes in what has come
+            return watch.ended["topics"]
+
+        eventually(is_ended)
+
+
+def test_a_crowd_that_dials_again_and_again_waits_and_others_do_not(
+    context, keys_folder, monkeypatch
+):
+    """After its connections to the feed ended while topics stood, a key has to wait in line."""
+    monkeypatch.setattr(pace, "WALKED", 10 * pace.LEAST_WALK)
+    monkeypatch.setattr(pace, "WALKED_PER_S", pace.LEAST_WALK)
+    keys.make(keys_folder, "mallory")
+    front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
+    mallory = keys.client_keys(keys_folder / "mallory.key")
+    robot = keys.client_keys(keys_folder / "actor.key")
+
+    def heard(held):
+        """Return whether a subscription arrives at once."""
+        with fresh_context() as theirs:
+            feed = sockets.feed_subscriber(theirs, front.address, [b"c/"], keys=held)
+            came = bool(front.feed.poll(500)) and front.sender(front.feed.recv(copy=False))
+            feed.close()
+        while front.feed.poll(100):
+            front.feed.recv()  # libzmq's report that the connection is over
+        return bool(came)
+
+    try:
+        assert all(heard(mallory) for _ in range(10))
+        eventually(lambda: not heard(mallory))
+        assert heard(robot)
+    finally:
+        front.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from farflung.common.net.connections import Connections, network
+from farflung.common.net.connections import Connections, Handed, network
 
 HERE, THERE = ("10.0.0.1", 1), ("10.0.0.2", 2)
 
@@ -26,7 +26,7 @@ def test_a_connection_that_has_spoken_is_never_taken_for_a_silent_one():
     """However many silent ones come after it."""
     connections = Connections(8)
     connections.accept(99, HERE, 0)
-    connections.note_frame(99, 1, "robot")
+    connections.note_frame(99, 1, "robot", Handed())
     for descriptor in range(50):
         connections.accept(descriptor, HERE, 1)
         list(connections.excess())
@@ -40,7 +40,7 @@ def test_the_newest_connection_of_the_largest_client_goes_when_all_are_too_many(
     connections = Connections(4)
     for descriptor, client in enumerate(["robot", "mallory", "mallory", "robot", "mallory"]):
         connections.accept(descriptor, HERE, descriptor)
-        connections.note_frame(descriptor, descriptor + 1, client)
+        connections.note_frame(descriptor, descriptor + 1, client, Handed())
     assert ended(connections) == [(4, "share")]
 
 
@@ -49,7 +49,7 @@ def test_without_keys_a_network_counts_as_a_client():
     connections = Connections(2)
     for descriptor, peer in enumerate([HERE, THERE, HERE]):
         connections.accept(descriptor, peer, descriptor)
-        connections.note_frame(descriptor, descriptor + 1, "")
+        connections.note_frame(descriptor, descriptor + 1, "", Handed())
     assert [one.connection.peer for one in connections.excess()] == [HERE]
 
 
@@ -58,9 +58,9 @@ def test_a_late_frame_does_not_speak_for_the_next_connection_of_its_descriptor()
     connections = Connections(8)
     connections.accept(5, HERE, 7)
     connections.accept(5, THERE, 8)
-    connections.note_frame(5, 8, "robot")
+    connections.note_frame(5, 8, "robot", Handed())
     assert connections.silent == 1
-    connections.note_frame(5, 9, "robot")
+    connections.note_frame(5, 9, "robot", Handed())
     assert connections.silent == 0
     assert len(connections) == 1
 
@@ -69,7 +69,7 @@ def test_what_is_not_known_changes_nothing():
     """Events of connections from before the watch, and of sockets that were closed."""
     connections = Connections(8)
     connections.close(3)
-    connections.note_frame(3, 1, "robot")
+    connections.note_frame(3, 1, "robot", Handed())
     connections.accept(3, HERE, 1)
     connections.clear()
     connections.close(3)
@@ -109,3 +109,18 @@ def test_the_bound_holds_however_connections_come_and_go():
             chosen += len(list(connections.excess()))
             assert connections.silent <= 500
     assert chosen == 5_000 - 500
+
+
+def test_a_count_goes_on_when_a_connection_is_noted_again():
+    """The listener forgets its senders now and then, and not what they brought."""
+    connections = Connections(8)
+    connections.accept(5, HERE, 7)
+    first, second = Handed(), Handed()
+    assert connections.note_frame(5, 8, "robot", first)
+    first.size, first.messages, first.rebate = 100, 10, 7
+    second.size, second.messages = 5, 1
+    assert not connections.note_frame(5, 8, "robot", second)
+    connection = connections.find(5)
+    assert connection is not None
+    assert connection.handed is second
+    assert (second.total, second.total_messages, second.rebate) == (105, 11, 7)
