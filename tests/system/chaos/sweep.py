@@ -34,6 +34,8 @@ from chaos.results import publish  # noqa: E402
 from support.family import children_end  # noqa: E402
 from support.waiting import run_to_end  # noqa: E402
 
+from farflung.common.process import atomic_file  # noqa: E402
+
 # A kill loses nothing there, not even bytes that were not synced.
 MEMORY = next((place for place in ("/dev/shm",) if Path(place).is_dir()), None)
 FAULTS = ("signal=SIGKILL", "error=EIO", "error=ENOSPC")
@@ -72,7 +74,9 @@ def require_synced(log: Path) -> None:
     """Require that a recovery syncs the segments it read before it opens a new one."""
     lines = log.read_text().splitlines()
     begins = next(
-        index for index, line in enumerate(lines) if "O_CREAT" in line and "/journal/" in line
+        index
+        for index, line in enumerate(lines)
+        if "O_CREAT" in line and "/journal/" in line and atomic_file.DRAFT not in line
     )
     found, synced = (
         set(re.findall(rf"{call}\(.*?(\d+\.log)", "\n".join(lines[:begins])))
