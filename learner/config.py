@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
+from farflung.common.data.fields import LARGEST
 from farflung.common.net.address import Address, listening
 from farflung.common.process import plugins
 from farflung.common.process.config import Loaded, peek, suggestion
@@ -85,6 +86,8 @@ class LearnerConfig:
     """Environment steps from the first share to the last."""
     exploration_ladder: Annotated[int, COLLECTION] = 0
     """Rungs of an Ape-X exploration ladder over all environments; 0: all explore alike."""
+    largest_value: Annotated[float, COLLECTION] = LARGEST
+    """Largest magnitude of a float in collected rows: parcels with a larger one are refused."""
     compress: Annotated[bool, COLLECTION] = True
     """Compress images on the network (uint8 only; floats never pay)."""
 

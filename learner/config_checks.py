@@ -40,6 +40,7 @@ def check_numbers(config: "LearnerConfig") -> None:
         "exploration goes from --exploration-start, at most 1, down to --exploration-end",
     )
     require(config.replay_ratio > 0, "--replay-ratio must be above 0")
+    require(config.largest_value > 0, "--largest-value must be above 0")
     require(
         config.tolerance is None or 0 < config.tolerance < math.inf, "--tolerance must be above 0"
     )

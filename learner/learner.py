@@ -93,7 +93,7 @@ class Learner:
             )
         if self._recovered is not None:
             with interruptible():  # it may take long, and half a replay is not worth a checkpoint
-                training.restore(self._recovered)
+                training.restore(self._recovered, self.config.largest_value)
         if network is not None:
             start_local_actors(self.config, network.address, self._children)
         training.run()
@@ -133,9 +133,11 @@ class Learner:
 
     def _make_endpoint(self, spec: Spec) -> Endpoint:
         takes, recovered = schedule_of(self.config).takes, self._recovered
+        largest = self.config.largest_value
         if recovered is None:
-            return Endpoint(spec, takes=takes)
-        return Endpoint.resume(spec, recovered.inbox, recovered.roster, time.monotonic(), takes)
+            return Endpoint(spec, takes=takes, largest=largest)
+        members, now = recovered.roster, time.monotonic()
+        return Endpoint.resume(spec, recovered.inbox, members, now, takes, largest)
 
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""

@@ -72,9 +72,15 @@ class Training:
         screens = screen(config.ui, sys.stdout), metrics(self._folder.folder)
         self.supervisor.sinks += [*screens, feed]
 
-    def restore(self, recovered: Recovered) -> None:
+    def restore(self, recovered: Recovered, largest: float) -> None:
         """Restore the newest checkpoint, and the replay from the journal."""
-        sentence = restore(self._folder.folder, self.core, self.loop.extent, recovered)
+        sentence = restore(
+            self._folder.folder,
+            self.core,
+            self.loop.extent,
+            recovered,
+            largest,
+        )
         log.info("resumed: %s", sentence)
         self._endpoint.publisher.state = State.RUN
 

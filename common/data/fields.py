@@ -18,6 +18,10 @@ RULE = "a name has at most 64 letters, digits, and any of _ . -"
 # finite as float32, and no integer up to it is rounded as a double.
 MAGNITUDE = 1e15
 
+# Of a float in a row or in gradients, unless a learner is told otherwise. A product of two such and
+# its square are finite as float32, so neither a loss nor an optimizer's second moment overflows.
+LARGEST = 1e9
+
 IDENTITY_BITS = 53  # a double, the only number of some languages, holds them exactly
 
 Name = Annotated[str, Meta(pattern=rf"\A(?:{NAME.pattern})\Z")]

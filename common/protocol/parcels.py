@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
+from farflung.common.data.fields import LARGEST
+from farflung.common.data.magnitudes import require_within
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import ALIGNMENT, Column, Spec, layout
 from farflung.common.process.errors import Refused
@@ -39,7 +41,8 @@ UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 class ParcelCodec:
     """The parcels of one policy as bytes, both ways. It works out the columns of the spec once."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, largest: float = LARGEST) -> None:
+        self._largest = largest
         self._schema, self._horizon, self._stack = spec.schema, spec.horizon, spec.stack
         self._columns = [
             _Expected(column, spec.compression.get(column.name, "")) for column in spec.columns
@@ -85,7 +88,7 @@ class ParcelCodec:
         else:
             plan, arrays = self._read(opened, evaluation)
         if not known_finite:
-            plan.require_finite(arrays)
+            plan.require_within(arrays, self._largest)
         lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
         parcel = Parcel(
             envelope.version,
@@ -214,11 +217,11 @@ class _Plan:
         taken = zip(self._columns, table, self._counts, strict=True)
         return {column.name: column.take(row, data, count) for column, row, count in taken}
 
-    def require_finite(self, arrays: dict[str, np.ndarray]) -> None:
-        """Refuse NaN and infinity."""
+    def require_within(self, arrays: dict[str, np.ndarray], largest: float) -> None:
+        """Refuse NaN, infinity, and what is larger than any honest value."""
         for name in self._floats:
-            if not _finite(arrays[name]):
-                raise Refused("nonfinite", f"{name} holds NaN or infinity")
+            most = largest if name not in COUNTED else math.inf  # results have their own bound
+            require_within(arrays[name], most, name)
 
 
 class _Expected:
@@ -284,10 +287,6 @@ def _claimed(row: Any) -> int:
     ):
         raise Refused("columns", "a column does not name its length")
     return shape[0]
-
-
-def _finite(array: np.ndarray) -> bool:
-    return _all(np.isfinite(array))
 
 
 def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:

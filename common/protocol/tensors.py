@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from farflung.common.data.fields import Name, Natural, Positive
+from farflung.common.data.fields import LARGEST, Name, Natural, Positive
+from farflung.common.data.magnitudes import require_within
 from farflung.common.data.parcel import Results
 from farflung.common.data.spec import Tensor, digest, layout, line, sizes
 from farflung.common.data.weights import Version, Weights, cut
@@ -134,8 +135,8 @@ class GradientsCodec:
         if not all(map(math.isfinite, (envelope.norm, *envelope.metrics.values()))):
             raise Refused("nonfinite", "the norm or a metric is NaN or infinity")
         for tensor, array in zip(self._columns(0), arrays, strict=False):
-            if not np.isfinite(array).all():
-                raise Refused("nonfinite", f"{tensor.name} holds NaN or infinity")
+            most = LARGEST if tensor in self._tensors else math.inf  # results have their own bound
+            require_within(array, most, tensor.name)
 
 
 def _episodes(table: Any, most: int) -> int:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from farflung.common.data.fields import draw_identity
+from farflung.common.data.fields import LARGEST, draw_identity
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANY_CLIENT, Client
@@ -52,6 +52,7 @@ class Endpoint:
         roster: Roster | None = None,
         learner_id: int | None = None,
         takes: frozenset[Kind] = PARCELS,
+        largest: float = LARGEST,  # of a float in a row
     ) -> None:
         self.spec = spec
         self.inbox = inbox or Inbox(FIRST_EPOCH)
@@ -62,7 +63,7 @@ class Endpoint:
         self.log: ItemLog = Unlogged(self.queue.put)  # set before a transport starts
         self.snapshots = Snapshots()
         books = self.inbox, self.roster, self.snapshots
-        self.receiver = Receiver(spec, *books, self.settlements, self.buffer, takes)
+        self.receiver = Receiver(spec, *books, self.settlements, self.buffer, takes, largest)
         self.recent = RecentWeights()  # for the results of evaluations
         self.receiver.on_evaluating = self.recent.name
         if learner_id is None:
@@ -80,13 +81,14 @@ class Endpoint:
         members: RosterState | None,
         now: float,
         takes: frozenset[Kind] = PARCELS,
+        largest: float = LARGEST,
     ) -> "Endpoint":
         """Return the endpoint of a run's next epoch, with a recovered inbox and its members."""
         first_start = (inbox.epoch - FIRST_EPOCH) * STARTS
         roster = Roster(first_start)
         if members is not None:
             roster = Roster.restore(members, now, first_start)
-        return cls(spec, inbox, roster, takes=takes)
+        return cls(spec, inbox, roster, takes=takes, largest=largest)
 
     @property
     def epoch(self) -> int:

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from farflung.common.data.fields import LARGEST
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
@@ -20,6 +21,7 @@ from farflung.common.protocol.inbox import OUT_OF_RANGE, Admission, Inbox
 from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Report
 from farflung.common.protocol.names import Key, Names
 from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.quarantine import Quarantine
 from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.shared_buffer import Load, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
@@ -43,6 +45,7 @@ log = logging.getLogger(__name__)
 
 NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
 CREDIT = "credit"
+POISON = ("magnitude", "nonfinite")  # after several an actor is in quarantine
 FLOODS = ("names", "rate", CREDIT)  # refusals that are shown once for each peer
 PROBLEMS = 50  # of all actors, the latest
 
@@ -59,6 +62,7 @@ class Receiver:
         settlements: Settlements,
         buffer: SharedBuffer,
         takes: frozenset[Kind] = PARCELS,
+        largest: float = LARGEST,
     ) -> None:
         self.inbox, self.roster = inbox, roster
         self.newest = Version(inbox.epoch, 0)  # the last publication
@@ -69,13 +73,16 @@ class Receiver:
         self.records = Records(self.problems)
         self.seen = self.records.newest
         self.names = Names(self._forget, float(spec.horizon))
-        self.allowances = Allowances(inbox)
+        self.allowances, self.quarantine = Allowances(inbox), Quarantine()
         self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
         self._buffer = buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._takes = takes
-        self._parcels, self._gradients = ParcelCodec(spec), GradientsCodec(spec.graph.weights)
+        self._parcels, self._gradients = (
+            ParcelCodec(spec, largest),
+            GradientsCodec(spec.graph.weights),
+        )
 
     def receive(
         self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANY_CLIENT
@@ -163,9 +170,12 @@ class Receiver:
             return None
         self.allowances.spend(key)
         try:
+            self.quarantine.require_none(envelope.actor, now)
             content = self._content(opened, envelope)
         except Refused as refusal:
             self.inbox.refuse(*number, refusal.reason)
+            if refusal.reason in POISON and self.quarantine.offend(envelope.actor, now):
+                self.problems.append(f"{envelope.actor} is in quarantine: {refusal}")
             self._report(refusal, envelope.actor)
             return Item(envelope, RefusedNumber(refusal.reason), frame, self._settlements)
         item = Item(envelope, content, frame, self._settlements)

@@ -2,14 +2,18 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from farflung.common.data.fields import LARGEST
+from farflung.common.data.magnitudes import bounded
 from farflung.common.data.parcel import Parcel
 from farflung.common.process.errors import ConfigurationError, Refused
+from farflung.common.process.log import once_every
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.learner.core.core import Core
 from farflung.learner.storage import checkpoint, manifest
@@ -25,14 +29,20 @@ log = logging.getLogger(__name__)
 AT_ONCE = 32_768  # rows inserted in one go: the calls cost more than the rows of small parcels
 
 
-def restore(run_folder: Path, core: Core, extent: ReplayExtent, recovered: Recovered) -> str:
+def restore(
+    run_folder: Path,
+    core: Core,
+    extent: ReplayExtent,
+    recovered: Recovered,
+    largest: float = LARGEST,  # of a float in a row
+) -> str:
     """Restore the newest checkpoint, and the replay from the journal.
 
     Updates that were published and lost count as done, and their batches as sampled. Return a
     sentence about what was restored.
     """
     saved = _restore_checkpoint(run_folder, core)
-    _restore_replay(run_folder / segments.FOLDER, saved.facts, core, extent, recovered)
+    _restore_replay(run_folder / segments.FOLDER, saved.facts, core, extent, recovered, largest)
     updates = int(saved.facts.get("updates", 0))
     samples = int(saved.facts.get("samples", updates * core.pacing.batch))
     reached = max(recovered.marker.updates, updates)
@@ -79,6 +89,7 @@ def _restore_replay(
     core: Core,
     extent: ReplayExtent,
     recovered: Recovered,
+    largest: float,
 ) -> None:
     """Insert each parcel that the checkpoint's replay needs, and all after it, in their order.
 
@@ -86,7 +97,7 @@ def _restore_replay(
     """
     expected = Position(*saved.get(POSITION, (0, 0)))
     end, waiting, rows = BEGINNING, list[Parcel](), 0
-    for parcel, end in _parcels(journal, int(saved.get(REPLAY_FROM, 0)), core, recovered):
+    for parcel, end in _parcels(journal, int(saved.get(REPLAY_FROM, 0)), core, recovered, largest):
         waiting.append(parcel)
         rows += parcel.rows
         extent.inserted(parcel.rows, end)
@@ -106,9 +117,12 @@ def _restore_replay(
 
 
 def _parcels(
-    journal: Path, first: int, core: Core, recovered: Recovered
+    journal: Path, first: int, core: Core, recovered: Recovered, largest: float
 ) -> Iterator[tuple[Parcel, Position]]:
-    """Yield the parcels from a segment on, each with its end. Accepted ones are finite."""
+    """Yield the parcels from a segment on, each with its end.
+
+    Accepted ones are finite; those of an older learner may have values that overflow in training.
+    """
     codec = ParcelCodec(core.spec)
     needed = {number: places for number, places in recovered.parcels.items() if number >= first}
     total = sum(len(places) // 2 for places in needed.values())
@@ -120,6 +134,13 @@ def _parcels(
             envelope, opened = payloads.open_message(payload)
             try:
                 parcel = codec.decode(opened, envelope, known_finite=True)
+                if (columns := bounded(parcel.columns, largest)) is not parcel.columns:
+                    log.warning(
+                        "%s sent values beyond what a learner takes: they are cut to it",
+                        envelope.actor,
+                        extra=once_every(10),
+                    )
+                    parcel = replace(parcel, columns=columns)
             except Refused as refusal:
                 raise ConfigurationError(
                     f"the journal does not fit these settings: {refusal}. "

@@ -700,3 +700,31 @@ def test_parcel_with_too_many_rows_is_refused(side, frame):
     item = side.receiver.receive(frame(a_parcel((8,) * 65, (Ending.OPEN,) * 65)), 0.0)
     assert item.content == RefusedNumber("rows")
     assert side.receiver.receive(frame(a_parcel((8,) * 64, (Ending.OPEN,) * 64), sequence=2), 0.0)
+
+
+def poisoned(value):
+    """Return a parcel with one reward of this value."""
+    parcel = a_parcel()
+    parcel.columns["rewards"][1] = value
+    return parcel
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(3e38, "magnitude"), (-1.01e9, "magnitude"), (np.nan, "nonfinite")]
+)
+def test_value_that_overflows_in_training_is_refused(side, frame, value, reason):
+    """Before it is in the journal; a value at the bound is taken."""
+    item = side.receiver.receive(frame(poisoned(value)), 0.0)
+    assert item.content == RefusedNumber(reason)
+    assert side.receiver.receive(frame(poisoned(1e9), sequence=2), 0.0).rows == 3
+
+
+def test_actor_that_repeats_its_offences_is_in_quarantine(side, frame):
+    """Its rows are refused for a minute after the ninth offence, and another's are not."""
+    for number in range(1, 10):
+        side.receiver.receive(frame(poisoned(3e38), sequence=number), 0.0)
+    item = side.receiver.receive(frame(sequence=10), 59.0)
+    assert item.content == RefusedNumber("quarantine")
+    assert "box-1 is in quarantine: magnitude" in "".join(side.receiver.problems)
+    assert side.receiver.receive(frame(actor="box-2"), 59.0).rows == 3
+    assert side.receiver.receive(frame(sequence=11), 60.0).rows == 3

@@ -1,0 +1,32 @@
+"""The magnitudes of floats: values that overflow in training are refused, or cut to a bound."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from farflung.common.process.errors import Refused
+
+
+def require_within(array: np.ndarray, largest: float, name: str) -> None:
+    """Refuse NaN, infinity, and values beyond a magnitude. For a number one comparison finds all.
+
+    For few values a search in bytes is much faster than `numpy.all`.
+    """
+    within = np.abs(array) <= largest if largest < math.inf else np.isfinite(array)
+    if 0 not in within.tobytes():
+        return
+    if not np.isfinite(array).all():
+        raise Refused("nonfinite", f"{name} holds NaN or infinity")
+    bound = f"{largest:g} (--largest-value of the learner)"
+    raise Refused("magnitude", f"{name} holds values beyond {bound}")
+
+
+def bounded(columns: Mapping[str, np.ndarray], largest: float) -> Mapping[str, np.ndarray]:
+    """Return columns with all floats cut to a magnitude; the same object if all are within it."""
+    cut = {
+        name: array.clip(-largest, largest)
+        for name, array in columns.items()
+        if array.dtype.kind == "f" and not (np.abs(array) <= largest).all()
+    }
+    return {**columns, **cut} if cut else columns
