@@ -91,7 +91,8 @@ def read_gradients_envelope(opened: Opened) -> GradientsEnvelope:
 class GradientsCodec:
     """Gradients of one list of tensors as bytes, both ways."""
 
-    def __init__(self, tensors: tuple[Tensor, ...]) -> None:
+    def __init__(self, tensors: tuple[Tensor, ...], largest: float = LARGEST) -> None:
+        self._largest = largest
         self.schema = digest(line("tensor", t.dtype, sizes(t.shape), t.name) for t in tensors)
         self._tensors = tensors
 
@@ -135,7 +136,9 @@ class GradientsCodec:
         if not all(map(math.isfinite, (envelope.norm, *envelope.metrics.values()))):
             raise Refused("nonfinite", "the norm or a metric is NaN or infinity")
         for tensor, array in zip(self._columns(0), arrays, strict=False):
-            most = LARGEST if tensor in self._tensors else math.inf  # results have their own bound
+            most = (
+                self._largest if tensor in self._tensors else math.inf
+            )  # results have their own bound
             require_within(array, most, tensor.name)
 
 

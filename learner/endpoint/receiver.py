@@ -79,10 +79,8 @@ class Receiver:
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._takes = takes
-        self._parcels, self._gradients = (
-            ParcelCodec(spec, largest),
-            GradientsCodec(spec.graph.weights),
-        )
+        self._parcels = ParcelCodec(spec, largest)
+        self._gradients = GradientsCodec(spec.graph.weights, largest)
 
     def receive(
         self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANY_CLIENT

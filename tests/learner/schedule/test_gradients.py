@@ -1,10 +1,13 @@
 """Gradients of workers, from their messages to one step: schedule, loop, core and endpoint."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from support.makers import a_gradients_frame, a_gradients_item, a_spec
 
+from farflung.common.data.fields import LARGEST
 from farflung.common.data.spec import Graph, Tensor
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
@@ -119,9 +122,9 @@ class Once:
         """Nothing is due."""
 
 
-def run(optimizer, values, updates=1):
+def run(optimizer, values, updates=1, largest=LARGEST):
     """Run a learner of these workers; return its core and the workers."""
-    endpoint = Endpoint(a_spec(graph=GRAPH), learner_id=5, takes=Gather.takes)
+    endpoint = Endpoint(a_spec(graph=GRAPH), learner_id=5, takes=Gather.takes, largest=largest)
     pacing = Pacing(1.0, 1, 0, 1)
     core = Core(endpoint.spec, Descent(optimizer), None, pacing, epoch=1)
     workers = Workers(endpoint, values)
@@ -174,7 +177,7 @@ def test_gradients_are_acknowledged_once_they_are_applied():
 
 def test_gradients_that_overflow_are_skipped_counted_and_acknowledged():
     """Each number is finite and their sum is not: the guard refuses the step, as any other."""
-    core, workers = run(torch.optim.SGD, {"a": (3e38, 30, 1)})
+    core, workers = run(torch.optim.SGD, {"a": (3e38, 30, 1)}, largest=math.inf)
     workers.exchange()
     np.testing.assert_array_equal(core.algorithm.module.weight.detach(), WEIGHTS)
     assert (core.state.updates, core.guard.skipped, workers.acknowledged) == (1, 1, {"a": 1})
