@@ -41,7 +41,7 @@ def attacker(context, shared):
 
 
 def honest(spec, number, life=1, **changes):
-    """Return the frame of a good parcel; another `life` makes it no duplicate."""
+    """Return the frame of a good parcel, the first one of its incarnation: no credit is needed."""
     columns = {
         "observations": np.full((STEPS + 1, 4), 0.01, np.float32),
         "actions": np.zeros(STEPS, np.int64),
@@ -61,7 +61,9 @@ def honest(spec, number, life=1, **changes):
     } | changes
     return bytes(
         ParcelCodec(spec).encode(
-            Envelope(**fields, incarnation=life, sequence=number, base=1, version=Version(1, 1)),
+            Envelope(
+                **fields, incarnation=100 * number + life, sequence=1, base=1, version=Version(1, 1)
+            ),
             parcel,
         )
     )
@@ -133,11 +135,10 @@ def attacks(spec, number):
     )
     yield "columns", rewritten(honest(spec, number, life=8), described("rewards", 3, 1 << 30))
     yield "columns", rewritten(honest(spec, number, life=9), described("rewards", 0, "reward"))
-    yield "nonfinite", honest(spec, number, life=10, columns={"observations": nan})
-    yield (
-        "nonfinite",
-        honest(spec, number, life=11, columns={"rewards": np.full(STEPS, np.inf, np.float32)}),
-    )
+    other = f"mallory-{number}"  # a name with many of these is in quarantine
+    yield "nonfinite", honest(spec, number, life=10, actor=other, columns={"observations": nan})
+    endless = np.full(STEPS, np.inf, np.float32)
+    yield "nonfinite", honest(spec, number, life=11, actor=other, columns={"rewards": endless})
     yield "range", honest(spec, number, life=3, columns={"actions": np.full(STEPS, 2)})
     yield "malformed", bytes(wire.assemble(Kind.HELLO, {"run": spec.run}))
 
