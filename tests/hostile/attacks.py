@@ -22,6 +22,7 @@ from pathlib import Path
 from hostile.peer import Peer
 
 APART = (
+    "attacking",
     "attacks",
     "bounds",
     "each",

@@ -1,38 +1,15 @@
 """A peer that ignores its credit, at a real learner and through a real broker."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
-from hostile.victim import Victim, victim
+from hostile.attacking import attacking
+from hostile.victim import victim
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-RUN = Path(__file__).parent / "run.py"
 QUIET_S, ATTACK_S, BACK_S = 4.0, 8.0, 10.0
 PART_DURING, PART_AFTER = 0.4, 0.6  # on any machine. Before: 0.01 and 0
 GROWTH_MB = 150  # before: 1,900
 JOURNAL_MB = 200  # its first segment takes 67; before: 2,400
-
-
-@contextmanager
-def attacking(target: Victim, name: str, *, keys: bool, through: bool) -> Iterator[None]:
-    """Run an attack in a process of its own; the block begins with it."""
-    address = target.front if through else target.learner.address
-    assert address is not None
-    words: list[object] = [name, "--port", address.port, "--feed-port", address.feed_port]
-    words += ["--seconds", ATTACK_S, *(("--key", target.label("mallory")) if keys else ())]
-    command = [sys.executable, str(RUN), *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline(), "it says that it is ready"
-            yield
-        finally:
-            process.kill()
 
 
 @pytest.mark.timeout(240)
@@ -46,7 +23,7 @@ def test_peer_that_ignores_its_credit_hurts_only_itself(tmp_path, name, keys, th
     """Honest actors go on, also right after it; memory and journal stay; the audit holds."""
     with victim(tmp_path, keys=keys, broker=through, actors=1, relayed=int(through)) as target:
         before = target.during(QUIET_S)
-        with attacking(target, name, keys=keys, through=through):
+        with attacking(target, name, ATTACK_S, keys=keys, through=through):
             during = target.during(ATTACK_S)
         after = target.during(BACK_S)
         assert during.steps_per_s > PART_DURING * before.steps_per_s

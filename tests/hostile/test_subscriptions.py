@@ -1,44 +1,22 @@
 """A flood of subscriptions against a real learner and a real broker."""
 
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+from hostile.attacking import attacking
 from hostile.seen import is_answered
-from hostile.victim import Victim, victim
+from hostile.victim import victim
 
 from farflung.common.net import intake
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-RUN = Path(__file__).parent / "run.py"
 ATTACK_S = 6.0
 # Of a quiet machine's second, as slow as this one may be. Before: 40 s, and no answer in 40 s.
 GAP_S = 8.0
 JOIN_S = 20.0
 GROWTH_MB = 150  # before: 1,170
 CROWD, CROWD_MB = 50, 300  # before: 830
-
-
-@contextmanager
-def attacking(target: Victim, name: str, through: bool, peers: int = 1) -> Iterator[None]:
-    """Run an attack in a process of its own; the block begins with it."""
-    address = target.front if through else target.learner.address
-    assert address is not None
-    place = ["--port", str(address.port), "--feed-port", str(address.feed_port)]
-    words = [sys.executable, str(RUN), name, *place, "--seconds", str(ATTACK_S)]
-    words += ["--peers", str(peers)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline(), "it says that it is ready"
-            yield
-        finally:
-            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -48,7 +26,8 @@ def attacking(target: Victim, name: str, through: bool, peers: int = 1) -> Itera
 def test_a_flood_of_subscriptions_hurts_only_its_sender(tmp_path, name, through):
     """Beacons and acknowledgements go on, memory stays, and an honest actor joins meanwhile."""
     with victim(tmp_path, broker=through, actors=1, relayed=int(through)) as target:
-        with target.measuring() as figures, attacking(target, name, through):
+        attack = attacking(target, name, ATTACK_S, through=through)
+        with target.measuring() as figures, attack:
             time.sleep(2.0)  # of the attack alone
             with target.peer(name="joiner", through=through, learns=False, seed=9) as honest:
                 assert is_answered(honest, JOIN_S)
@@ -65,7 +44,8 @@ def test_a_crowd_that_asks_for_snapshots_keeps_no_actor_out(tmp_path):
     with victim(tmp_path, broker=True, actors=1, relayed=1) as target:
         assert target.broker is not None
         memory_mb = target.broker.own_mb()
-        with attacking(target, "snapshots that are never read", True, CROWD):
+        question = "snapshots that are never read"
+        with attacking(target, question, ATTACK_S, through=True, peers=CROWD):
             time.sleep(ATTACK_S)
             with target.peer(name="joiner", through=True, learns=False, seed=9) as honest:
                 assert is_answered(honest, JOIN_S)
@@ -81,7 +61,8 @@ def test_a_message_without_an_end_is_cut_at_both(tmp_path, through):
         attacked = target.broker if through else target.learner
         assert attacked is not None
         memory_mb, most_mb = attacked.own_mb(), 0.0
-        with attacking(target, "message without an end", through), target.measuring() as figures:
+        attack = attacking(target, "message without an end", ATTACK_S, through=through)
+        with attack, target.measuring() as figures:
             end = time.monotonic() + ATTACK_S
             while time.monotonic() < end:
                 most_mb = max(most_mb, attacked.own_mb())

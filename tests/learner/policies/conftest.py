@@ -4,6 +4,8 @@ import pytest
 from support import worlds
 from support.learners import a_policy_run
 
+from farflung.common.process.lifecycle import Stop
+
 assert worlds
 
 RUNS = {
@@ -12,6 +14,14 @@ RUNS = {
     "stacked": {"environment": "toys/Picture-v0", "stack": 4, "capacity": 100},
     "own": {"environment": "CartPole-v1", "model": "own_algorithm:network"},
 }
+
+
+@pytest.fixture
+def stop():
+    """A stop that nothing sets."""
+    stop = Stop()
+    yield stop
+    stop.close()
 
 
 @pytest.fixture(scope="session")

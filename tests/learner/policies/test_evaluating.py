@@ -9,20 +9,11 @@ from farflung.actor.evaluator import greedy
 from farflung.actor.play import Play
 from farflung.actor.worlds.gymnasium import Surroundings, open_world
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, UsageError
-from farflung.common.process.lifecycle import Stop
 from farflung.learner.policies import evaluating, report
 from farflung.learner.policies.asked import Asked
 from farflung.learner.storage import policies
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def stop():
-    """A stop that nothing sets."""
-    stop = Stop()
-    yield stop
-    stop.close()
 
 
 def evaluated(run, stop, **wishes):

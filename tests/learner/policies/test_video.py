@@ -7,21 +7,12 @@ import pytest
 from support.learners import a_policy_run
 
 from farflung.common.process.errors import ConfigurationError
-from farflung.common.process.lifecycle import Stop
 from farflung.learner.policies import evaluating, video
 from farflung.learner.policies.asked import Asked
 
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="the extra `video` is not installed")
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def stop():
-    """A stop that nothing sets."""
-    stop = Stop()
-    yield stop
-    stop.close()
 
 
 def frames_of(path):

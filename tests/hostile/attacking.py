@@ -1,0 +1,31 @@
+"""An attack in a process of its own, for tests."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hostile.victim import Victim
+
+RUN = Path(__file__).parent / "run.py"
+
+
+@contextmanager
+def attacking(
+    target: Victim, name: str, seconds: float, *, through: bool, keys: bool = False, peers: int = 1
+) -> Iterator[None]:
+    """Run an attack; the block begins with it."""
+    address = target.front if through else target.learner.address
+    assert address is not None
+    words: list[object] = [name, "--port", address.port, "--feed-port", address.feed_port]
+    words += ["--seconds", seconds, "--peers", peers]
+    words += ["--key", target.label("mallory")] if keys else []
+    command = [sys.executable, str(RUN), *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline(), "it says that it is ready"
+            yield
+        finally:
+            process.kill()
