@@ -25,12 +25,12 @@ run: env  ## solve CartPole-v1 with a learner and two local actors
 
 test: env  ## all tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not faults and not containers'
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m system
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m 'system and not faults'
 
 patience: env  ## make test RUNS (20) times, every other time beside four busy loops
 	@$(BIN)/python tests/patience.py --runs $(or $(RUNS),20)
 
-faults: env  ## kills, cuts, full disks and other hosts, in short; mostly as root
+faults: env  ## kills, cuts, full disks, other hosts, more attacks, in short; mostly as root
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'faults and not long'
 
 fast: env  ## the fast tests, with coverage

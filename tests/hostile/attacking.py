@@ -1,4 +1,7 @@
-"""An attack in a process of its own, for tests."""
+"""An attack in a process of its own, for tests.
+
+`make test` attacks in the simplest way; the other ways of the same attack are in `make faults`.
+"""
 
 import subprocess
 import sys
@@ -6,9 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hostile.victim import Victim
 
 RUN = Path(__file__).parent / "run.py"
+AT_BOTH = pytest.mark.parametrize(
+    "through",
+    [
+        pytest.param(False, id="learner"),
+        pytest.param(True, id="broker", marks=pytest.mark.faults),
+    ],
+)
 
 
 @contextmanager

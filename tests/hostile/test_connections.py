@@ -58,7 +58,14 @@ def attack(shell: Shell, ports: tuple[int, int], words: str) -> Program:
     return crowd
 
 
-@pytest.mark.parametrize("words", ["", HALF_A_GREETING, GREETING], ids=["idle", "half", "greeting"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("", id="idle"),
+        pytest.param(HALF_A_GREETING, id="half", marks=pytest.mark.faults),
+        pytest.param(GREETING, id="greeting", marks=pytest.mark.faults),
+    ],
+)
 def test_connections_without_a_key_cost_a_learner_nothing(shell, folder, words):
     """It trains on, writes checkpoints, admits an actor meanwhile, and ends when it is told to."""
     learner = a_learner(shell, folder, on=few_descriptors)
@@ -78,6 +85,7 @@ def test_connections_without_a_key_cost_a_learner_nothing(shell, folder, words):
     assert "Traceback" not in learner.said
 
 
+@pytest.mark.faults
 def test_connections_without_a_key_cost_a_broker_nothing(shell, folder):
     """It relays on: both to those that were there and to one that comes meanwhile."""
     learner = a_learner(shell, folder)

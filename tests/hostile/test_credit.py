@@ -16,8 +16,11 @@ JOURNAL_MB = 200  # its first segment takes 67; before: 2,400
 @pytest.mark.parametrize("name", ["credit ignored", "giant parcels"])
 @pytest.mark.parametrize(
     ("keys", "through"),
-    [(False, False), (True, False), (True, True)],
-    ids=["direct", "with a key", "through a broker"],
+    [
+        pytest.param(False, False, id="direct"),
+        pytest.param(True, False, id="with a key", marks=pytest.mark.faults),
+        pytest.param(True, True, id="through a broker", marks=pytest.mark.faults),
+    ],
 )
 def test_peer_that_ignores_its_credit_hurts_only_itself(tmp_path, name, keys, through):
     """Honest actors go on, also right after it; memory and journal stay; the audit holds."""

@@ -1,6 +1,7 @@
 """A flood of names at a real learner, and the secret that an incarnation is."""
 
 import pytest
+from hostile.attacking import AT_BOTH
 from hostile.peer import Peer
 from hostile.victim import victim
 from support.makers import a_frame, a_spec
@@ -39,7 +40,7 @@ def test_guessed_incarnations_change_nothing_for_an_actor() -> None:
 
 @pytest.mark.slow
 @pytest.mark.system
-@pytest.mark.parametrize("through", [False, True], ids=["learner", "broker"])
+@AT_BOTH
 def test_flood_of_names_leaves_an_honest_actor_its_steps(tmp_path, through):
     """Also right after it; the status shows the actor, and none of the names once they are gone."""
     direct, relayed = (0, 1) if through else (1, 0)

@@ -24,8 +24,11 @@ PARCELS, ROWS = 39, 64  # of them in the journal: before, they ended a run
 
 @pytest.mark.parametrize(
     ("keys", "through"),
-    [(False, False), (True, False), (True, True)],
-    ids=["direct", "with a key", "through a broker"],
+    [
+        pytest.param(False, False, id="direct"),
+        pytest.param(True, False, id="with a key", marks=pytest.mark.faults),
+        pytest.param(True, True, id="through a broker", marks=pytest.mark.faults),
+    ],
 )
 def test_finite_poison_does_not_end_a_learner(tmp_path, keys, through):
     """It is refused, its sender is in quarantine, and the learner learns on."""

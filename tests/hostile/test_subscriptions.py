@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hostile.attacking import attacking
+from hostile.attacking import AT_BOTH, attacking
 from hostile.seen import is_answered
 from hostile.victim import victim
 
@@ -22,7 +22,7 @@ CROWD, CROWD_MB = 50, 300  # before: 830
 @pytest.mark.parametrize(
     "name", ["long topics", "topics of many incarnations", "snapshots that are never read"]
 )
-@pytest.mark.parametrize("through", [False, True], ids=["direct", "through a broker"])
+@AT_BOTH
 def test_a_flood_of_subscriptions_hurts_only_its_sender(tmp_path, name, through):
     """Beacons and acknowledgements go on, memory stays, and an honest actor joins meanwhile."""
     with victim(tmp_path, broker=through, actors=1, relayed=int(through)) as target:
@@ -38,6 +38,7 @@ def test_a_flood_of_subscriptions_hurts_only_its_sender(tmp_path, name, through)
         assert target.learner.running
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_crowd_that_asks_for_snapshots_keeps_no_actor_out(tmp_path):
     """Fifty peers without keys, through a broker: before, it stood still for a minute after."""
@@ -54,7 +55,7 @@ def test_a_crowd_that_asks_for_snapshots_keeps_no_actor_out(tmp_path):
         assert after.slowest > 0
 
 
-@pytest.mark.parametrize("through", [False, True], ids=["learner", "broker"])
+@AT_BOTH
 def test_a_message_without_an_end_is_cut_at_both(tmp_path, through):
     """Its connection is ended, and honest actors go on; unread bytes stay within their bound."""
     with victim(tmp_path, broker=through, actors=1, relayed=int(through)) as target:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hostile import attacks
+from hostile.attacking import AT_BOTH
 from hostile.victim import victim
 from support.waiting import run_to_end
 
@@ -26,7 +27,7 @@ def writers(text: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("through", [False, True], ids=["learner", "broker"])
+@AT_BOTH
 def test_texts_forge_no_line_and_steer_no_terminal(tmp_path, through):
     """Neither in the logs of learner and broker, nor on a screen, nor in a status."""
     direct, relayed = (0, 1) if through else (1, 0)

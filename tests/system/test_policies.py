@@ -176,6 +176,7 @@ def test_video_is_written_by_the_command(shell, run):
     assert len({frames[0], frames[len(frames) // 2], frames[-1]}) == 3
 
 
+@pytest.mark.faults
 def test_best_checkpoint_survives_worse_evaluations_and_kills(shell, run):
     """A copy of the run goes on, is evaluated twenty times, and is killed after every two.
 
