@@ -13,6 +13,7 @@ COMMANDS = (
     Command(
         "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
+    Command("runs", "farflung.learner.cli.runs:runs", "List the runs of a folder; compare some."),
     Command(
         "evaluate",
         "farflung.learner.cli.policies:evaluate",

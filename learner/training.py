@@ -105,6 +105,8 @@ class Training:
         log.info(self.supervisor.verdict)
         if self.supervisor.finished:
             self._folder.finish(self.supervisor.verdict)
+        else:
+            self._folder.end(self.supervisor.verdict)
         stream = sys.stderr if self._config.ui == "json" else sys.stdout
         stream.write(self.summary())
 

@@ -50,6 +50,7 @@ OTHERS = {
     "--render",
     "--format",
     "--to-hub",
+    "--sort",
 }  # of the parser, of subcommands, of other programs
 FREE_OF_CHARGE = {
     "learner keys",
@@ -58,6 +59,7 @@ FREE_OF_CHARGE = {
     "learner self-test",
     "learner evaluate",
     "learner export",
+    "learner runs",
 }
 
 

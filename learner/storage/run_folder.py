@@ -6,18 +6,23 @@ import os
 import platform
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO, Any
 
 from farflung.common.data.fields import NAME
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
 
 CONFIGURATION, FACTS, LOCK, FINISHED = "config.toml", "run.json", "LOCK", "FINISHED"
+ENDED = "ENDED"  # why the last process ended; a killed one leaves none
+FAILED = "failed: "  # begins its text after an error
+PATIENCE_S, LOOK_S = 0.5, 0.02  # for a lock: a reader that looks at it holds it for a moment
 SUFFIX = 9  # characters of a run id that distinguish it from other runs of that name
 
 
@@ -49,19 +54,63 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder against other processes; the lock ends with the process in any case."""
-        with self.file(LOCK).open("w") as file:
+        with exclusive(
+            self.file(LOCK), f"another learner is at work in {self.folder}: stop it first"
+        ):
+            for name in (FINISHED, ENDED):
+                (self.folder / name).unlink(missing_ok=True)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ConfigurationError(
-                    f"another learner is at work in {self.folder}: stop it first"
-                ) from error
-            (self.folder / FINISHED).unlink(missing_ok=True)
-            yield
+                yield
+            except Exception as error:
+                with suppress(OSError):  # there is no folder any more, or its disk is full
+                    self.end(f"{FAILED}{error or type(error).__name__}")
+                raise
 
     def finish(self, verdict: str) -> None:
         """Note that the run reached its goal: `--resume auto` skips it from now on."""
         atomic_file.write(self.file(FINISHED), f"{verdict}\n".encode())
+
+    def end(self, word: str) -> None:
+        """Note why this process ends."""
+        atomic_file.write(self.folder / ENDED, f"{word}\n".encode())
+
+
+@contextmanager
+def exclusive(path: Path, sentence: str) -> Iterator[None]:
+    """Hold the lock of a file, which then has the number of this process; refuse with a sentence.
+
+    The lock ends with the process in any case.
+    """
+    pause = threading.Event()  # never set
+    with path.open("a") as file:
+        for _ in range(round(PATIENCE_S / LOOK_S)):
+            if _locks(file, fcntl.LOCK_EX):
+                break
+            pause.wait(LOOK_S)
+        else:
+            raise ConfigurationError(sentence)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Return True while a learner is at work in a folder."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            return not _locks(file, fcntl.LOCK_SH)
+    except OSError:
+        return False
+
+
+def _locks(file: IO[Any], how: int) -> bool:
+    """Take a lock unless another process has it; return whether this one has it now."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def new_run(
@@ -94,7 +143,7 @@ def new_run(
 
 def _began(folder: Path) -> bool:
     """Return whether a folder holds a journal, a checkpoint, or files that are not ours."""
-    ours = {CONFIGURATION, FACTS, LOCK, "logs", "policy", "journal"}
+    ours = {CONFIGURATION, FACTS, LOCK, ENDED, "logs", "policy", "journal"}
     return _has_journal(folder) or any(
         path.name not in ours and not atomic_file.is_draft(path) for path in folder.iterdir()
     )
