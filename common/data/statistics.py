@@ -2,7 +2,8 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -74,6 +75,24 @@ class Spread:
     def p95(self) -> float | None:
         """Return the 95th percentile by nearest rank."""
         return self.percentile(95)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Values in three numbers."""
+
+    mean: float
+    spread: float | None  # standard deviation of the values; None: one value shows none
+    count: int
+
+
+def summary(values: Collection[float]) -> Figure:
+    """Return the figure of one value or more. Sums are exact to the last digit of a double."""
+    count, mean = len(values), fmean(values)
+    if count < 2:
+        return Figure(mean, None, count)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return Figure(mean, math.sqrt(squares / (count - 1)), count)
 
 
 class History:

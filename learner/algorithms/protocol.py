@@ -22,7 +22,7 @@ class Gradients:
     """The result of a loss over one batch: a direction for the weights, and metrics to show."""
 
     tensors: Mapping[str, torch.Tensor]  # by parameter name of the trained module
-    metrics: Mapping[str, torch.Tensor]  # 0-d, on the device: reading one waits for it
+    metrics: Mapping[str, torch.Tensor]  # 0-d, on the device; do not change one later
     priorities: torch.Tensor | None = None  # [B] float32, for replays that sample by them
 
 

@@ -14,7 +14,9 @@ from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Diverged
 from farflung.common.protocol.tensors import Gradients as WorkerGradients
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
+from farflung.learner.core.curves import published, require_name
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
+from farflung.learner.core.own_metrics import Metrics, Updates
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.progress import Progress
 from farflung.learner.graph.acting_graph import state_arrays
@@ -35,7 +37,8 @@ class Core:
         self.replay = replay
         self.state = CoreState(pacing, Version(epoch, 0))
         self.progress = Progress()
-        self.metrics: Mapping[str, torch.Tensor] = {}
+        self.update_metrics = Updates()
+        self.recorded = Metrics()
         self.guard = Guard()
         # Returns the tensors of the last good checkpoint; raises where there is none.
         self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
@@ -60,6 +63,26 @@ class Core:
             self.progress.count(parcel, state.steps, state.version)
         if with_rows:
             self.replay.add(*with_rows)
+
+    def record(self, name: str, value: float) -> None:
+        """Add a value to a metric of the caller's own, for all screens, curves and `--until`.
+
+        It is shown as the mean of its latest 100 values, as `train/NAME` if it has no slash.
+        """
+        require_name(name)
+        self.recorded.add(published(name), (float(value),))
+
+    def value(self, curve: str) -> float | None:
+        """Return the newest value of a curve of updates or callers, or None."""
+        if (figure := self.recorded.figure(curve)) is not None:
+            return figure.mean
+        names = [name for name in self.metrics if published(name) == curve]
+        return self.update_metrics.mean(names[0]) if names else None
+
+    @property
+    def metrics(self) -> Mapping[str, torch.Tensor]:
+        """The metrics of the newest update, on the algorithm's device."""
+        return self.update_metrics.newest
 
     def update(self) -> None:
         """Sample one batch and take one gradient step, if the guard admits it.
@@ -92,7 +115,7 @@ class Core:
             self._go_back(
                 f"{IN_A_ROW} updates in a row had a loss or gradients that were not finite"
             )
-        self.metrics = gradients.metrics
+        self.update_metrics.add(gradients.metrics)
         self.state.updates += 1
         return admitted
 

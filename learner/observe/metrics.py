@@ -5,15 +5,15 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from farflung.learner.core.curves import published
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import Status
+from farflung.learner.observe.status import FigureStatus, Status
 
 INTERVAL_S = 2.0
-NAMES = {"epsilon": "rollout/exploration_rate"}  # Stable-Baselines3's, where it has another
 
 
 def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink:
@@ -51,12 +51,15 @@ def scalars(status: Status) -> dict[str, float]:
         "parcels/lost": status.lost,
     }
     own = {published(name): value for name, value in status.metrics.items()}
-    return {name: float(value) for name, value in (own | figures).items() if value is not None}
+    every = _in_detail(status.figures) | own | figures
+    return {name: float(value) for name, value in every.items() if value is not None}
 
 
-def published(name: str) -> str:
-    """Return the name under which a metric of the algorithm or of exploration is written."""
-    return NAMES.get(name) or (name if "/" in name else f"train/{name}")
+def _in_detail(figures: Mapping[str, FigureStatus]) -> dict[str, float | None]:
+    """Return mean, spread and count of each figure; a mean stands before others of its name."""
+    spreads = {f"{name}_std": figure.spread for name, figure in figures.items()}
+    counts = {f"{name}_count": float(figure.count) for name, figure in figures.items()}
+    return spreads | counts | {name: figure.mean for name, figure in figures.items()}
 
 
 class _Files:

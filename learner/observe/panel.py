@@ -31,7 +31,7 @@ from farflung.learner.observe.status import ActorState, ActorStatus, Status
 WIDEST = 120  # beyond that the eye loses the line
 LABEL = 12  # columns of the labels of rows
 FACT = 24  # columns of a label and its figure
-METRICS = 8  # figures of algorithm and exploration at most
+METRICS = 8  # figures of algorithm and exploration at most, and as many of one's own
 
 STATES = {
     "run": "running",
@@ -186,6 +186,9 @@ def _figures(status: Status) -> Iterator[tuple[str, str]]:
     yield "replay", f"{full} % of {compact(status.replay_capacity)}"
     yield "parcels", count(status.received)
     yield "policy lag", lag
+    for name, own in list(status.figures.items())[:METRICS]:
+        label = name.removeprefix("rollout/").removeprefix("train/")
+        yield label.replace("_", " ").replace("/", " "), figure(own.mean)
     for name, value in list(status.metrics.items())[:METRICS]:
         yield name.replace("_", " "), figure(value)
 

@@ -13,6 +13,7 @@ Ui = Literal["auto", "panel", "lines", "json"]
 PANEL_S = 0.25  # seconds between two frames
 LINES_S = 10.0
 JSON_S = 2.0
+OWN = 4  # metrics of one's own in a line
 
 
 def screen(ui: Ui, stream: TextIO) -> StatusSink:
@@ -49,6 +50,7 @@ def line(status: Status) -> str:
         f"steps {count(status.steps)}{target}",
         f"return {figure(status.return_mean)}",
         f"evaluation {figure(status.evaluation.mean)}" if status.evaluation else "",
+        *(f"{name} {figure(own.mean)}" for name, own in list(status.figures.items())[:OWN]),
         f"{rate(status.steps_per_second)} steps/s",
         f"{rate(status.updates_per_second)} updates/s",
         f"ratio {figure(status.ratio_held)}{wanted}",

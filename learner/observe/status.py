@@ -48,6 +48,15 @@ class ActorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureStatus:
+    """The latest values of one metric."""
+
+    mean: float | None
+    spread: float | None = None  # standard deviation of the values
+    count: Count = 0  # values that mean and spread are taken over
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationStatus:
     """The newest evaluation, and the best mean so far."""
 
@@ -100,7 +109,10 @@ class Status:
     return_history: tuple[float | None, ...] = ()  # at most 40, over the whole run
     length_mean: float | None = None
     evaluation: EvaluationStatus | None = None
-    metrics: dict[str, float | None] = field(default_factory=dict)  # of algorithm and exploration
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    """Of the algorithm, each the mean of its latest updates, and of exploration."""
+    figures: dict[str, FigureStatus] = field(default_factory=dict)
+    """Metrics of one's own, by the names of their curves."""
 
     steps_per_second: float | None = None
     updates_per_second: float | None = None

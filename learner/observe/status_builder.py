@@ -11,7 +11,7 @@ from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Cause, Waiting
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.observe.status import EvaluationStatus, Status, WaitingStatus
+from farflung.learner.observe.status import EvaluationStatus, FigureStatus, Status, WaitingStatus
 from farflung.learner.storage.run_folder import Run
 
 PROBLEMS = 10
@@ -67,6 +67,7 @@ class StatusBuilder:
             length_mean=progress.length_mean,
             evaluation=self._evaluation(progress.evaluation),
             metrics=self._metrics(),
+            figures=self._figures(),
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
@@ -96,8 +97,12 @@ class StatusBuilder:
         """Return the figures of the algorithm, then those of exploration."""
         core = self._core
         exploration = heads.find(core.spec.head).metrics(core.spec, core.state.steps)
-        trained = {name: float(value) for name, value in core.metrics.items()}
-        return {**trained, **exploration}
+        return {**core.update_metrics.means, **exploration}
+
+    def _figures(self) -> dict[str, FigureStatus]:
+        """Return the metrics of one's own by the names of their curves."""
+        figures = self._core.recorded.figures
+        return {name: FigureStatus(f.mean, f.spread, f.count) for name, f in figures.items()}
 
     def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
         if result is None:

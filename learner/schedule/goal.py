@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from farflung.common.process.config import suggestion
 from farflung.common.process.errors import UsageError
+from farflung.learner.core.curves import OWN
 
 if TYPE_CHECKING:  # settings import this module, and a core imports torch
     from farflung.learner.config import LearnerConfig
@@ -36,8 +37,11 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 
 COMPARISON = re.compile(
-    r"\s*(\w+)\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*", re.IGNORECASE
+    r"\s*([\w./-]+?)\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*", re.IGNORECASE
 )
+
+AND, OR = (re.compile(rf"(?<![\w./-]){word}(?![\w./-])") for word in ("and", "or"))
+SELDOM = 10  # updates between two looks at the curves of a condition: a look waits for a device
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,7 @@ def parse(text: str) -> Condition:
     if not text.strip():
         return Condition()
     return Condition(
-        tuple(
-            tuple(_comparison(part) for part in re.split(r"\band\b", side))
-            for side in re.split(r"\bor\b", text)
-        )
+        tuple(tuple(_comparison(part) for part in AND.split(side)) for side in OR.split(text))
     )
 
 
@@ -95,10 +96,10 @@ def _comparison(text: str) -> Comparison:
             "Write one such as 'evaluation >= 475', and join several by 'and' or 'or'"
         )
     metric, sign, number = found.groups()
-    if metric not in METRICS:
+    if metric not in METRICS and metric.partition("/")[0] in ("", metric, *OWN):
         raise UsageError(
-            f"--until: unknown metric {metric!r} (known: {', '.join(METRICS)})."
-            f"{suggestion(metric, METRICS)}"
+            f"--until: unknown metric {metric!r} (known: {', '.join(METRICS)}, and train/NAME "
+            f"of what updates return).{suggestion(metric, METRICS)}"
         )
     return Comparison(metric, sign, float(number))
 
@@ -109,6 +110,9 @@ class Goal:
     def __init__(self, config: "LearnerConfig") -> None:
         self._steps, self._until, self._condition = config.steps, config.until, config.condition
         self._warmup = config.warmup
+        self._curves = [name for name in self._condition.metrics if "/" in name]
+        self._seen: Mapping[str, float | None] = {}  # values of those
+        self._seen_at: object = None
 
     def rows_wanted(self, core: "Core") -> int:
         """Return how many more environment steps `--steps` allows."""
@@ -116,7 +120,7 @@ class Goal:
 
     def reached(self, core: "Core", seconds: float) -> str:
         """Return the goal that was reached as a sentence; empty while the run goes on."""
-        if self._condition.alternatives and self._condition.met(_metrics(core, seconds)):
+        if self._condition.alternatives and self._condition.met(self._metrics(core, seconds)):
             return f"solved: {self._until}"
         if self._steps and core.state.steps >= self._steps and not _must_learn(core):
             learned = (
@@ -127,20 +131,24 @@ class Goal:
             return f"all {core.state.steps} steps are collected {learned}"
         return ""
 
+    def _metrics(self, core: "Core", seconds: float) -> dict[str, float | None]:
+        """Return the values of the metrics that a condition may name."""
+        evaluation, state = core.progress.evaluation, core.state
+        moment = state.updates // SELDOM, state.steps, evaluation
+        if self._curves and moment != self._seen_at:
+            self._seen_at = moment
+            self._seen = {name: core.value(name) for name in self._curves}
+        return {
+            "evaluation": evaluation.mean if evaluation else None,
+            "return": core.progress.return_mean,
+            "steps": state.steps,
+            "updates": state.updates,
+            "episodes": core.progress.episodes,
+            "seconds": seconds,
+            **self._seen,
+        }
+
 
 def _must_learn(core: "Core") -> bool:
     """Return whether a finite replay ratio asks for more updates."""
     return core.pacing.may_update and not math.isinf(core.pacing.ratio)
-
-
-def _metrics(core: "Core", seconds: float) -> dict[str, float | None]:
-    """Return the values of the metrics that a condition may name."""
-    evaluation = core.progress.evaluation
-    return {
-        "evaluation": evaluation.mean if evaluation else None,
-        "return": core.progress.return_mean,
-        "steps": core.state.steps,
-        "updates": core.state.updates,
-        "episodes": core.progress.episodes,
-        "seconds": seconds,
-    }

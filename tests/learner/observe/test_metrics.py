@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from farflung.learner.observe.metrics import metrics, scalars
-from farflung.learner.observe.status import ActorState, ActorStatus, EvaluationStatus, Status
+from farflung.learner.observe.status import (
+    ActorState,
+    ActorStatus,
+    EvaluationStatus,
+    FigureStatus,
+    Status,
+)
 
 STATUS = Status(
     run="r",
@@ -75,6 +81,24 @@ def test_other_figures_have_names_of_their_own() -> None:
         named["parcels/refused"],
         named["actors/present"],
     ) == (7.5, 1.0, 3.0, 1.0)
+
+
+def test_metrics_of_ones_own_have_spread_and_count() -> None:
+    """One value has no spread; a mean stands before another's spread of the same name."""
+    figures = {
+        "arm/force": FigureStatus(2.0, 0.5, 3),
+        "arm/grip": FigureStatus(1.0, None, 1),
+        "arm/grip_count": FigureStatus(9.0, None, 1),
+    }
+    named = scalars(Status(run="r", figures=figures))
+    assert {name: value for name, value in named.items() if name.startswith("arm/")} == {
+        "arm/force": 2.0,
+        "arm/force_std": 0.5,
+        "arm/force_count": 3.0,
+        "arm/grip": 1.0,
+        "arm/grip_count": 9.0,
+        "arm/grip_count_count": 1.0,
+    }
 
 
 def test_what_is_unknown_is_left_out() -> None:

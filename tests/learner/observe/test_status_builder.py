@@ -11,7 +11,7 @@ from farflung.common.protocol.messages import State
 from farflung.learner.core.pacing import Cause
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.observe.status import ActorStatus, WaitingStatus
+from farflung.learner.observe.status import ActorStatus, FigureStatus, WaitingStatus
 from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
 
 
@@ -56,10 +56,22 @@ def test_status_of_a_new_run_shows_its_settings(overview, tmp_path):
 
 def test_status_has_the_metrics_of_algorithm_and_exploration(overview, core):
     """The builder passes metrics of any name on."""
-    core.metrics = {"anything": torch.tensor(2.0)}
+    for value in (1.0, 3.0):
+        core.update_metrics.add({"anything": torch.tensor(value)})
     core.state.steps = core.spec.exploration.steps
     status = overview.status(EndpointStatus(), 0.0)
     assert status.metrics == {"anything": 2.0, "epsilon": pytest.approx(0.05)}
+
+
+def test_status_has_what_a_caller_recorded(overview, core):
+    """Mean, spread and count stand under the name of the curve."""
+    for value in (1.0, 0.0, 1.0, 1.0):
+        core.record("grasped", value)
+    core.record("arm/force", np.float32(2.5))
+    assert overview.status(EndpointStatus(), 0.0).figures == {
+        "train/grasped": FigureStatus(0.75, 0.5, 4),
+        "arm/force": FigureStatus(2.5, None, 1),
+    }
 
 
 def test_status_shows_the_most_frequent_wait_of_the_last_seconds(overview, core):

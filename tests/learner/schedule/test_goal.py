@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import pytest
+import torch
+from support.learners import a_config, a_learner
 
 from farflung.common.process.errors import UsageError
-from farflung.learner.schedule.goal import parse
+from farflung.learner.schedule.goal import Goal, parse
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,9 @@ from farflung.learner.schedule.goal import parse
         ),
         ("", {"steps": 1e9}, False),
         ("  ", {"steps": 1e9}, False),
+        ("train/loss < 1e-2 and steps > 1", {"train/loss": 0.001, "steps": 2}, True),
+        ("arm/and-or/x>=2 or steps > 5", {"arm/and-or/x": 2.0}, True),
+        ("arm/force >= 2", {"arm/force": float("nan")}, False),
     ],
 )
 def test_condition_is_met_by_metrics(
@@ -55,6 +62,9 @@ def test_condition_names_its_metrics() -> None:
     [
         ("evalution >= 475", r"unknown metric 'evalution' .* Did you mean evaluation\?"),
         ("zebra > 1", r"unknown metric 'zebra' \(known: evaluation, return"),
+        ("rollout/ep_rew_mean > 1", "unknown metric 'rollout/ep_rew_mean'"),
+        ("time/fps > 1", "unknown metric 'time/fps'"),
+        ("/x > 1", "unknown metric '/x'"),
         ("evaluation", "'evaluation' is not a comparison"),
         ("steps > ten", "is not a comparison"),
         ("steps => 10", "is not a comparison"),
@@ -68,3 +78,32 @@ def test_malformed_condition_is_refused(text: str, says: str) -> None:
     """The sentence names the part that cannot be read; nothing is executed."""
     with pytest.raises(UsageError, match=says):
         parse(text)
+
+
+@pytest.mark.parametrize("name", ["force", "arm/force"])
+def test_goal_is_reached_by_what_a_caller_recorded(name: str, tmp_path: Path) -> None:
+    """The mean of the latest values counts, from the moment in which steps or updates grow."""
+    curve = "train/force" if name == "force" else name
+    config = a_config(until=f"{curve} >= 2")
+    goal, core = Goal(config), a_learner(config, tmp_path).core
+    assert goal.reached(core, 0.0) == ""
+    core.record(name, 1.0)
+    core.state.steps += 1
+    assert goal.reached(core, 0.0) == ""
+    core.record(name, 3.0)
+    core.state.steps += 1
+    assert goal.reached(core, 0.0) == f"solved: {curve} >= 2"
+
+
+def test_goal_is_reached_by_what_updates_return(tmp_path: Path) -> None:
+    """The mean of the latest updates counts; it is read once in ten, because reading waits."""
+    config = a_config(until="train/loss < 0.5")
+    goal, core = Goal(config), a_learner(config, tmp_path).core
+    core.update_metrics.add({"loss": torch.tensor(0.2)})
+    core.update_metrics.add({"loss": torch.tensor(0.6)})
+    core.state.updates = 9
+    assert goal.reached(core, 0.0) == "solved: train/loss < 0.5"
+    core.update_metrics.add({"loss": torch.tensor(0.9)})
+    assert goal.reached(core, 0.0) == "solved: train/loss < 0.5"
+    core.state.updates = 10
+    assert goal.reached(core, 0.0) == ""
