@@ -1,0 +1,1 @@
+"""Runs read from their folders: listed and compared. Nothing here imports torch."""
