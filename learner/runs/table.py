@@ -26,9 +26,7 @@ def differences(runs: Sequence[Summary]) -> dict[str, tuple[Any, ...]]:
     """Return the settings and versions that differ, with the value of each run; None: unknown."""
     all_settings = [{**run.settings, **_versions(run)} for run in runs]
     keys = dict.fromkeys(key for each in all_settings for key in each)
-    values = {
-        key: tuple(each.get(key) for each in all_settings) for key in keys if key not in OWN
-    }
+    values = {key: tuple(each.get(key) for each in all_settings) for key in keys if key not in OWN}
     return {
         key: found
         for key, found in values.items()
