@@ -2,28 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from farflung.actor.acting.memory import FrameMemory
+from farflung.actor.cutting import cut
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
-from farflung.common.data.spec import ACTIONS, REWARDS, Column
+from farflung.common.data.spec import ACTIONS, INTERVENED, REWARDS, Column
 from farflung.common.data.weights import Version
 from farflung.common.heads import At
 
 Columns = Mapping[str, np.ndarray]
-
-
-class Cut(NamedTuple):
-    """A window as trajectories, seat after seat. A place in its rows is time * seats + seat."""
-
-    lengths: np.ndarray  # [K] int32
-    endings: np.ndarray  # [K] uint8
-    steps: np.ndarray  # [R] int64: the place of each step
-    frames: np.ndarray  # [R + K * stack] int64: the place of each frame
-    finals: np.ndarray  # [E] int64: which of `frames` end an episode, and are not among the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +58,9 @@ class Recorder:
         self._seen = [name for name in self._frames if name not in answered]
         self._answered = answered
         self._decided = [n for n in self._rows if n not in self._frames and n != REWARDS]
-        self._extras = [name for name in self._decided if name != ACTIONS]
+        self._extras = [name for name in self._decided if name not in (ACTIONS, INTERVENED.name)]
         self.actions, self._rewards = self._rows[ACTIONS], self._rows[REWARDS]
+        self._interventions = self._rows.get(INTERVENED.name)
         self._firsts = {column.name for column in columns if column.per == "trajectory"}
         self._endings = np.zeros((horizon, seats), np.uint8)
         self._lost = np.zeros((horizon, seats), np.bool_)
@@ -85,6 +76,8 @@ class Recorder:
         """Start a window with the seats that must act now."""
         self._endings.fill(Ending.OPEN)
         self._lost.fill(False)
+        if self._interventions is not None:
+            self._interventions.fill(False)
         self._finals.clear()
         self.steps = 0
         self.aligned = due is not None and due.seats is None and not self._carried
@@ -106,6 +99,13 @@ class Recorder:
         assert not isinstance(at, int)
         self.actions[at] = actions
         self._acted[at[1]] = True
+
+    def replace(self, action: np.ndarray, intervened: bool) -> None:
+        """Write down the action [*shape] that the only seat took instead of its last decision."""
+        at = self.at(None)
+        self.actions[at] = action
+        if self._interventions is not None:
+            self._interventions[at] = intervened
 
     def note(self, columns: Columns, at: At) -> None:
         """Write down the extra columns [n, *shape] of decisions."""
@@ -268,31 +268,3 @@ def _next(seat: int, due: Due | None) -> End:
 def _take(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the rows [T, N, *shape] at these places, [len(places), *shape]."""
     return rows.reshape((-1, *rows.shape[2:])).take(places, axis=0)
-
-
-def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
-    """Cut where an episode ended and where a step did not happen.
-
-    `endings [T, N] uint8` and `lost [T, N] bool` are by time and seat.
-    """
-    ended, taken = endings.T != Ending.OPEN, ~lost.T  # [N, T] bool
-    first, last = taken.copy(), taken.copy()
-    first[:, 1:] &= ended[:, :-1] | ~taken[:, :-1]
-    last[:, :-1] &= ended[:, :-1] | ~taken[:, 1:]
-    seats, starts = np.nonzero(first)
-    stops = np.nonzero(last)[1]
-    lengths = stops - starts + 1
-    steps_seat, steps_time = np.nonzero(taken)
-    counts = lengths + stack
-    ends = np.cumsum(counts)
-    times = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
-    # Only at the window's first row do frames of the same episode lie before; elsewhere an
-    # episode's first frame is repeated.
-    times = np.maximum(times, np.repeat(np.where(starts > 0, starts + stack - 1, 0), counts))
-    return Cut(
-        lengths=lengths.astype(np.int32),
-        endings=endings[stops, seats],
-        steps=steps_time * len(taken) + steps_seat,
-        frames=times * len(taken) + np.repeat(seats, counts),
-        finals=ends[ended[seats, stops]] - 1,
-    )

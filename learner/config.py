@@ -88,6 +88,8 @@ class LearnerConfig:
     """Rungs of an Ape-X exploration ladder over all environments; 0: all explore alike."""
     largest_value: Annotated[float, COLLECTION] = LARGEST
     """Largest magnitude of a float in collected rows: parcels with a larger one are refused."""
+    interventions: Annotated[bool, COLLECTION, Parameter(negative=())] = False
+    """Record with each step if a person or script chose its action (column `intervened`)."""
     compress: Annotated[bool, COLLECTION] = True
     """Compress images on the network (uint8 only; floats never pay)."""
 

@@ -38,6 +38,7 @@ class ThreadedConnection:
         self._newest, self._status = client.newest, client.status(clock())
         self._waiting = False  # in the outbox, without credit
         self._changed = threading.Event()
+        self._places: tuple[object, ...] = ()  # of the last change that its owner may wait for
         self._closing: tuple[str, float] | None = None
         self._acknowledged = False
         self._error: BaseException | None = None
@@ -71,12 +72,10 @@ class ThreadedConnection:
         self._problems.append((kind, text))
 
     def exchange(self, timeout_s: float) -> None:
-        """Wait at most so long for the thread to exchange messages; raise what ended it."""
-        self._require_alive()
-        if timeout_s:
+        """Wait at most so long for messages to change something; raise what ended the thread."""
+        if timeout_s and self._changed.wait(timeout_s):
             self._changed.clear()
-            self._changed.wait(timeout_s)
-            self._require_alive()
+        self._require_alive()
 
     def close(self, reason: str, patience_s: float) -> bool:
         """Let the thread send the rest and the bye; return whether all was acknowledged."""
@@ -118,4 +117,8 @@ class ThreadedConnection:
         self._newest = self._client.newest
         self._status = dataclasses.replace(status, ledger=copy.deepcopy(status.ledger))
         self._waiting = not self._client.may_play
-        self._changed.set()
+        now = self._newest.joined, self._newest.weights, status.state, status.listens
+        places = *map(id, now[:2]), *now[2:], self._waiting, len(self._parcels)
+        if places != self._places:
+            self._places = places
+            self._changed.set()

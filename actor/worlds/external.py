@@ -8,7 +8,8 @@ import numpy as np
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Turn
 from farflung.common.data.parcel import Ending
-from farflung.common.data.spec import Spec
+from farflung.common.data.spec import Space, Spec
+from farflung.common.heads.gaussian import bounds
 from farflung.common.process.errors import ConfigurationError
 
 NO_INFO: Mapping[str, Any] = {}
@@ -55,6 +56,27 @@ class ExternalWorld:
         ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
         self._outcome = float(reward), End(ending, self._capture(next_observation, info))
 
+    def taken(self, action: Any) -> np.ndarray:
+        """Return an action of the caller's as the spec has it, [*shape], or refuse it."""
+        space = self._adapter.action
+        try:
+            found = np.asarray(action)
+            fits = found.shape == space.shape and np.can_cast(found.dtype, space.dtype, "same_kind")
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ConfigurationError(
+                f"the action {action!r} was taken, and {self._name} has {space.dtype} {space.shape}"
+            )
+        row: np.ndarray = found.astype(space.dtype)
+        low, high = _edges(space)
+        if not (np.isfinite(row) & (row >= low) & (row <= high)).all():
+            raise ConfigurationError(
+                f"the action {action!r} was taken, and {self._name} has actions "
+                f"from {low.tolist()} to {high.tolist()}"
+            )
+        return row
+
     def rest(self) -> Turn | None:
         """Return the last turn, if an outcome was recorded that is in none yet."""
         return self._turn(self._outcome[1].columns) if self._outcome is not None else None
@@ -86,3 +108,11 @@ class ExternalWorld:
                 f"{field.column}: {found.tolist()} was shown, "
                 f"and {self._name} counts from 0 to below {list(sizes)}"
             )
+
+
+def _edges(action: Space) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest action, [*shape]."""
+    if action.kind == "box":
+        return bounds(action)
+    high = np.reshape(action.sizes, action.shape) - 1
+    return np.zeros_like(high), high

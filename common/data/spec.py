@@ -41,6 +41,11 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
         }[self.per]
 
 
+# Of the step: another hand than the policy's chose the action that was taken. The owner of the loop
+# knows it, see ActorSession; elsewhere it is false.
+INTERVENED = Column("intervened", "bool", (), "step")
+
+
 class Space(Struct, frozen=True, forbid_unknown_fields=True):
     """A leaf of an observation or action space, as plain data."""
 

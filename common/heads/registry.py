@@ -1,6 +1,6 @@
 """The registry of heads: a spec names one of them, and all roles look it up here."""
 
-from farflung.common.data.spec import INFO, Column, Spec
+from farflung.common.data.spec import INFO, INTERVENED, Column, Spec
 from farflung.common.heads.discrete import LogitsHead, QHead
 from farflung.common.heads.gaussian import GaussianHead
 from farflung.common.heads.head import Head
@@ -61,9 +61,9 @@ def require(spec: Spec) -> None:
 def _further(spec: Spec) -> tuple[Column, ...]:
     """Return the extra columns that are outputs of the graph.
 
-    Neither the head computes them nor the world supplies them.
+    Neither the head computes them, nor does the world or the owner of the loop supply them.
     """
-    others = *find(spec.head).columns(spec), *spec.infos
+    others = *find(spec.head).columns(spec), *spec.infos, INTERVENED
     return tuple(extra for extra in spec.extras if extra not in others)
 
 
@@ -73,5 +73,5 @@ def _unknown(extra: Column, computed: tuple[Column, ...], spec: Spec) -> str:
         f"the learner asks for the column {extra.name} ({extra.dtype} {extra.shape} per "
         f"{extra.per}), and nothing supplies it: the head {spec.head} computes {known}, the acting "
         f"graph has no further output of that name, dtype and shape, and the name of a column that "
-        f"the world supplies begins with {INFO}"
+        f"the world supplies begins with {INFO} (or is {INTERVENED.name}: bool per step)"
     )

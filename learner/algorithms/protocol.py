@@ -84,7 +84,8 @@ class AlgorithmClass(Protocol):
         """Return the extra columns that actors shall record. Make it a classmethod.
 
         Each is one that the head computes, or a further output of `policy()` of the same name, or
-        one that the world supplies: `info.mask` is `mask` in the info of its environments.
+        one that the world supplies: `info.mask` is `mask` in the info of its environments; or
+        `INTERVENED`, which is true where another hand than the policy's chose the action.
         """
 
     def __call__(

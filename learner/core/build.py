@@ -12,7 +12,7 @@ from farflung.actor.worlds import gymnasium
 from farflung.actor.worlds.gymnasium import Description
 from farflung.common import heads
 from farflung.common.data import seeds
-from farflung.common.data.spec import Graph, Spec
+from farflung.common.data.spec import INTERVENED, Graph, Spec
 from farflung.common.process import plugins
 from farflung.common.process.errors import ConfigurationError, FarflungError, Refused
 from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
@@ -94,7 +94,10 @@ def _draft(config: LearnerConfig, run: Run, described: Description) -> Spec:
     """Return the spec without a graph, with the extra columns that the algorithm asks for."""
     algorithm = _algorithm_class(config)
     draft = describe(config, run, algorithm.head, described)
-    return structs.replace(draft, extras=algorithm.columns(draft, config.settings))
+    extras = algorithm.columns(draft, config.settings)
+    if config.interventions and INTERVENED not in extras:
+        extras += (INTERVENED,)
+    return structs.replace(draft, extras=extras)
 
 
 def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algorithm:

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farflung.actor.acting.memory import FrameMemory
+from farflung.actor.cutting import cut
 from farflung.actor.play import Scores, results
-from farflung.actor.recording import Recorder, cut
+from farflung.actor.recording import Recorder
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column

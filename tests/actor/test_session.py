@@ -47,7 +47,7 @@ def transports(monkeypatch: pytest.MonkeyPatch) -> Transports:
             super().__init__(*arguments, **options)
             made.append(self)
 
-    monkeypatch.setattr("farflung.actor.session.Sockets", Noted)
+    monkeypatch.setattr("farflung.actor.participant.Sockets", Noted)
     return made
 
 

@@ -1,11 +1,20 @@
-"""The example of a simulator that owns its loop, against a real learner."""
+"""Sessions against a real learner: the example of a simulator, and one that is interfered with."""
 
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support.keeping import KEPT, ROW
 from support.waiting import run_to_end
+
+from farflung.actor.session import ActorSession
+from farflung.common.data.spec import ACTIONS, INTERVENED, OBSERVATIONS
+from farflung.common.protocol.parcels import ParcelCodec
+from farflung.learner.storage.journal import payloads, segments
+from farflung.learner.storage.journal.record import Kind, Record
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -41,6 +50,66 @@ def test_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
     windows, rows = map(int, loop.says(r"the learner took (\d+) windows with (\d+) steps").groups())
     assert rows == 32 * windows
     assert 1000 <= steps <= rows  # what was taken is acknowledged before the run's end is told
+
+
+def interfere(session: ActorSession) -> dict[int, tuple[int, bool]]:
+    """Play until the run is over, with 3 of 10 actions replaced by a script.
+
+    Return action and flag of each step. An observation begins with the number of its step, and an
+    episode has 50 of them.
+    """
+    chance, truth = random.Random(1), {}
+    while not session.over:
+        step = len(truth)
+        chosen = session.act([step, 0, 0, 0])
+        intervened = chance.random() < 0.3
+        taken = chance.randrange(2) if intervened else chosen  # the script may agree
+        truth[step] = taken, intervened
+        session.record(
+            1.0, step % 50 == 49, False, [step + 1, 0, 0, 0], action=taken, intervened=intervened
+        )
+    return truth
+
+
+def journaled(run: Path, spec: Any) -> dict[int, tuple[int, bool]]:
+    """Return action and flag of each step in a run's journal; none is there twice."""
+    codec, found = ParcelCodec(spec), {}
+    for _, record in segments.read(run / segments.FOLDER):
+        assert isinstance(record, Record)
+        if record.kind is not Kind.MESSAGE:
+            continue
+        envelope, opened = payloads.open_message(record.payload)
+        for one in codec.decode(opened, envelope).trajectories(spec.columns, spec.stack):
+            steps = one.columns[OBSERVATIONS][:-1, 0].astype(int).tolist()
+            assert found.keys().isdisjoint(steps)
+            taken = one.columns[ACTIONS].tolist(), one.columns[INTERVENED.name].tolist()
+            found.update(zip(steps, zip(*taken, strict=True), strict=True))
+    return found
+
+
+def test_interventions_are_exact_in_journal_and_replay(shell: Any) -> None:
+    """3 of 10 actions are a script's: stored are those that were taken, with their flags."""
+    kept, run = shell.folder / "kept", shell.folder / "runs" / "one"
+    flags = ("--algorithm", "support.keeping:Keeping", "--interventions", "--keep-journal")
+    pace = ("--warmup", 128, "--replay-ratio", 8, "--steps", 2000)
+    found = {"PYTHONPATH": str(Path(__file__).parents[1]), KEPT: str(kept)}
+    learner = shell.learner("--name", "one", *flags, *pace, **found).listens()
+    address = learner.address
+    with ActorSession(f"{address.host}:{address.port}", feed_port=address.feed_port) as session:
+        truth = interfere(session)
+        spec = session.spec
+    assert learner.ended() == 0
+    there = journaled(run, spec)
+    assert len(there) == session.ledger.acknowledged.rows >= 2000
+    assert there == {step: truth[step] for step in there}
+    assert 0.25 < np.mean([flag for _, flag in there.values()]) < 0.35
+    sampled = np.frombuffer(kept.read_bytes(), ROW)
+    assert len(np.unique(sampled["step"])) > 1500
+    for step, action, intervened in np.unique(sampled).tolist():
+        assert (action, intervened) == truth[int(step)]
+    audit = shell.start("learner", "audit", run)
+    assert audit.ended() == 0
+    assert "no problems" in audit.said
 
 
 def test_actor_session_imports_neither_gymnasium_nor_torch() -> None:
