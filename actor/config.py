@@ -36,7 +36,7 @@ class ActorConfig:
     vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Use the environment's own vectorised version."""
     imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
-    """Package that registers environments; repeatable."""
+    """Package that registers environments, or one as package.module:Class; repeatable."""
     allowed: Annotated[
         tuple[str, ...], WORLD, Parameter(name="--allow-env", show_default=False)
     ] = ()

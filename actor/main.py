@@ -59,11 +59,11 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     from farflung.actor.connection.sockets import Sockets
     from farflung.actor.loop import ActorLoop, Heartbeat, Rules
     from farflung.actor.worlds.gymnasium import Surroundings, opener
+    from farflung.actor.worlds.own import import_own
     from farflung.common.net import sockets
-    from farflung.common.process.plugins import import_packages
     from farflung.common.protocol.receipts import Receipts
 
-    import_packages(asked.imports)
+    import_own(asked.imports)
     stop = Stop()
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())

@@ -6,11 +6,64 @@ The import itself loads nothing else: each function brings what it needs.
 TYPE_CHECKING = False  # type checkers take it for true; the import of `typing` takes time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from os import PathLike
+    from typing import Any
 
     from farflung.actor.acting.loaded import LoadedPolicy
+    from farflung.common.process.errors import FarflungError
+    from farflung.learner.api.callback import Callback, Episode, Evaluation, Result, RunView
 
-__all__ = ["load"]
+__all__ = [
+    "Callback",
+    "Episode",
+    "Evaluation",
+    "FarflungError",
+    "Result",
+    "RunView",
+    "load",
+    "train",
+]
+
+ELSEWHERE = {  # the names that are imported when they are used, by their modules
+    **dict.fromkeys(
+        ("Callback", "Episode", "Evaluation", "Result", "RunView"), "farflung.learner.api.callback"
+    ),
+    "FarflungError": "farflung.common.process.errors",
+}
+
+
+def train(
+    env: "str | Callable[..., Any] | None" = None,
+    algorithm: "str | type | None" = None,
+    *,
+    steps: "int | None" = None,
+    actors: "int | str | None" = None,
+    callbacks: "Sequence[Callback]" = (),
+    **settings: "Any",
+) -> "Result":
+    """Train as the `learner` command does, until the run ends; return its result.
+
+    Settings are the command's flags, with `_` for `-`: `until="evaluation >= 475"`. A list stands
+    for a repeatable flag, a dictionary for `env_args` and for the section of an algorithm:
+    `dqn={"learning_rate": 1e-3}`. `--import` is `imports`. Variables, `config=FILE` and
+    `resume=RUN` count as they do for the command; None stands for the default.
+
+    Two defaults differ from the command's: `actors` is "auto" instead of 0, and in sequential mode
+    lines are printed instead of a panel, so that a debugger has the terminal to itself.
+
+    `env` is a registered id, or a class or function that makes an environment. Actors in other
+    processes import it by its name. With `mode="sequential"` any callable will do. `algorithm` and
+    `model` may be a class and a function.
+
+    Ctrl-C ends the run, saves it, and then raises KeyboardInterrupt. An exception in a callback
+    does so too, and is raised. A second Ctrl-C does not wait. Outside of the main thread Python
+    passes on no signals: there, a callback can end a run.
+    """
+    from farflung.learner.api.train import train
+
+    first = {"env": env, "algorithm": algorithm, "steps": steps, "actors": actors}
+    return train(callbacks, first | settings)
 
 
 def load(path: "str | PathLike[str]", checkpoint: str = "", *, seed: int = 0) -> "LoadedPolicy":
@@ -24,3 +77,17 @@ def load(path: "str | PathLike[str]", checkpoint: str = "", *, seed: int = 0) ->
     from farflung.learner.policies.loading import load
 
     return load(Path(path), checkpoint, seed)
+
+
+def __getattr__(name: str) -> object:
+    """Import one of the names that are elsewhere."""
+    if name not in ELSEWHERE:
+        raise AttributeError(f"module 'farflung' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(ELSEWHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List all public names."""
+    return sorted({*globals(), *__all__})

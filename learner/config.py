@@ -45,7 +45,8 @@ class LearnerConfig:
     stack: Annotated[int, WORLD] = 1
     """Frames that make one observation."""
     imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
-    """Package that registers your own environments and wrappers; repeatable."""
+    """Package that registers your own environments and wrappers, or an environment as
+    package.module:Class, which gets the id package.module.Class; repeatable."""
 
     actors: Annotated[int | Literal["auto"], RUN] = 0
     """Actors to start on this machine; auto: its processors less two."""

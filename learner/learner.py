@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from farflung.actor.worlds.own import import_own
 from farflung.common.data.spec import Spec
 from farflung.common.net import sockets
 from farflung.common.net.keys import server_keys
@@ -15,9 +16,9 @@ from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, interruptible, signals
 from farflung.common.process.log import Who
-from farflung.common.process.plugins import import_packages
 from farflung.common.process.settings_file import resolved_toml
 from farflung.common.protocol.messages import State
+from farflung.learner.api.callback import Host
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.spec import saved_spec
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GRACE_S = 5.0  # for local actors to end
+COMMAND = Host()
 
 
 class Learner:
@@ -45,11 +47,13 @@ class Learner:
 
     training: "Training"
 
-    def __init__(self, loaded: Loaded[LearnerConfig]) -> None:
+    def __init__(self, loaded: Loaded[LearnerConfig], host: Host = COMMAND) -> None:
         self.config, self._origins = loaded.config, loaded.origins
+        self._host = host
         self._started_at = time.monotonic()
-        self._stop = Stop()
+        self.stop = Stop()
         self.resources = ExitStack()  # lock, log, ports: released in reverse order
+        self.resources.callback(self.stop.close)
         self._recovered: Recovered | None = None  # of a resumed run
         self._endpoint: Endpoint | None = None
         self.network: NetworkThread | None = None  # None: actors take turns in this process
@@ -58,18 +62,18 @@ class Learner:
         """Train until the goal is reached or a signal comes; return the exit code."""
         with interruptible(), self.resources:
             self.startup()
-            with signals(self._stop):
+            with signals(self.stop, at_once=not self._host.outlives):
                 try:
                     self.run()
                 finally:
                     self.shutdown()
             self.training.report()
-        return self._stop.exit_code
+        return self.stop.exit_code
 
     def startup(self) -> None:
         """Do all that can be refused, what is quick first. A refused run leaves no folder."""
         config = self.config
-        import_packages(config.imports)
+        import_own(config.imports)
         if config.mode == "async":
             require_descriptors(config)
             sockets.require_free(config.address)
@@ -153,10 +157,12 @@ class Learner:
             endpoint = self._make_endpoint(self.training.core.spec)
             if config.mode == "async":
                 self.network = self._listen(endpoint)
-        transport = self.network or InProcess(endpoint, players(config, self._stop))
-        self._children = self.resources.enter_context(Children(self._folder.folder / "logs"))
+        transport = self.network or InProcess(endpoint, players(config, self.stop))
+        self._children = self.resources.enter_context(
+            Children(self._folder.folder / "logs", self._host.path)
+        )
         self.training.connect(
-            endpoint, transport, self._children, self._stop, who, self._started_at
+            endpoint, transport, self._children, self.stop, who, self._started_at, self._host
         )
 
     def _listen(self, endpoint: Endpoint) -> NetworkThread:

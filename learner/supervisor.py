@@ -6,10 +6,12 @@ import time
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
+from farflung.learner.api.callbacks import Callbacks
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Transport
+from farflung.learner.observe.metrics import scalars
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status
 from farflung.learner.observe.status_builder import StatusBuilder
@@ -39,6 +41,7 @@ class Supervisor:
         self.verdict = ""  # why the run ended, once it has
         self.finished = False  # the goal was reached
         self.sinks: list[StatusSink] = []
+        self.callbacks = Callbacks(core, saver)
         self.saver = saver
         self._core, self._status, self._children = core, status, children
         self._transport = transport
@@ -47,6 +50,7 @@ class Supervisor:
         self._checkpoint_every = config.checkpoint_every
         self._checked_at = 0.0
         self._saved_at = time.monotonic()
+        self._shown: Status | None = None  # the newest status
 
     @property
     def over(self) -> bool:
@@ -69,17 +73,26 @@ class Supervisor:
         if now - self._checked_at >= CHECK_S:
             self._checked_at = now
             self._check(now)
+        self.callbacks.look()
         if self._stop:
             self.verdict = f"stopped: {self._stop.reason}"
+        elif self.callbacks.verdict:
+            self.verdict = self.callbacks.verdict
+            self.finished = not self.callbacks.failed
         else:
             self.verdict = self._goal.reached(self._core, now - self._started_at)
             self.finished = bool(self.verdict)
 
     def status(self, state: State = State.RUN) -> Status:
         """Return everything that is known now."""
-        return self._status.status(
+        self._shown = self._status.status(
             self._transport.status, time.monotonic() - self._started_at, state
         )
+        return self._shown
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures of the newest status by their published names."""
+        return scalars(self._shown or self.status())
 
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""

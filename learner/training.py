@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -9,6 +11,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
+from farflung.learner.api.callback import Host, Result, RunView
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core import device, out_of_memory
 from farflung.learner.core.build import build_core
@@ -54,6 +57,7 @@ class Training:
         stop: Stop,
         who: Who,
         started_at: float,
+        host: Host,
     ) -> None:
         """Make loop and supervisor around the core, for actors that this transport reaches."""
         config = self._config
@@ -69,6 +73,13 @@ class Training:
         feed = StatusSink(
             "telemetry", lambda status: endpoint.publish_status(to_document(status)), 1.0
         )
+        view = RunView(
+            folder=self._folder.folder,
+            environment=config.environment,
+            algorithm=config.algorithm,
+        )
+        supervisor = self.supervisor
+        supervisor.callbacks.follow(host.callbacks, view, supervisor.figures, started_at)
         screens = screen(config.ui, sys.stdout), metrics(self._folder.folder)
         self.supervisor.sinks += [*screens, feed]
 
@@ -87,13 +98,14 @@ class Training:
     def run(self) -> None:
         """Train until the run is over, then keep everything that was received."""
         supervisor = self.supervisor
-        self.loop.run(supervisor)
-        last = supervisor.status(supervisor.last_state)
-        self._endpoint.publish_status(to_document(last))
-        self._transport.close(supervisor.last_state)
-        self.loop.drain()
-        # Before the actors end, which may take longer than a service manager waits.
-        supervisor.save()
+        with supervisor.callbacks.told(lambda: supervisor.verdict):
+            self.loop.run(supervisor)
+            last = supervisor.status(supervisor.last_state)
+            self._endpoint.publish_status(to_document(last))
+            self._transport.close(supervisor.last_state)
+            self.loop.drain()
+            # Before the actors end, which may take longer than a service manager waits.
+            supervisor.save()
 
     def disconnect(self) -> None:
         """Close the way to the actors, and the journal. Call it again without harm."""
@@ -109,6 +121,24 @@ class Training:
             self._folder.end(self.supervisor.verdict)
         stream = sys.stderr if self._config.ui == "json" else sys.stdout
         stream.write(self.summary())
+
+    def result(self) -> Result:
+        """Return how the run ended, for the program that started it."""
+        view = self.supervisor.callbacks.view()
+        return Result(
+            folder=view.folder,
+            reason=self.supervisor.verdict,
+            steps=view.steps,
+            updates=view.updates,
+            episodes=view.episodes,
+            seconds=view.seconds,
+            return_mean=view.return_mean,
+            evaluation=view.evaluation,
+            best=view.best,
+            checkpoint=Path(self._saver.saved),
+            parameters=self.core.fingerprint,
+            metrics=MappingProxyType(self.supervisor.figures()),
+        )
 
     def summary(self) -> str:
         """Return how the run ended, and the commands that continue it."""

@@ -146,10 +146,19 @@ def test_modules_are_imported_by_name_only_from_flags():
     """`plugins` alone imports by name, and only modules that read this machine's flags call it."""
     assert callers("import_module") == {"common/process/plugins.py"}
     assert importers("farflung.common.process.plugins") <= {
-        "actor/main.py",
+        "actor/worlds/own.py",
         "learner/core/build.py",
         "learner/config.py",
+    }
+
+
+def test_environments_are_imported_by_name_only_from_flags():
+    """`import_own` imports modules too: its callers have names of this machine."""
+    assert callers("import_own") == {
+        "actor/main.py",
         "learner/learner.py",
+        "learner/policies/evaluating.py",
+        "learner/policies/exporting.py",
         "learner/policies/own_code.py",
     }
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from support.waiting import run_to_end
 
+import farflung as farflung_package
 from farflung import __main__ as commands
+from farflung.learner.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,12 +26,13 @@ threading.Event().wait(20)
 
 @pytest.fixture
 def farflung(monkeypatch, capsys):
-    """Runs `farflung` with these arguments; returns the exit code, the output and the role."""
+    """Runs `farflung` with these words; returns exit code, output, and what it would run."""
 
     def run(*words):
         started = []
         monkeypatch.setattr(sys, "argv", ["farflung", *words])
-        monkeypatch.setattr(commands, "_run", started.append)
+        monkeypatch.setattr(commands, "_ends_on_a_signal", lambda: None)
+        monkeypatch.setattr(commands, "_run", lambda role, words: started.append((role, *words)))
         try:
             commands.main()
         except SystemExit as ending:
@@ -41,26 +44,75 @@ def farflung(monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("role", commands.ROLES)
-def test_umbrella_command_runs_the_named_role_with_the_other_arguments(farflung, role):
-    """`farflung learner --help` is `learner --help`."""
-    assert farflung(role, "--help") == (0, "", [role])
-    assert sys.argv == [role, "--help"]
+@pytest.mark.parametrize(
+    ("word", "runs"),
+    [
+        *((role, (role,)) for role in commands.ROLES),
+        ("train", ("learner",)),
+        *((command.name, ("learner", command.name)) for command in COMMANDS),
+    ],
+)
+def test_umbrella_command_runs_roles_and_the_commands_of_a_learner(farflung, word, runs):
+    """`farflung train --help` is `learner --help`, `farflung status X` is `learner status X`."""
+    assert farflung(word, "--help") == (0, "", [(*runs, "--help")])
 
 
-@pytest.mark.parametrize(("words", "says"), [(("lerner",), "'lerner'"), ((), "which role?")])
-def test_umbrella_command_refuses_an_unknown_or_missing_role(farflung, words, says):
-    """Exit code 64, with the usage."""
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("evalute",), "unknown command 'evalute'. Did you mean evaluate?"),
+        (("tarin",), "unknown command 'tarin'. Did you mean train?"),
+        ((), "a command is missing"),
+    ],
+)
+def test_umbrella_command_refuses_an_unknown_or_missing_command(farflung, words, says):
+    """Exit code 64, one sentence that leads to the map."""
     code, said, started = farflung(*words)
     assert (code, started) == (64, [])
     assert says in said
-    assert commands.USAGE in said
+    assert said.endswith("`farflung --help` lists all of them\n")
 
 
-def test_umbrella_command_prints_help_and_version(farflung):
-    """Both with exit code 0."""
-    assert farflung("--help") == (0, f"{commands.USAGE}\n", [])
+def test_help_of_the_umbrella_command_is_a_map(farflung):
+    """Every command in one line that fits a terminal."""
+    code, said, started = farflung("--help")
+    assert (code, started) == (0, [])
+    first = [line.split()[0] for line in said.splitlines() if line.startswith("  ")]
+    assert first == ["train", "actor", "broker", *(command.name for command in COMMANDS)]
+    assert max(map(len, said.splitlines())) <= 80 + 8
     assert farflung("--version") == (0, f"{version('farflung')}\n", [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("--help",), ("train", "--help"), ("evaluate", "--help")])
+def test_help_of_the_umbrella_command_imports_nothing_heavy(words):
+    """As that of `learner`."""
+    program = (
+        "import sys; sys.argv[0] = 'farflung'\nfrom farflung.__main__ import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(*{'torch', 'numpy', 'gymnasium', 'zmq'} & set(sys.modules), file=sys.stderr)"
+    )
+    found = run_to_end([sys.executable, "-c", program, *words])
+    assert (found.returncode, found.stderr) == (0, "\n")
+    assert "Usage:" in found.stdout
+
+
+def test_import_of_the_package_loads_nothing_heavy():
+    """Neither does the base class of callbacks; all public names can be had."""
+    program = (
+        "import sys, farflung\nclass Mine(farflung.Callback): ...\n"
+        "for name in farflung.__all__: assert getattr(farflung, name).__doc__, name\n"
+        "assert set(farflung.__all__) <= set(dir(farflung))\n"
+        "print(*{'torch', 'numpy', 'gymnasium', 'zmq', 'cyclopts'} & set(sys.modules))"
+    )
+    found = run_to_end([sys.executable, "-c", program])
+    assert (found.returncode, found.stdout, found.stderr) == (0, "\n", "")
+
+
+def test_unknown_name_of_the_package_is_an_attribute_error():
+    """As of any module."""
+    with pytest.raises(AttributeError, match="module 'farflung' has no attribute 'trian'"):
+        farflung_package.trian  # noqa: B018
 
 
 @pytest.mark.slow

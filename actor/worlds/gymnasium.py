@@ -75,6 +75,12 @@ def register_wrapper(name: str, wrap: Callable[..., Environment]) -> None:
     WRAPPERS[name] = wrap
 
 
+def register_environment(name: str, make: Callable[..., Environment]) -> None:
+    """Make `make(**arguments)` known as an environment, in place of an earlier one of its name."""
+    gymnasium.registry.pop(name, None)
+    gymnasium.register(name, entry_point=make)
+
+
 def describe(world: World) -> Description:
     """Return the spaces of a world, or refuse it. It is made once and closed."""
     environment = make(world)

@@ -103,15 +103,18 @@ _raised: list[int] = []  # signals for which an `interruptible` block has raised
 
 
 @contextmanager
-def signals(stop: Stop) -> Iterator[None]:
-    """Set `stop` on Ctrl-C and SIGTERM; end the process at once on a second one.
+def signals(stop: Stop, at_once: bool = True) -> Iterator[None]:
+    """Set `stop` on Ctrl-C and SIGTERM; on a second one end the process at once.
 
+    Without `at_once` the second one raises its exception: a notebook outlives its runs.
     If an `interruptible` block around this has lost the exception of a signal, raise it again.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop:
+        if stop and at_once:
             os._exit(128 + number)
+        if stop:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(0)
         # SIGTERM is a requested end, so 0. After Ctrl-C a shell script should not continue.
         stop.set(signal.Signals(number).name, Exit.INTERRUPTED if number == signal.SIGINT else 0)
 
@@ -171,6 +174,9 @@ def _swallowed_quietly() -> Iterator[None]:
 def _handled(
     handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]],
 ) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python lets the main thread alone handle signals
+        return
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield

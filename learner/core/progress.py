@@ -9,6 +9,7 @@ from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import OBSERVATIONS
 from farflung.common.data.statistics import History, Interval, Spread, confidence
 from farflung.common.data.weights import Version
+from farflung.learner.api.callback import Episode
 
 RECENT = 100  # episodes that a mean return is taken over
 SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported
@@ -25,6 +26,8 @@ class Progress:
         self.lag = Spread()  # versions between that of a parcel or gradients and the newest
         self.evaluation: EvaluationResult | None = None  # the newest
         self._candidate: EvaluationResult | None = None  # the best since the last look
+        self.heard: list[Episode | EvaluationResult] | None = None
+        """All since the last look, in their order; None: there are no callbacks to tell."""
         self.constant_observations = ConstantObservations()
 
     def count(self, parcel: Parcel, steps: int, newest: Version) -> None:
@@ -44,6 +47,8 @@ class Progress:
         self.lengths.extend(results.lengths.tolist())
         for value in returns:
             self.history.add(value)
+        if self.heard is not None:
+            self.heard += map(Episode, returns, results.lengths.tolist())
         if version.epoch == newest.epoch:
             self.lag.add(newest.number - version.number)
 
@@ -64,6 +69,8 @@ class Progress:
 
     def _evaluated(self, result: "EvaluationResult") -> None:
         self.evaluation = result
+        if self.heard is not None:
+            self.heard.append(result)
         if self._candidate is None or result.mean > self._candidate.mean:
             self._candidate = result
 

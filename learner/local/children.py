@@ -41,8 +41,8 @@ class Child:
 class Children:
     """Starts children and replaces dead ones at each `tick`; logs to `<folder>/<name>.log`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, path: Sequence[str] = ()) -> None:
+        self._folder, self._path = folder, tuple(path)
         self.all: list[Child] = []
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -102,7 +102,7 @@ class Children:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=_environment(),
+                env=_environment(self._path),
                 # Ctrl-C in the terminal must reach the learner only. The group can be ended as one.
                 start_new_session=True,
             )
@@ -170,13 +170,15 @@ def last_line(path: Path, most_bytes: int = 4096) -> str:
     return next((line for line in reversed(lines) if line), "nothing")
 
 
-def _environment() -> dict[str, str]:
+def _environment(path: Sequence[str]) -> dict[str, str]:
     """Return this process's variables without those that are wrong for local actors.
 
     So FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors too. Flags override the rest.
+    With a path, actors find modules where this process does, and in the same order.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-    return {"OMP_NUM_THREADS": "1"} | inherited
+    modules = {"PYTHONPATH": os.pathsep.join(path)} if path else {}
+    return {"OMP_NUM_THREADS": "1"} | inherited | modules
 
 
 def _wait_longer(child: Child, now: float) -> None:

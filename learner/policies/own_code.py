@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from farflung.actor.worlds import own
 from farflung.common.process.config import read_settings
-from farflung.common.process.plugins import import_packages
 from farflung.learner.storage.run_folder import CONFIGURATION
 
 
@@ -11,4 +11,4 @@ def import_own(run_folder: Path) -> None:
     """Import the packages that a run imported, as `--resume` does."""
     found = read_settings("learner", run_folder / CONFIGURATION).get("import", [])
     if isinstance(found, list):
-        import_packages(name for name in found if isinstance(name, str))
+        own.import_own(name for name in found if isinstance(name, str))

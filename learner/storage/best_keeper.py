@@ -89,10 +89,11 @@ class BestKeeper:
             return
         if best is not None:
             self.mean = best.interval.mean
-            self.sentence = f"{best.interval} in {self._path}"
+            self.sentence = f"{best.interval} in {self.path}"
 
     @property
-    def _path(self) -> Path:
+    def path(self) -> Path:
+        """The file of the best evaluation."""
         return self._folder / FOLDER / BEST
 
     def _begin(self) -> None:
@@ -111,5 +112,5 @@ class BestKeeper:
             if self._waiting is None:
                 self._waiting = result, weights
             return
-        self.sentence = f"{result.interval} under version {result.version} in {self._path}"
+        self.sentence = f"{result.interval} under version {result.version} in {self.path}"
         log.info("best evaluation so far: %s", self.sentence)

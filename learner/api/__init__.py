@@ -1,0 +1,1 @@
+"""Training from Python: keyword settings, environments of one's own, callbacks, and the result."""

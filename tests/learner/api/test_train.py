@@ -1,0 +1,286 @@
+"""Training from Python in this process: callbacks, results, signals, and the state around it."""
+
+import gc
+import itertools
+import json
+import math
+import os
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from gymnasium.envs.classic_control import CartPoleEnv
+from support.learners import shared_graphs
+
+import farflung
+from farflung.common.process.errors import Diverged, UsageError
+from farflung.learner.api.train import require_hooks, train
+from farflung.learner.core.core import Core
+
+pytestmark = pytest.mark.slow
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+SMALL = {
+    "mode": "sequential",
+    "horizon": 8,
+    "warmup": 16,
+    "batch_size": 8,
+    "replay_ratio": 1.0,
+    "capacity": 500,
+    "checkpoint_every": 0.0,
+    "dqn": {"hidden": [4]},
+    "evaluate_every": 0,
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that trains a small CartPole run."""
+
+    def run(*callbacks, **settings):
+        with shared_graphs():
+            return train(callbacks, {**SMALL, "steps": 200, "run_dir": tmp_path, **settings})
+
+    return run
+
+
+class Recorder(farflung.Callback):
+    """Keeps all calls, and raises or acts where it is told to."""
+
+    def __init__(self, **acts):
+        self.calls, self.views, self._acts = [], [], acts
+        for hook in ("start", "publication", "episode", "evaluation", "checkpoint", "end"):
+            setattr(self, f"on_{hook}", lambda view, *fact, hook=hook: self._note(hook, view, fact))
+
+    def _note(self, hook, view, fact):
+        self.calls.append((hook, *fact))
+        self.views.append(view)
+        if hook in self._acts:
+            self._acts[hook](view)
+
+    def facts(self, hook):
+        """Return what came with the calls of a hook."""
+        return [call[1] for call in self.calls if call[0] == hook]
+
+
+def fail(view):
+    """Raise an error of the user."""
+    raise LookupError("no such\nthing")
+
+
+def test_run_tells_its_callbacks_everything_in_order(run):
+    """Each publication, episode, evaluation and checkpoint once; start and end around them."""
+    seen = Recorder()
+    result = run(seen, evaluate_every=100, evaluate_episodes=2)
+    hooks = [call[0] for call in seen.calls]
+    assert (hooks[0], hooks[-2], hooks[-1]) == ("start", "checkpoint", "end")
+    versions = [
+        v.version for v, hook in zip(seen.views, hooks, strict=True) if hook == "publication"
+    ]
+    assert versions == list(range(1, len(versions) + 1))
+    assert versions[-1] == result.metrics["train/version"]
+    episodes = seen.facts("episode")
+    assert len(episodes) == result.episodes > 3
+    assert all(episode.total_reward == episode.length for episode in episodes)  # CartPole's reward
+    assert result.return_mean == pytest.approx(sum(e.length for e in episodes) / len(episodes))
+    evaluations = seen.facts("evaluation")
+    assert [e.episodes for e in evaluations] == [2] * len(evaluations)
+    assert evaluations[-1] == result.evaluation
+    assert result.best == max(e.mean for e in evaluations)
+    assert seen.facts("checkpoint")[-1] == result.checkpoint
+    assert {path.name for path in seen.facts("checkpoint")} == {"best", "000001"}
+    assert seen.views[-1].ending == result.reason == "all 200 steps are collected and learned from"
+
+
+def test_result_is_that_of_the_folder(run, tmp_path, capsys):
+    """The run's own files, and a policy that acts."""
+    result = run(name="mine")
+    assert result.folder == tmp_path / "mine"
+    assert (result.steps, result.updates, result.evaluation, result.best) == (200, 23, None, None)
+    assert f"parameters: {result.parameters}" in capsys.readouterr().out
+    assert result.checkpoint.is_dir()
+    assert farflung.load(result.folder).act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
+    with pytest.raises(AttributeError):
+        result.steps = 3
+
+
+def test_two_runs_of_one_seed_are_equal(run):
+    """With a callback that follows one of them: it changes nothing."""
+    first, second = run(Recorder(), seed=4), run(seed=4)
+    assert first.parameters == second.parameters
+
+
+def test_callback_records_figures_for_every_outlet(run):
+    """The result, metrics.jsonl, and `until`: the mean of the values, here 0, 1, 2, ..."""
+    values = itertools.count()
+    result = run(Recorder(episode=lambda view: view.record("mine/number", next(values))))
+    mean = (result.episodes - 1) / 2
+    assert result.metrics["mine/number"] == mean
+    lines = result.folder.joinpath("metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["mine/number"] == mean
+    values = itertools.count()
+    result = run(
+        Recorder(episode=lambda view: view.record("mine/number", next(values))),
+        until="mine/number >= 1",
+        steps=10_000,
+    )
+    assert result.reason == "solved: mine/number >= 1"
+    assert result.episodes < 20
+
+
+def test_figures_of_a_run_can_be_read(run):
+    """Under the names of metrics.jsonl."""
+    found = []
+    run(Recorder(end=lambda view: found.append(view.figures())))
+    assert found[0]["time/total_timesteps"] == 200
+    assert math.isfinite(found[0]["train/loss"])
+
+
+@pytest.mark.parametrize(("name", "value"), [("a\nb", 1), (3, 1), ("eval/a", 1), ("a", "much")])
+def test_recorded_figures_are_numbers_with_names(run, name, value):
+    """Others are refused in the callback: the traceback shows its line."""
+    with pytest.raises((farflung.FarflungError, ValueError)) as raised:
+        run(Recorder(episode=lambda view: view.record(name, value)))
+    assert "<lambda>" in [entry.name for entry in raised.traceback]
+
+
+def test_callback_stops_a_run_with_a_reason(run, tmp_path):
+    """It counts as reached: saved, finished, the reason is shown, the first one stays."""
+
+    def stop(view):
+        if view.episodes >= 3:
+            view.stop(f"{view.episodes} episodes are enough")
+
+    seen = Recorder(episode=stop)
+    result = run(seen, name="one", steps=100_000)
+    assert result.reason == "stopped by a callback: 3 episodes are enough"
+    assert result.steps < 1000
+    assert (tmp_path / "one" / "FINISHED").read_text().strip() == result.reason
+    assert seen.calls[-1] == ("end",)
+    assert result.checkpoint.is_dir()
+
+
+@pytest.mark.parametrize("hook", ["start", "publication", "episode", "checkpoint", "end"])
+def test_callback_that_raises_ends_the_run_with_its_own_traceback(run, tmp_path, hook, capsys):
+    """The run is saved and not finished; the log names the callback; the others hear of the end."""
+    other = Recorder()
+    with pytest.raises(LookupError, match="no such") as raised:
+        run(other, Recorder(**{hook: fail}), name="one", steps=400)
+    assert raised.traceback[-1].name == "fail"
+    assert raised.value.__notes__ == [f"The run ended for this. It is saved in {tmp_path / 'one'}"]
+    assert list((tmp_path / "one" / "checkpoints").glob("0*"))
+    assert other.calls[-1] == ("end",)
+    log = (tmp_path / "one" / "logs" / "learner.log").read_text()
+    assert f"the callback Recorder.on_{hook} failed" in log
+    assert "LookupError" in log
+    if hook in ("start", "publication", "episode"):
+        assert not (tmp_path / "one" / "FINISHED").exists()
+        reason = f"the callback Recorder.on_{hook} failed: LookupError: no such thing"
+        assert other.views[-1].ending == reason
+        assert reason in capsys.readouterr().out
+
+
+def test_first_of_two_failures_is_raised(run):
+    """A callback that failed in the middle is still told of the end, and may fail there again."""
+    seen = Recorder(episode=fail, end=lambda view: 1 / 0)
+    with pytest.raises(LookupError):
+        run(seen)
+    assert seen.calls[-1] == ("end",)
+
+
+def test_callbacks_hear_of_a_run_that_fails(run, monkeypatch):
+    """`on_end` has the reason; the error is that of the run."""
+
+    def broken(self, rows):
+        raise Diverged("weights went away")
+
+    monkeypatch.setattr(Core, "update", lambda self: broken(self, 0))
+    seen = Recorder()
+    with pytest.raises(Diverged):
+        run(seen)
+    assert seen.calls[-1] == ("end",)
+    assert seen.views[-1].ending == "failed: Diverged: weights went away"
+
+
+def test_callable_environment_plays_in_this_process(run):
+    """Sequential mode takes a lambda, and a debugger can step into it."""
+    made = []
+
+    def make(**arguments):
+        made.append(arguments)
+        return CartPoleEnv(**arguments)
+
+    result = run(env=make, env_args={"sutton_barto_reward": False}, steps=40)
+    assert result.steps == 40
+    assert made
+    assert all(arguments == {"sutton_barto_reward": False} for arguments in made)
+
+
+@pytest.mark.parametrize(
+    ("callback", "sentence"),
+    [
+        (Recorder, "is no farflung.Callback; make one: add ()"),
+        (SimpleNamespace(), "derive its class from it"),
+        (
+            type("Mine", (farflung.Callback,), {"on_evalution": None})(),
+            "Mine.on_evalution is no hook of a callback. Did you mean on_evaluation?",
+        ),
+    ],
+)
+def test_callback_that_would_never_be_called_is_refused(callback, sentence):
+    """Before anything is started."""
+    with pytest.raises(UsageError) as refusal:
+        require_hooks(callback)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_signal_saves_the_run_and_then_ends_the_script(run, tmp_path, number, raised):
+    """As the user of a script expects; handlers are what they were."""
+    before = signal.getsignal(number)
+    seen = Recorder(episode=lambda view: os.kill(os.getpid(), number))
+    with pytest.raises(raised):
+        run(seen, name="one", steps=100_000)
+    assert signal.getsignal(number) is before
+    assert seen.views[-1].ending == f"stopped: {signal.Signals(number).name}"
+    assert list((tmp_path / "one" / "checkpoints").glob("0*"))
+
+
+def test_second_ctrl_c_does_not_wait_and_leaves_the_process_alive(run):
+    """A notebook's kernel outlives its runs: an exception comes instead of the end."""
+
+    def twice(view):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Recorder(episode=twice), steps=100_000)
+
+
+def test_run_outside_of_the_main_thread(run):
+    """Without handlers of signals, which Python allows in the main thread only."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(run(steps=40).steps))
+    thread.start()
+    thread.join(60)
+    assert found == [40]
+
+
+def test_run_leaves_the_process_as_it_was(run):
+    """Threads and random numbers of torch, the garbage collector, and file descriptors."""
+    run(steps=40)
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+    state, descriptors = torch.get_rng_state(), len(list(DESCRIPTORS.iterdir()))
+    run(steps=40)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == 2
+    assert gc.get_freeze_count() == 0
+    assert len(list(DESCRIPTORS.iterdir())) <= descriptors
+    torch.set_num_threads(1)
