@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from farflung.actor import evaluator
+from farflung.actor.account import Account
 from farflung.actor.acting import spec_check
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
 from farflung.actor.play import Play, Playing, exploring
@@ -57,13 +58,16 @@ class ActorLoop:
         self._play: Play | None = None
         self._parcels: deque[Parcel] = deque()  # played, and not handed over yet
         self._exchanged_at = 0.0
+        self._account = Account(rules.evaluates)
 
     def run(self) -> None:
         """Take turns until stopped, or (`once`) until the run is over."""
         try:
             while not self._over:
                 if not self.turn():
+                    before = self._clock()
                     self._exchange(WAIT_S)
+                    self._account.waited(self._clock() - before)
         finally:
             self.close()
 
@@ -151,7 +155,9 @@ class ActorLoop:
                 with self._watchdog:
                     parcels = player_.parcels()
                 self._parcels += parcels
-                self._work.episodes += sum(len(parcel.results.returns) for parcel in parcels)
+                for parcel in parcels:
+                    self._work.episodes += len(parcel.results.returns)
+                    self._account.finished(parcel.results.returns.tolist())
         return True
 
     def _step(self, play: Play) -> bool:
@@ -186,6 +192,8 @@ class ActorLoop:
         connection = self._connection
         connection.exchange(timeout_s)
         self._exchanged_at = now = self._clock()
+        if line := self._account.line(now, self._work, self._who.version):
+            log.info(line)
         status = connection.status
         if 0 < self._rules.max_policy_age_s <= status.outdated_s:
             raise PolicyTooOld(

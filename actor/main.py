@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SIGNAL_S = 1.5  # for a signal to end what is played; the supervisor expects the end within 2 s
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("farflung.actor.main")  # also under `python -m`
 
 ABOUT = (
     "Step environments for a learner: it names them, sends the policy, and takes the trajectories."
@@ -40,13 +40,15 @@ def main() -> None:
 
 
 def act(loaded: Loaded[ActorConfig]) -> int:
-    """Act until the end, with a log."""
-    from farflung.common.net.keys import client_keys_for, full_name
-
+    """Act until the end, with a log. Its first line comes before the imports that take time."""
     asked = loaded.config
-    keys = client_keys_for(asked.learner, asked.keys)
-    name = full_name(keys, asked.name or default_name(socket.gethostname(), secrets.randbits(24)))
+    name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
     with logs.start("actor", name, asked.log_level) as log:
+        logger.info("starting, for the learner at %s", asked.learner, extra=logs.LASTING)
+        from farflung.common.net.keys import client_keys_for, full_name
+
+        keys = client_keys_for(asked.learner, asked.keys)
+        log.who.name = full_name(keys, name)
         return run(asked, keys, log.who)
 
 

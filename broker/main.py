@@ -41,26 +41,30 @@ def main() -> None:
 
 def relay(loaded: Loaded[BrokerConfig]) -> int:
     """Run a broker until it is stopped; return the exit code."""
+    asked = loaded.config
+    require(bool(asked.upstreams), "name at least one learner: broker HOST[:PORT]")
+    name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
+    with logs.start("broker", name, asked.log_level):
+        # Before the imports that take time.
+        log.info("starting, for %s", ", ".join(map(str, asked.learners)), extra=logs.LASTING)
+        return run(asked, name)
+
+
+def run(asked: BrokerConfig, name: str) -> int:
+    """Run a broker from start to end; return its exit code."""
     from farflung.broker.relay_loop import Broker  # --help imports no sockets
     from farflung.common.net import sockets
     from farflung.common.net.keys import server_keys
     from farflung.common.process import descriptors
 
-    asked = loaded.config
-    require(bool(asked.upstreams), "name at least one learner: broker HOST[:PORT]")
     descriptors.require(
         descriptors.OWN + descriptors.LINE * (len(asked.learners) + descriptors.ACTORS),
         f"a broker for {len(asked.learners)} learners and {descriptors.ACTORS} actors",
     )
-    name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
     keys = server_keys(Path(asked.keys)) if asked.keys else None
     upstream_keys = broker_keys(asked.upstream_keys)
     stop = Stop()
-    with (
-        logs.start("broker", name, asked.log_level),
-        lifecycle.signals(stop),
-        sockets.context() as context,
-    ):
+    with lifecycle.signals(stop), sockets.context() as context:
         link = Broker(
             context,
             asked.address,

@@ -15,7 +15,7 @@ from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, interruptible, signals
-from farflung.common.process.log import Who
+from farflung.common.process.log import LASTING, Who
 from farflung.common.process.settings_file import resolved_toml
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callback import Host
@@ -46,6 +46,7 @@ class Learner:
     """A learner process: startup, run, shutdown."""
 
     training: "Training"
+    log: logs.Log | None = None  # one that began before this module was imported
 
     def __init__(self, loaded: Loaded[LearnerConfig], host: Host = COMMAND) -> None:
         self.config, self._origins = loaded.config, loaded.origins
@@ -111,8 +112,9 @@ class Learner:
             self.training.supervisor.finish()
 
     def _start_log(self) -> Who:
-        logger = logs.start("learner", self._folder.name, self.config.log_level)
+        logger = self.log or logs.start("learner", self._folder.name, self.config.log_level)
         self.resources.callback(logger.stop)
+        logger.who.name = self._folder.name
         logger.copy_to(self._folder.file("logs", "learner.log"))
         return logger.who
 
@@ -121,6 +123,7 @@ class Learner:
 
         So actors find their learner again while torch is loaded and the replay is restored.
         """
+        log.info("reading the journal of %s", self._folder.folder, extra=LASTING)
         recovered = recover(self._folder, durable=self.config.durability == "fsync")
         self._recovered = recovered
         spec = saved_spec(self.config, self._folder)
@@ -145,6 +148,7 @@ class Learner:
 
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""
+        log.info("loading PyTorch", extra=LASTING)
         from farflung.learner.core import out_of_memory
         from farflung.learner.training import Training
 

@@ -1,12 +1,16 @@
 """The `learner` command: train, or run a subcommand. Torch is imported only by training."""
 
+import logging
 import sys
 from pathlib import Path
 
 from farflung.common.process import config, lifecycle
+from farflung.common.process import log as logs
 from farflung.common.process.config import Command, Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.config import SETTINGS, LearnerConfig, config_class
+
+log = logging.getLogger("farflung.learner.main")  # also under `python -m`
 
 ABOUT = "Train a policy from the trajectories that actors send. Without a command: train."
 COMMANDS = (
@@ -70,10 +74,23 @@ def with_own_settings(argv: list[str]) -> list[str]:
 
 
 def train(loaded: Loaded[LearnerConfig]) -> int:
-    """Train, as configured."""
-    from farflung.learner.learner import Learner
+    """Train, as configured. The first line comes before the imports that take time."""
+    config = loaded.config
+    with logs.start("learner", config.name or config.environment, config.log_level) as started:
+        log.info("%s", beginning(config), extra=logs.LASTING)
+        from farflung.learner.learner import Learner
 
-    return Learner(loaded).serve()
+        learner = Learner(loaded)
+        learner.log = started
+        return learner.serve()
+
+
+def beginning(config: LearnerConfig) -> str:
+    """Return the sentence that a learner begins with."""
+    if config.resume not in ("", "auto"):
+        return f"continuing {config.resume}"
+    with_actors = f", {config.actors} actors on this machine" if config.actors else ""
+    return f"starting: {config.environment}, {config.algorithm}{with_actors}"
 
 
 if __name__ == "__main__":

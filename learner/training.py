@@ -8,8 +8,9 @@ from types import MappingProxyType
 import torch
 
 from farflung.common.data.spec import Spec
+from farflung.common.process.invocation import command
 from farflung.common.process.lifecycle import Stop
-from farflung.common.process.log import Who
+from farflung.common.process.log import LASTING, Who
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callback import Host, Result, RunView
 from farflung.learner.config import LearnerConfig
@@ -44,6 +45,7 @@ class Training:
         torch.set_num_threads(config.threads)
         where, reason = device.choose(config.device)
         log.info("run %s in %s, training on %s (%s)", folder.identity, folder.folder, where, reason)
+        log.info("making environment, network and acting graph", extra=LASTING)
         self.core = build_core(config, folder, where, epoch, spec)
         self.status = StatusBuilder(config, folder, self.core, str(where))
         self._config, self._folder = config, folder
@@ -85,6 +87,7 @@ class Training:
 
     def restore(self, recovered: Recovered, largest: float) -> None:
         """Restore the newest checkpoint, and the replay from the journal."""
+        log.info("restoring checkpoint and replay", extra=LASTING)
         sentence = restore(
             self._folder.folder,
             self.core,
@@ -149,8 +152,9 @@ class Training:
         )
         if core.progress.evaluation:
             facts += f", evaluation {core.progress.evaluation.mean:.1f}"
+        learner = command("learner")
         resume = (
-            f"\n  learner --resume {folder}   continue this run" if self._saver.journaled else ""
+            f"\n  {learner} --resume {folder}   continue this run" if self._saver.journaled else ""
         )
         return f"""\
 {self.supervisor.verdict}
@@ -159,8 +163,8 @@ parameters: {core.fingerprint}
 checkpoint: {self._saver.saved}
 best evaluation: {self._saver.best.sentence or "none yet"}
 To go on:
-  learner evaluate {folder}   play 100 episodes; --video FILE.mp4 films the first
-  learner export {folder} {folder.name}.onnx   write the policy as one file{resume}
-  learner --config {folder}/config.toml --name NEW --init {folder}   start a run with its weights
-  tensorboard --logdir {folder.parent}   show the curves
+  {learner} evaluate {folder}   play 100 episodes; --video FILE.mp4 films the first
+  {learner} export {folder} {folder.name}.onnx   write the policy as one file{resume}
+  {learner} --config {folder}/config.toml --name NEW --init {folder}   start a run with its weights
+  {command("tensorboard")} --logdir {folder.parent}   show the curves
 """

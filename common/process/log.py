@@ -1,6 +1,7 @@
 """Log lines for people: `2026-03-01T12:00:00.123Z actor box-1f03a2[4711] 1.42 WARNING no answer`.
 
-They are written in a thread of their own: a terminal that takes nothing holds up no other.
+On a terminal: `13:00:00 actor: WARNING no answer`. They are written in a thread of their own: a
+terminal that takes nothing holds up no other.
 """
 
 import logging
@@ -13,14 +14,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TextIO
 
-from farflung.common.process.terminal import PATIENCE_S, direct, stand_in
+from farflung.common.process.terminal import PATIENCE_S, LastingLine, direct, rewritable, stand_in
 from farflung.common.process.text import indented
 
 OURS = "farflung"  # the level is for our loggers; other packages' show warnings only
+LASTING = {"lasting": True}  # mark of a line for work that goes on until the next line
+TICK_S = 0.5  # between two looks at the work that goes on
 WAITING_LINES = 1000  # for a terminal or a pipe; further ones are counted and left out
 
 
@@ -42,7 +45,7 @@ class Log:
         self._handlers: list[logging.Handler] = []
         self._queue = _BoundedQueue()
         self._writer = _Writer(self._queue, stream)
-        self._add(self._queue)
+        self._add(self._queue, short=(stream or sys.stderr).isatty())
         self._writer.start()
 
     def copy_to(self, path: Path) -> None:
@@ -73,8 +76,8 @@ class Log:
     ) -> None:
         self.stop()
 
-    def _add(self, handler: logging.Handler) -> None:
-        handler.setFormatter(_LineFormatter(self.who))
+    def _add(self, handler: logging.Handler, short: bool = False) -> None:
+        handler.setFormatter((_ShortFormatter if short else _LineFormatter)(self.who))
         handler.addFilter(Sparingly(self._clock))
         self._handlers.append(handler)
         logging.getLogger().addHandler(handler)
@@ -130,17 +133,36 @@ class Sparingly(logging.Filter):
 class _LineFormatter(logging.Formatter):
     """One line with time, role, name, process and version; others, as of a traceback, indented."""
 
-    def __init__(self, who: Who) -> None:
-        super().__init__("%(at)sZ %(who)s %(levelname)s %(message)s%(more)s")
+    def __init__(
+        self, who: Who, form: str = "%(at)sZ %(who)s %(levelname)s %(message)s%(more)s"
+    ) -> None:
+        super().__init__(form)
         self._who = who
 
     def format(self, record: logging.LogRecord) -> str:
-        who, held = self._who, getattr(record, "held", 0)
-        at = datetime.fromtimestamp(record.created, UTC)
-        record.at = at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
-        record.who = f"{who.role} {who.name}[{record.process}] {who.version}"
+        self._name(record)
+        held = getattr(record, "held", 0)
         record.more = f" ({held} more like this before)" if held else ""
         return indented(super().format(record))
+
+    def _name(self, record: logging.LogRecord) -> None:
+        """Name time and writer."""
+        who, at = self._who, datetime.fromtimestamp(record.created, UTC)
+        record.at = at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        record.who = f"{who.role} {who.name}[{record.process}] {who.version}"
+
+
+class _ShortFormatter(_LineFormatter):
+    """One line with the local time and the role; the level only of warnings and errors."""
+
+    def __init__(self, who: Who) -> None:
+        super().__init__(who, "%(at)s %(who)s: %(level)s%(message)s%(more)s")
+
+    def _name(self, record: logging.LogRecord) -> None:
+        record.at = time.strftime("%H:%M:%S", time.localtime(record.created))
+        record.who = self._who.role
+        grave = record.levelno >= logging.WARNING
+        record.level = f"{record.levelname} " if grave else ""
 
 
 class _BoundedQueue(QueueHandler):
@@ -175,29 +197,52 @@ class _Writer(QueueListener):
 
     def __init__(self, lines: _BoundedQueue, stream: TextIO | None) -> None:
         super().__init__(lines.queue)
+        self._lines = lines.queue
         self._stream = stream
         self._terminals: dict[TextIO, TextIO] = {}  # by their stand-ins
+        self._lasting = LastingLine()
         if stream is None:
             sys.stdout, sys.stderr = (self._stand_in(s, lines) for s in (sys.stdout, sys.stderr))
+
+    def dequeue(self, block: bool) -> logging.LogRecord:
+        """Wait for a line; meanwhile a terminal shows how long the work of the last one takes."""
+        while True:
+            try:
+                return self._lines.get(block, TICK_S if self._lasting.begun else None)
+            except Empty:
+                if not block:
+                    raise
+                with suppress(OSError, ValueError):
+                    self._lasting.tick()
 
     def handle(self, record: logging.LogRecord) -> None:
         """Write one line. A closed terminal takes none, and the run goes on."""
         stream = getattr(record, "stream", None)
         text = record.msg if stream is not None else f"{record.msg}\n"
+        lasting = getattr(record, "lasting", False)
         stream = stream or self._stream or sys.stderr
         with suppress(OSError, ValueError):
+            self._lasting.end()
             out = direct(self._terminals.get(stream, stream))
-            out.write(text)
-            out.flush()
+            if lasting and rewritable(out):
+                self._lasting.begin(out, record.msg)
+            else:
+                out.write(text)
+                out.flush()
 
     def finish(self) -> None:
         """Write the lines that wait; end without them if a terminal does not take them."""
         for stream in self._terminals:
             stream.flush()
-        stopping = threading.Thread(target=self.stop, daemon=True)
+        stopping = threading.Thread(target=self._finish, daemon=True)
         stopping.start()
         stopping.join(PATIENCE_S if self._terminals else None)
         sys.stdout, sys.stderr = (self._terminals.get(s, s) for s in (sys.stdout, sys.stderr))
+
+    def _finish(self) -> None:
+        self.stop()
+        with suppress(OSError, ValueError):
+            self._lasting.end()
 
     def _stand_in(self, stream: TextIO, lines: _BoundedQueue) -> TextIO:
         made = stand_in(stream, lambda text: lines.printed(text, made))

@@ -3,6 +3,7 @@
 import io
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import TextIO, cast
 
@@ -40,6 +41,38 @@ class Direct(io.TextIOBase):
         return self._like.isatty()
 
 
+class LastingLine:
+    """A line at the end of a terminal, with the seconds for which its work has gone on."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._out: TextIO | None = None
+        self._text, self._since = "", 0.0
+
+    @property
+    def begun(self) -> bool:
+        """True between `begin` and `end`."""
+        return self._out is not None
+
+    def begin(self, out: TextIO, text: str) -> None:
+        """Write the line, without its end. It never wraps, so that it can be written again."""
+        columns = os.get_terminal_size(out.fileno()).columns or 80
+        self._out, self._since = out, self._clock()
+        self._text = text[: max(0, columns - len(" … 9999 s") - 1)]
+        out.write(f"{self._text} …")
+
+    def tick(self) -> None:
+        """Write it again, with its seconds."""
+        if self._out is not None:
+            self._out.write(f"\r{self._text} … {self._clock() - self._since:.0f} s")
+
+    def end(self) -> None:
+        """End the line, if there is one."""
+        out, self._out = self._out, None
+        if out is not None:
+            out.write("\n")
+
+
 class Lines(Direct):
     """Stands in for a terminal and never waits: hands over line by line. Any thread may write."""
 
@@ -74,6 +107,12 @@ def direct(stream: TextIO) -> TextIO:
     except (OSError, ValueError, AttributeError):
         return stream
     return cast(TextIO, Direct(stream))
+
+
+def rewritable(out: TextIO) -> bool:
+    """Return True for a terminal that takes a line twice: not where a panel takes whole lines."""
+    way: object = out
+    return isinstance(way, Direct) and not isinstance(way, Lines) and way.isatty()
 
 
 def stand_in(stream: TextIO, take: Callable[[str], None]) -> TextIO:

@@ -14,6 +14,7 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
+from farflung.common.process.invocation import pasted
 from farflung.common.process.text import printable
 from farflung.learner.observe.formatting import (
     UNKNOWN,
@@ -68,7 +69,7 @@ def draw(status: Status, width: int, height: int, hint: str = "") -> Panel:
     """Return the status in at most so many columns and lines; the hint stands at the bottom."""
     width = min(width, WIDEST)
     rows = list(_rows(status, width - 4, height - 2))[: max(0, height - 2)]
-    join = f"join with: {status.join}" if status.join else ""
+    join = f"join with: {pasted(status.join)}" if status.join else ""
     foot = " · ".join(filter(None, (join, hint)))
     foot = foot if cell_len(foot) <= width - 6 else join  # the line to paste stays whole
     return Panel(
@@ -200,7 +201,7 @@ def _actors(status: Status, width: int, room: int) -> Iterator[Text]:
     """
     actors = status.actors
     if not actors:
-        start = f"; start one with  {status.join}" if status.join else ""
+        start = f"; start one with  {pasted(status.join)}" if status.join else ""
         yield Text.assemble("no actor yet", (start, "dim"))
         return
     head = f"{status.present} actor{'' if status.present == 1 else 's'}"

@@ -206,6 +206,27 @@ class TestCollecting:
         assert len(learner.accepted) == 4
         assert stage.turns > 200
 
+    def test_it_logs_a_line_a_minute(
+        self, play: Callable[..., Stage], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Also while it waits: silence would look like a hang."""
+        caplog.set_level("INFO")
+        learner = LearnerDouble(a_stamp_spec())
+
+        def each(stage: Stage) -> None:
+            if stage.turns == 100:
+                learner.room = 0
+            if stage.turns in (50, 150):
+                stage.clock.wait(60.0)
+            if stage.turns == 200:
+                stage.stop.set("enough")
+
+        stage = play(learner, each)
+        lines = [text for text in caplog.messages if "in the last minute" in text]
+        assert len(lines) == 2
+        counted = sum(int(line.split()[1].replace(",", "")) for line in lines)
+        assert 0 < counted <= stage.client.work.steps
+
     def test_with_a_full_outbox_it_waits_too(self, play: Callable[..., Stage]) -> None:
         """The window stays in hand until there is room."""
         refusals = iter((False, False))

@@ -18,7 +18,14 @@ from pathlib import Path
 import pytest
 from support.waiting import eventually
 
-from farflung.common.process.log import WAITING_LINES, Log, Sparingly, once_every, start
+from farflung.common.process.log import (
+    LASTING,
+    WAITING_LINES,
+    Log,
+    Sparingly,
+    once_every,
+    start,
+)
 from farflung.common.process.text import LETTERS
 
 ROOT, ROLES = Path(__file__).parents[3], ("actor", "broker", "common", "farflung", "learner")
@@ -175,13 +182,54 @@ def test_a_stopped_terminal_holds_up_neither_log_nor_prints(
             print("x" * 5000)
         assert not window.shows("line")
         termios.tcflow(window.stream, termios.TCOON)
-        assert eventually(lambda: window.shows("INFO line 900"))
+        assert eventually(lambda: window.shows("learner: line 900"))
         print("goes on")
     assert window.shows("goes on")
     left_out = int(re.search(r"\((\d+) lines were left out", window.shown)[1])
     assert left_out in (6, 7)  # one may fit in the place of the line that is being written
     assert window.shown.count("x" * 5000) == 7 - left_out
     assert sys.stdout is sys.stderr is window.stream
+
+
+def test_lines_on_a_terminal_are_short_and_those_in_a_file_whole(
+    window: Window, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A person sees the time of the day, the role, and the level of what is not all right."""
+    window.is_ours(monkeypatch)
+    with start("learner", "run") as log:
+        log.copy_to(tmp_path / "log")
+        logging.getLogger("farflung.learner.x").info("local-0 joined")
+        logging.getLogger("farflung.learner.x").warning("local-0 died")
+    assert window.shows("died\r\n")
+    first, second = window.shown.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d learner: local-0 joined", first)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d learner: WARNING local-0 died", second)
+    assert re.search(r"Z learner run\[\d+\] - INFO local-0 joined", (tmp_path / "log").read_text())
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_how_long_work_goes_on(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is written again until the next one, which begins on a line of its own."""
+    window.is_ours(monkeypatch)
+    with start("learner", "run"):
+        ours = logging.getLogger("farflung.learner.x")
+        ours.info("loading", extra=LASTING)
+        assert eventually(lambda: window.shows("learner: loading … 1 s"))
+        ours.info("loaded")
+        assert eventually(lambda: window.shows("loaded"))
+        print("and more")
+        ours.info("closing", extra=LASTING)
+    assert eventually(lambda: window.shows("closing …\r\n"))
+    assert re.search(r" 1 s\r\n\S+ learner: loaded\r\nand more\r\n", window.shown)
+
+
+def test_a_pipe_gets_lasting_lines_once(log: Log, stream: io.StringIO) -> None:
+    """A file of lines stays one."""
+    logging.getLogger("farflung.learner.x").info("loading", extra=LASTING)
+    log.stop()
+    assert stream.getvalue().endswith(" INFO loading\n")
 
 
 @pytest.mark.slow
