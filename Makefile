@@ -1,5 +1,5 @@
 # The tasks of a developer, a word each. `make help` lists them.
-PYTHON ?= python3
+PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -10,14 +10,8 @@ BIN := $(VENV)/bin
 help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-env: $(VENV)/.ready  ## make .venv with everything
-
-$(VENV)/.ready: pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (torch included: a few minutes the first time)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --upgrade pip
-	@$(BIN)/pip install -qq -c constraints.txt --group dev --editable '.[learner,video,hub]'
-	@touch $@
+env:  ## make .venv with everything; PYTHON=... chooses another Python
+	@deploy/environment.sh $(VENV) $(PYTHON)
 
 run: env  ## solve CartPole-v1 with a learner and two local actors
 	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' \

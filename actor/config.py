@@ -7,8 +7,9 @@ from cyclopts import Group, Parameter
 
 from farflung.common.data.fields import ACTOR, NAME, RULE
 from farflung.common.net.address import Address, parse_address
-from farflung.common.process.config import require
+from farflung.common.process.config import MOST_USED, require
 
+MOST = Parameter(group=MOST_USED)
 LEARNER = Parameter(group=Group("Learner", sort_key=1))
 WORLD = Parameter(group=Group("World", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
@@ -20,44 +21,48 @@ LEAST_AGE_S = 10.0  # enough for several requests for a snapshot
 class ActorConfig:
     """The options of an actor; the learner sends everything else."""
 
-    address: Annotated[str, LEARNER] = "127.0.0.1:5555"
+    address: Annotated[str, MOST, Parameter(metavar="HOST:PORT")] = "127.0.0.1:5555"
     """Learner to join: HOST, HOST:PORT or [IPV6]:PORT."""
     _: KW_ONLY
-    keys: Annotated[str, LEARNER, Parameter(show_default=False)] = ""
+    keys: Annotated[str, MOST, Parameter(metavar="FILE", show_default=False)] = ""
     """Key file (default: ~/.config/farflung/actor.key, if it exists and the learner is remote)."""
-    feed_port: Annotated[int | None, LEARNER] = None
+    feed_port: Annotated[int | None, LEARNER, Parameter(metavar="PORT")] = None
     """Port of the learner's feed (default: the next one)."""
-    policy: Annotated[str, LEARNER] = "default"
+    policy: Annotated[str, MOST, Parameter(metavar="NAME")] = "default"
     """Policy to act for."""
-    name: Annotated[str, LEARNER, Parameter(show_default=False)] = ""
+    name: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
     """This actor's name (default: host and a random number); a key's label precedes it."""
-    environments: Annotated[int, WORLD, Parameter(name="--envs")] = 1
+    environments: Annotated[int, MOST, Parameter(metavar="N", name="--envs")] = 1
     """Environments in this process."""
     vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Use the environment's own vectorised version."""
-    imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
+    imports: Annotated[
+        tuple[str, ...], MOST, Parameter(metavar="PACKAGE", name="--import", show_default=False)
+    ] = ()
     """Package that registers environments, or one as package.module:Class; repeatable."""
     allowed: Annotated[
-        tuple[str, ...], WORLD, Parameter(name="--allow-env", show_default=False)
+        tuple[str, ...], WORLD, Parameter(metavar="ID", name="--allow-env", show_default=False)
     ] = ()
     """Environment that a learner may ask for (default: any registered one); repeatable."""
-    evaluate: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
+    evaluate: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
     """Play the learner's greedy evaluation episodes instead of collecting."""
-    once: Annotated[bool, PROCESS, Parameter(negative=(), show_default=False)] = False
+    once: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
     """Exit when the run reaches its goal; without it, wait for the next run."""
-    patience: Annotated[float, PROCESS] = 0.0
+    patience: Annotated[float, MOST, Parameter(metavar="SECONDS")] = 0.0
     """Exit after this many seconds without a message from a learner; 0: never."""
-    heartbeat: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
+    heartbeat: Annotated[str, PROCESS, Parameter(metavar="FILE", show_default=False)] = ""
     """File for health checks: touched every few seconds while the learner sends."""
-    acknowledged: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
+    acknowledged: Annotated[str, PROCESS, Parameter(metavar="FILE", show_default=False)] = ""
     """File to which each acknowledged parcel adds a line, for `learner audit --against`."""
-    step_timeout: Annotated[float, PROCESS] = 60.0
+    step_timeout: Annotated[float, PROCESS, Parameter(metavar="SECONDS")] = 60.0
     """Exit when an environment step takes longer than this many seconds; 0: never."""
-    max_memory: Annotated[float, PROCESS, Parameter(show_default=False)] = 0.0
+    max_memory: Annotated[float, PROCESS, Parameter(metavar="GB", show_default=False)] = 0.0
     """GB of memory after which it exits (default: three quarters of the machine's)."""
-    max_policy_age: Annotated[float, PROCESS] = 300.0
+    max_policy_age: Annotated[float, PROCESS, Parameter(metavar="SECONDS")] = 300.0
     """Exit after this many seconds without receiving an announced newer policy; 0: never."""
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], PROCESS, Parameter(metavar="LEVEL")
+    ] = "info"
     """Least important level of log lines to show."""
     until_stdin_closes: Annotated[bool, PROCESS, Parameter(show=False, negative=())] = False
     """Exit when standard input closes, so that a learner's own actors never outlive it."""

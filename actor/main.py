@@ -12,6 +12,7 @@ from farflung.actor.config import ActorConfig
 from farflung.common.data.fields import default_name
 from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
+from farflung.common.process.aliases import Aliases, translated
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog
@@ -30,13 +31,30 @@ ABOUT = (
 )
 
 
+EXAMPLES = {
+    "actor": "join the learner on this machine",
+    "actor gpu-box:5555 --envs 16": "join another one, with 16 environments",
+    "actor gpu-box:5555 --keys actor.key": "with a key, from a copy of its file",
+    "actor gpu-box:5555 --import my_worlds": "environments of your own package",
+    "actor gpu-box:5555 --evaluate": "play the evaluations instead of collecting",
+}
+ALIASES = Aliases(
+    dict.fromkeys(("num-envs", "n-envs", "num-envs-per-env-runner"), "envs")
+    | dict.fromkeys(("learner", "host", "server", "connect"), "address"),
+    {"env": "The learner names the environment.", "env-id": "The learner names the environment."},
+)
+
+
 def main() -> None:
     """The entry point."""
-    sys.exit(
-        lifecycle.main_guard(
-            "actor", lambda: config.run("actor", ActorConfig, act, sys.argv[1:], description=ABOUT)
-        )
-    )
+    sys.exit(lifecycle.main_guard("actor", lambda: command(sys.argv[1:])))
+
+
+def command(argv: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    argv, hints = translated("actor", argv, ALIASES)
+    sys.stderr.writelines(f"{hint}\n" for hint in hints)
+    return config.run("actor", ActorConfig, act, argv, description=ABOUT, examples=EXAMPLES)
 
 
 def act(loaded: Loaded[ActorConfig]) -> int:

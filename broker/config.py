@@ -7,8 +7,9 @@ from cyclopts import Group, Parameter
 
 from farflung.common.data.fields import NAME, RULE
 from farflung.common.net.address import Address, listening, parse_address
-from farflung.common.process.config import require
+from farflung.common.process.config import MOST_USED, require
 
+MOST = Parameter(group=MOST_USED)
 LEARNERS = Parameter(group=Group("Learners", sort_key=1))
 NETWORK = Parameter(group=Group("Network", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
@@ -18,30 +19,36 @@ PROCESS = Parameter(group=Group("Process", sort_key=3))
 class BrokerConfig:
     """The options of a broker."""
 
-    upstreams: Annotated[tuple[str, ...], LEARNERS, Parameter(show_default=False)] = ()
+    upstreams: Annotated[
+        tuple[str, ...], MOST, Parameter(metavar="HOST:PORT", show_default=False)
+    ] = ()
     """Learners, or brokers in front of them, as HOST, HOST:PORT or [IPV6]:PORT; one or several."""
     _: KW_ONLY
     upstream_feed_ports: Annotated[
-        tuple[int, ...], LEARNERS, Parameter(name="--upstream-feed-port", show_default=False)
+        tuple[int, ...],
+        LEARNERS,
+        Parameter(metavar="PORT", name="--upstream-feed-port", show_default=False),
     ] = ()
     """Port of a learner's feed (default: the next one); repeat it for each learner, in order."""
-    upstream_keys: Annotated[str, LEARNERS, Parameter(show_default=False)] = ""
+    upstream_keys: Annotated[str, MOST, Parameter(metavar="FILE", show_default=False)] = ""
     """This broker's own key file, made with --role broker; needed if the learners use keys."""
-    queue: Annotated[int, LEARNERS] = 64 << 20
+    queue: Annotated[int, MOST, Parameter(metavar="BYTES")] = 64 << 20
     """Bytes that may wait for each learner; the rest is dropped, and the actors send it again."""
-    bind: Annotated[str, NETWORK] = "127.0.0.1"
+    bind: Annotated[str, MOST, Parameter(metavar="ADDRESS")] = "127.0.0.1"
     """Address to listen on."""
-    keys: Annotated[str, NETWORK, Parameter(show_default=False)] = ""
+    keys: Annotated[str, MOST, Parameter(metavar="FOLDER", show_default=False)] = ""
     """Folder made by `learner keys`: admit only clients with one of its keys, and encrypt all."""
     insecure: Annotated[bool, NETWORK, Parameter(negative=())] = False
     """Listen beyond this machine without keys: no encryption, and any machine may send."""
-    port: Annotated[int, NETWORK] = 5555
+    port: Annotated[int, MOST, Parameter(metavar="PORT")] = 5555
     """Port for experience; 0: any free one."""
-    feed_port: Annotated[int | None, NETWORK] = None
+    feed_port: Annotated[int | None, NETWORK, Parameter(metavar="PORT")] = None
     """Port of the feed (default: the next one)."""
-    name: Annotated[str, PROCESS, Parameter(show_default=False)] = ""
+    name: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
     """This broker's name (default: host and a random number)."""
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], PROCESS] = "info"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], PROCESS, Parameter(metavar="LEVEL")
+    ] = "info"
     """Least important level of log lines to show."""
 
     def __post_init__(self) -> None:

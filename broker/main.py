@@ -29,12 +29,27 @@ ABOUT = (
 )
 
 
+EXAMPLES = {
+    "broker red:5555 blue:5555": "one address for two learners that actors cannot reach",
+    "broker gpu-box:5555 --bind 0.0.0.0 --keys farflung-keys --upstream-keys edge.key": (
+        "in front of actors on other machines"
+    ),
+}
+
+
 def main() -> None:
     """Run the command."""
     sys.exit(
         lifecycle.main_guard(
             "broker",
-            lambda: config.run("broker", BrokerConfig, relay, sys.argv[1:], description=ABOUT),
+            lambda: config.run(
+                "broker",
+                BrokerConfig,
+                relay,
+                sys.argv[1:],
+                description=ABOUT,
+                examples=EXAMPLES,
+            ),
         )
     )
 

@@ -10,13 +10,14 @@ from cyclopts import Group, Parameter
 from farflung.common.data.fields import LARGEST
 from farflung.common.net.address import Address, listening
 from farflung.common.process import plugins
-from farflung.common.process.config import Loaded, peek, suggestion
+from farflung.common.process.config import MOST_USED, Loaded, peek, suggestion
 from farflung.common.process.config import load as load_any
 from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner import config_checks
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.schedule.goal import Condition, parse
 
+MOST = Parameter(group=MOST_USED)
 WORLD = Parameter(group=Group("World", sort_key=1))
 RUN = Parameter(group=Group("Run", sort_key=2))
 COLLECTION = Parameter(group=Group("Collection", sort_key=3))
@@ -34,107 +35,119 @@ BUILT_IN = {"dqn": DQNSettings}
 class LearnerConfig:
     """The options of a learner."""
 
-    environment: Annotated[str, WORLD, Parameter(name="--env")] = "CartPole-v1"
+    environment: Annotated[str, MOST, Parameter(metavar="ID", name="--env")] = "CartPole-v1"
     """Registered id of the environment."""
     environment_arguments: Annotated[
-        tuple[str, ...], WORLD, Parameter(name="--env-args", show_default=False)
+        tuple[str, ...],
+        WORLD,
+        Parameter(metavar="KEY=VALUE", name="--env-args", show_default=False),
     ] = ()
     """An argument of the environment, as KEY=VALUE or a JSON object; repeatable."""
-    wrapper: Annotated[tuple[str, ...], WORLD, Parameter(show_default=False)] = ()
+    wrapper: Annotated[tuple[str, ...], WORLD, Parameter(metavar="NAME", show_default=False)] = ()
     """A registered wrapper, innermost first, as NAME or NAME:KEY=VALUE,KEY=VALUE; repeatable."""
-    stack: Annotated[int, WORLD] = 1
+    stack: Annotated[int, WORLD, Parameter(metavar="FRAMES")] = 1
     """Frames that make one observation."""
-    imports: Annotated[tuple[str, ...], WORLD, Parameter(name="--import", show_default=False)] = ()
+    imports: Annotated[
+        tuple[str, ...], WORLD, Parameter(metavar="PACKAGE", name="--import", show_default=False)
+    ] = ()
     """Package that registers your own environments and wrappers, or an environment as
     package.module:Class, which gets the id package.module.Class; repeatable."""
 
-    actors: Annotated[int | Literal["auto"], RUN] = 0
+    actors: Annotated[int | Literal["auto"], MOST, Parameter(metavar="N")] = 0
     """Actors to start on this machine; auto: its processors less two."""
-    environments: Annotated[int, RUN, Parameter(name="--envs")] = 1
+    environments: Annotated[int, MOST, Parameter(metavar="N", name="--envs")] = 1
     """Environments in each of these actors."""
-    steps: Annotated[int, RUN] = 0
+    steps: Annotated[int, MOST, Parameter(metavar="STEPS")] = 0
     """Environment steps after which the run ends; 0: no limit."""
-    until: Annotated[str, RUN, Parameter(show_default=False)] = ""
+    until: Annotated[str, MOST, Parameter(metavar="CONDITION", show_default=False)] = ""
     """Condition that ends the run, such as "evaluation >= 475 and steps > 1e4"."""
-    seed: Annotated[int, RUN] = 0
+    seed: Annotated[int, RUN, Parameter(metavar="NUMBER")] = 0
     """Root of every random stream."""
-    mode: Annotated[Literal["async", "sequential"], RUN] = "async"
+    mode: Annotated[Literal["async", "sequential"], RUN, Parameter(metavar="MODE")] = "async"
     """async: actors and learner side by side; sequential: one process, reproducible to the bit."""
-    run_dir: Annotated[str, RUN] = "runs"
+    run_dir: Annotated[str, RUN, Parameter(metavar="FOLDER")] = "runs"
     """Folder of all runs."""
-    name: Annotated[str, RUN, Parameter(show_default=False)] = ""
+    name: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
     """Name of this run and its folder (default: environment and time)."""
-    init: Annotated[str, RUN, Parameter(show_default=False)] = ""
+    init: Annotated[str, RUN, Parameter(metavar="RUN", show_default=False)] = ""
     """Folder of another run; start from its newest weights."""
-    resume: Annotated[str, RUN, Parameter(show_default=False)] = ""
+    resume: Annotated[str, MOST, Parameter(metavar="RUN", show_default=False)] = ""
     """Run folder to continue with its settings; auto: the newest unfinished one, else a new run."""
-    durability: Annotated[Literal["fsync", "process", "none"], RUN] = "fsync"
+    durability: Annotated[Literal["fsync", "process", "none"], RUN, Parameter(metavar="DEGREE")] = (
+        "fsync"
+    )
     """Acknowledged data survives: fsync a power cut, process a kill, none neither (async only)."""
     keep_journal: Annotated[bool, RUN, Parameter(negative=())] = False
     """Keep the whole journal, even what neither replay nor checkpoints need."""
-    ui: Annotated[Literal["auto", "panel", "lines", "json"], RUN] = "auto"
+    ui: Annotated[Literal["auto", "panel", "lines", "json"], RUN, Parameter(metavar="KIND")] = (
+        "auto"
+    )
     """Display of progress; auto: the panel on a terminal, else lines."""
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], RUN] = "info"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], RUN, Parameter(metavar="LEVEL")
+    ] = "info"
     """Least important level of log lines to show."""
 
-    horizon: Annotated[int, COLLECTION] = 32
+    horizon: Annotated[int, COLLECTION, Parameter(metavar="STEPS")] = 32
     """Steps of each environment before an actor takes newer weights."""
-    exploration_start: Annotated[float, COLLECTION] = 1.0
+    exploration_start: Annotated[float, COLLECTION, Parameter(metavar="SHARE")] = 1.0
     """Share of random actions at the beginning."""
-    exploration_end: Annotated[float, COLLECTION] = 0.05
+    exploration_end: Annotated[float, COLLECTION, Parameter(metavar="SHARE")] = 0.05
     """Share of random actions at the end."""
-    exploration_steps: Annotated[int, COLLECTION] = 10_000
+    exploration_steps: Annotated[int, COLLECTION, Parameter(metavar="STEPS")] = 10_000
     """Environment steps from the first share to the last."""
-    exploration_ladder: Annotated[int, COLLECTION] = 0
+    exploration_ladder: Annotated[int, COLLECTION, Parameter(metavar="RUNGS")] = 0
     """Rungs of an Ape-X exploration ladder over all environments; 0: all explore alike."""
-    largest_value: Annotated[float, COLLECTION] = LARGEST
+    largest_value: Annotated[float, COLLECTION, Parameter(metavar="NUMBER")] = LARGEST
     """Largest magnitude of a float in collected rows: parcels with a larger one are refused."""
     interventions: Annotated[bool, COLLECTION, Parameter(negative=())] = False
     """Record with each step if a person or script chose its action (column `intervened`)."""
     compress: Annotated[bool, COLLECTION] = True
     """Compress images on the network (uint8 only; floats never pay)."""
 
-    capacity: Annotated[int, REPLAY] = 100_000
+    capacity: Annotated[int, REPLAY, Parameter(metavar="ROWS")] = 100_000
     """Transitions kept."""
-    warmup: Annotated[int, REPLAY] = 1_000
+    warmup: Annotated[int, REPLAY, Parameter(metavar="ROWS")] = 1_000
     """Transitions before the first update."""
-    replay_ratio: Annotated[float, REPLAY] = 32.0
+    replay_ratio: Annotated[float, REPLAY, Parameter(metavar="RATIO")] = 32.0
     """Average number of times that each transition is sampled; inf: train without waiting."""
-    tolerance: Annotated[float | None, REPLAY] = None
+    tolerance: Annotated[float | None, REPLAY, Parameter(metavar="SAMPLES")] = None
     """Samples to collect ahead of learning (default: ratio x warm-up, or the least that works)."""
 
-    batch_size: Annotated[int, TRAINING] = 128
+    batch_size: Annotated[int, TRAINING, Parameter(metavar="ROWS")] = 128
     """Transitions in an update."""
-    publish_every: Annotated[int, TRAINING] = 10
+    publish_every: Annotated[int, TRAINING, Parameter(metavar="UPDATES")] = 10
     """Updates between two versions of the weights."""
-    device: Annotated[str, TRAINING] = "auto"
+    device: Annotated[str, TRAINING, Parameter(metavar="DEVICE")] = "auto"
     """Device to train on: auto, cpu, cuda, cuda:N or mps."""
-    threads: Annotated[int, TRAINING] = 1
+    threads: Annotated[int, TRAINING, Parameter(metavar="N")] = 1
     """CPU threads of torch; with one, training is reproducible to the bit."""
-    checkpoint_every: Annotated[float, TRAINING] = 300.0
+    checkpoint_every: Annotated[float, TRAINING, Parameter(metavar="SECONDS")] = 300.0
     """Seconds between two checkpoints; 0: only at the end."""
 
-    evaluate_every: Annotated[int, EVALUATION] = 0
+    evaluate_every: Annotated[int, MOST, Parameter(metavar="STEPS")] = 0
     """Environment steps between two evaluations; 0: none."""
-    evaluate_episodes: Annotated[int, EVALUATION] = 20
+    evaluate_episodes: Annotated[int, EVALUATION, Parameter(metavar="N")] = 20
     """Greedy episodes in an evaluation."""
 
-    bind: Annotated[str, NETWORK] = "127.0.0.1"
+    bind: Annotated[str, NETWORK, Parameter(metavar="ADDRESS")] = "127.0.0.1"
     """Address to listen on."""
-    keys: Annotated[str, NETWORK, Parameter(show_default=False)] = ""
+    keys: Annotated[str, NETWORK, Parameter(metavar="FOLDER", show_default=False)] = ""
     """Folder made by `learner keys`: admit only clients with one of its keys, and encrypt all."""
     insecure: Annotated[bool, NETWORK, Parameter(negative=())] = False
     """Listen beyond this machine without keys: no encryption, and any machine may send."""
-    port: Annotated[int, NETWORK] = 5555
+    port: Annotated[int, NETWORK, Parameter(metavar="PORT")] = 5555
     """Port for experience; 0: any free one."""
-    feed_port: Annotated[int | None, NETWORK] = None
+    feed_port: Annotated[int | None, NETWORK, Parameter(metavar="PORT")] = None
     """Port of the feed (default: the next one)."""
-    policy: Annotated[str, NETWORK] = "default"
+    policy: Annotated[str, NETWORK, Parameter(metavar="NAME")] = "default"
     """Name of the policy that this learner trains."""
 
-    algorithm: Annotated[str, Parameter(group=ALGORITHM)] = "dqn"
+    algorithm: Annotated[str, Parameter(metavar="NAME", group=MOST_USED)] = "dqn"
     """Algorithm: dqn, or your own as package.module:Class."""
-    model: Annotated[str, Parameter(group=ALGORITHM, show_default=False)] = ""
+    model: Annotated[
+        str, Parameter(metavar="MODULE:FUNCTION", group=ALGORITHM, show_default=False)
+    ] = ""
     """Function package.module:function that makes the network, instead of the built-in one."""
     settings: Annotated[Any, Parameter(name="dqn", group=ALGORITHM, consume_multiple=True)] = field(
         default_factory=DQNSettings
@@ -187,6 +200,12 @@ def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
             f"{chosen} is not an algorithm: it needs a name and a dataclass Settings"
         )
     return _with_section(found.name, found.Settings)
+
+
+def section_of(configuration: type[LearnerConfig]) -> tuple[str, type[Any]]:
+    """Return the name of the algorithm's section in a class of `config_class`, and its settings."""
+    hint: Any = configuration.__annotations__["settings"]
+    return hint.__metadata__[0].name[0], hint.__origin__
 
 
 def load(argv: Sequence[str]) -> Loaded[LearnerConfig]:

@@ -8,7 +8,8 @@ from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
 from farflung.common.process.config import Command, Loaded
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.config import SETTINGS, LearnerConfig, config_class
+from farflung.learner import aliases
+from farflung.learner.config import SETTINGS, LearnerConfig, config_class, section_of
 
 log = logging.getLogger("farflung.learner.main")  # also under `python -m`
 
@@ -46,6 +47,16 @@ COMMANDS = (
 )
 
 
+EXAMPLES = {
+    "learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475'": "train until solved",
+    "learner --env LunarLander-v3 --steps 300000 --name lander": "train for so many steps",
+    "learner --env ALE/Pong-v5 --import ale_py --actors auto": "environments of a package",
+    "learner --resume runs/lander --steps 600000": "continue a run",
+    "learner evaluate runs/lander": "play 100 episodes of its best policy",
+    "learner status gpu-box": "show how a run is doing",
+}
+
+
 def main() -> None:
     """Run the command and exit with its code."""
     sys.exit(lifecycle.main_guard("learner", lambda: command(sys.argv[1:])))
@@ -53,10 +64,28 @@ def main() -> None:
 
 def command(argv: list[str]) -> int:
     """Run the command line; return the exit code."""
-    argv = with_own_settings(argv)
+    argv = with_own_settings(in_our_words(argv))
     return config.run(
-        "learner", config_class(argv), train, argv, description=ABOUT, commands=COMMANDS
+        "learner",
+        config_class(argv),
+        train,
+        argv,
+        description=ABOUT,
+        commands=COMMANDS,
+        examples=EXAMPLES,
     )
+
+
+def in_our_words(argv: list[str]) -> list[str]:
+    """Return the command line without words of other libraries; a hint names ours for each."""
+    if argv and not argv[0].startswith("-"):
+        return argv  # a subcommand
+    known = config.flag_names(LearnerConfig)
+    argv, hints = aliases.of_learner(argv, known)
+    section, settings = section_of(config_class(argv))
+    argv, more = aliases.of_algorithm(argv, section, settings, known)
+    sys.stderr.writelines(f"{hint}\n" for hint in (*hints, *more))
+    return argv
 
 
 def with_own_settings(argv: list[str]) -> list[str]:

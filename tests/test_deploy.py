@@ -21,6 +21,7 @@ from farflung.learner.config import LearnerConfig, load
 ROOT = Path(__file__).parents[1]
 KUBERNETES = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
 SLURM = sorted((ROOT / "deploy/slurm").glob("*.sbatch"))
+ENVIRONMENT = ROOT / "deploy/environment.sh"
 USER = 10001
 
 
@@ -153,8 +154,8 @@ def test_services_have_commands_that_parse(name: str) -> None:
         check_words("learner", service["healthcheck"]["test"][2:])
 
 
-@pytest.mark.parametrize("path", SLURM, ids=lambda path: path.name)
-def test_slurm_scripts_pass_bash_and_shellcheck(path: Path) -> None:
+@pytest.mark.parametrize("path", [*SLURM, ENVIRONMENT], ids=lambda path: path.name)
+def test_shell_scripts_pass_bash_and_shellcheck(path: Path) -> None:
     """Bash understands them, and shellcheck has nothing to say."""
     checker = Path(sys.executable).parent / "shellcheck"
     for command in (["bash", "-n"], [str(checker)]):

@@ -23,6 +23,7 @@ from farflung.common.heads.discrete import rungs
 from farflung.common.process import config
 from farflung.common.process.errors import Exit
 from farflung.common.protocol import wire
+from farflung.learner import aliases
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig, load
 from farflung.learner.graph import model
@@ -51,6 +52,7 @@ OTHERS = {
     "--format",
     "--to-hub",
     "--sort",
+    "--install-completion",
 }  # of the parser, of subcommands, of other programs
 FREE_OF_CHARGE = {
     "learner keys",
@@ -78,6 +80,7 @@ def flags(cls):
 
 def known_flags():
     found = OTHERS | flags(LearnerConfig) | flags(ActorConfig)
+    found |= {f"--{word}" for word in (*aliases.SAME, *aliases.SETTINGS, "gamma")}
     found |= {f"--dqn.{field.name.replace('_', '-')}" for field in dataclasses.fields(DQNSettings)}
     if (ROOT / "broker/config.py").exists():
         from farflung.broker.config import BrokerConfig

@@ -17,14 +17,23 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 import cyclopts.config
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import (
+    App,
+    ArgumentCollection,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnusedCliTokensError,
+)
 
 from farflung.common.process.errors import UsageError
 
 C = TypeVar("C")
 
+MOST_USED = Group("Most used", sort_key=0)  # the flags that `--help` shows first
 PREFIX = "FARFLUNG_"
 ROLES = ("learner", "actor", "broker")
+NO_EXAMPLES: Mapping[str, str] = {}
 
 
 class Origin(StrEnum):
@@ -61,6 +70,7 @@ def run(
     *,
     description: str,
     commands: Sequence[Command] = (),
+    examples: Mapping[str, str] = NO_EXAMPLES,
 ) -> int:
     """Run `body` with the configuration, or a subcommand, and return the exit code."""
     origins: dict[str, Origin] = {}
@@ -70,6 +80,7 @@ def run(
         f"({variable(program, 'feed-port')} for --feed-port) and a key of the --config file.",
         usage=_usage(program, config_class, commands),
         help_format="plaintext",
+        help_epilogue=_examples(examples),
         version=_version,
         default_parameter=Parameter(negative_iterable=()),
         config=[_from_environment, _from_file, _recorder(origins)],
@@ -80,10 +91,14 @@ def run(
 
     default.__annotations__ = {
         "loaded": Annotated[config_class | None, Parameter(name="*")],
-        "config": Annotated[Path | None, Parameter(help="TOML file with any of these options.")],
+        "config": Annotated[
+            Path | None,
+            Parameter(group=MOST_USED, metavar="FILE", help="TOML file with any of these options."),
+        ],
         "return": int,
     }
     app.default(default)
+    app.register_install_completion_command(help="Let Tab complete commands and flags.")
     for command in commands:
         app.command(command.target, name=command.name, help=command.help, config=())
     try:
@@ -180,6 +195,24 @@ def _usage(program: str, config_class: type[Any], commands: Sequence[Command]) -
         + ["OPTIONS"]
     )
     return f"Usage: {program} {' '.join(f'[{word}]' for word in words)}"
+
+
+def flag_names(config_class: type[Any]) -> frozenset[str]:
+    """Return the names of a configuration's flags, without their dashes."""
+    found = {"config"}
+    for item in fields(config_class):
+        marks = getattr(item.type, "__metadata__", ())
+        named = [name for mark in marks if isinstance(mark, Parameter) for name in mark.name or ()]
+        found.add((named or [item.name])[0].removeprefix("--").replace("_", "-"))
+    return frozenset(found)
+
+
+def _examples(examples: Mapping[str, str]) -> str:
+    """Return command lines with their effects, for the end of the help."""
+    if not examples:
+        return ""
+    lines = (f"  # {effect}\n  {words}" for words, effect in examples.items())
+    return "\n".join(("Examples:", *lines))
 
 
 def _version() -> str:

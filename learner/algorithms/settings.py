@@ -1,7 +1,9 @@
 """The settings of the built-in algorithms: plain data, so that `--help` needs no torch."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from farflung.common.process.config import require
 
@@ -10,27 +12,27 @@ from farflung.common.process.config import require
 class DQNSettings:
     """Deep Q-learning, with what later work showed to help."""
 
-    learning_rate: float = 1e-3
+    learning_rate: Annotated[float, Parameter(metavar="RATE")] = 1e-3
     """Step size of Adam."""
-    gamma: float = 0.99
+    gamma: Annotated[float, Parameter(metavar="DISCOUNT")] = 0.99
     """Discount of a reward for each step that it is away."""
-    n_step: int = 3
+    n_step: Annotated[int, Parameter(metavar="STEPS")] = 3
     """Steps of real rewards before the target network's estimate."""
     double: bool = True
     """Choose the next action by the online network, value it by the target network."""
     dueling: bool = False
     """Split the network's head into a state value and advantages."""
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: Annotated[tuple[int, ...], Parameter(metavar="UNITS")] = (128, 128)
     """Units of each hidden layer."""
     layer_norm: bool = True
     """Normalise hidden layers: values stay bounded where the target network follows fast."""
-    loss: Literal["huber", "mse"] = "huber"
+    loss: Annotated[Literal["huber", "mse"], Parameter(metavar="KIND")] = "huber"
     """Loss of a temporal-difference error."""
-    target_every: int = 25
+    target_every: Annotated[int, Parameter(metavar="UPDATES")] = 25
     """Updates between two copies to the target network."""
-    polyak: float = 0.0
+    polyak: Annotated[float, Parameter(metavar="SHARE")] = 0.0
     """Move the target network by this share at every update instead of copying (0: copy)."""
-    max_gradient_norm: float = 10.0
+    max_gradient_norm: Annotated[float, Parameter(metavar="NORM")] = 10.0
     """Longest gradient; longer ones are shortened to this (0: no limit)."""
 
     def __post_init__(self) -> None:

@@ -49,3 +49,30 @@ def test_what_is_no_run_cannot_be_gone_on_with(tmp_path: Path) -> None:
         match=r"--resume .*/nowhere: there is no config.toml in it. Name the folder of a run.",
     ):
         main.command(["--resume", str(tmp_path / "nowhere")])
+
+
+def test_help_shows_what_matters_first_and_ends_with_examples(monkeypatch, capsys):
+    """The ten most used flags stand before all others, and no flag is a bare type."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main.command(["--help"]) == 0
+    text = capsys.readouterr().out
+    titles = [line.split()[1] for line in text.splitlines() if line.startswith("╭")]
+    assert titles[:3] == ["Commands", "Most", "World"]
+    most = text.partition("Most used")[2].partition("╰")[0]
+    assert [word for word in most.split() if word.startswith("--")][:10] == [
+        *("--env", "--actors", "--envs", "--steps", "--until", "--name", "--resume"),
+        *("--evaluate-every", "--algorithm", "--config"),
+    ]
+    assert not {"STR", "INT", "FLOAT", "CHOICE", "STR..."} & {*text.split()}
+    *_, last = main.EXAMPLES
+    assert text.rstrip().endswith(last)
+    assert all(line.startswith("  ") for line in text.partition("Examples:\n")[2].splitlines())
+
+
+def test_a_shell_completes_flags(tmp_path, monkeypatch, capsys):
+    """`learner --install-completion` writes the script that bash reads."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    assert main.command(["--install-completion", "--shell", "bash"]) == 0
+    (script,) = (tmp_path / ".local/share/bash-completion/completions").iterdir()
+    assert {"--replay-ratio", "--dqn.gamma", "evaluate"} <= set(script.read_text().split())

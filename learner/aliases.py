@@ -1,0 +1,113 @@
+"""The names of a learner's flags in Stable-Baselines3, CleanRL, RLlib and others."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from farflung.common.process.aliases import Aliases, translated
+
+STEPS = ("total-timesteps", "total-steps", "timesteps", "n-timesteps", "num-timesteps", "max-steps")
+SAME = dict.fromkeys(STEPS, "steps") | {
+    "env-id": "env",
+    "env-name": "env",
+    "gym-id": "env",
+    "environment": "env",
+    "env-kwargs": "env-args",
+    "env-config": "env-args",
+    "env-wrapper": "wrapper",
+    "frame-stack": "stack",
+    "num-envs": "envs",
+    "n-envs": "envs",
+    "num-envs-per-env-runner": "envs",
+    "num-envs-per-worker": "envs",
+    "num-workers": "actors",
+    "n-workers": "actors",
+    "num-actors": "actors",
+    "num-env-runners": "actors",
+    "num-rollout-workers": "actors",
+    "algo": "algorithm",
+    "buffer-size": "capacity",
+    "replay-size": "capacity",
+    "replay-capacity": "capacity",
+    "replay-buffer-size": "capacity",
+    "memory-size": "capacity",
+    "learning-starts": "warmup",
+    "start-steps": "warmup",
+    "train-batch-size": "batch-size",
+    "minibatch-size": "batch-size",
+    "exploration-initial-eps": "exploration-start",
+    "exploration-final-eps": "exploration-end",
+    "start-e": "exploration-start",
+    "end-e": "exploration-end",
+    "eval-freq": "evaluate-every",
+    "eval-frequency": "evaluate-every",
+    "eval-every": "evaluate-every",
+    "eval-episodes": "evaluate-episodes",
+    "n-eval-episodes": "evaluate-episodes",
+    "num-eval-episodes": "evaluate-episodes",
+    "exp-name": "name",
+    "run-name": "name",
+    "experiment-name": "name",
+    "log-dir": "run-dir",
+    "logdir": "run-dir",
+    "log-folder": "run-dir",
+    "tensorboard-log": "run-dir",
+    "save-dir": "run-dir",
+    "output-dir": "run-dir",
+}
+OTHER = {
+    "exploration-fraction": "Write --exploration-steps: environment steps, not a share of the run.",
+    "epsilon": "Write --exploration-start and --exploration-end.",
+    "train-freq": "Write --replay-ratio: samples per transition couple collecting and training.",
+    "train-frequency": "Write --replay-ratio: samples per transition couple both.",
+    "gradient-steps": "Write --replay-ratio: samples per transition, updates x batch size.",
+    "utd-ratio": "Write --replay-ratio: samples per transition, updates per step x batch size.",
+    "cuda": "Write --device cuda.",
+    "no-cuda": "Write --device cpu.",
+    "gpu": "Write --device cuda.",
+    "num-gpus": "Write --device cuda, or cuda:1 for the second one.",
+    "save-freq": "Write --checkpoint-every: seconds, not steps.",
+    "checkpoint-freq": "Write --checkpoint-every: seconds, not iterations.",
+    "checkpoint-frequency": "Write --checkpoint-every: seconds, not iterations.",
+    "load": "Write --resume RUN to continue a run, or --init RUN to start with its weights.",
+    "restore": "Write --resume RUN to continue a run, or --init RUN to start with its weights.",
+    "trained-agent": "Write --init RUN to start with the weights of a run.",
+    "torch-deterministic": "Write --mode sequential: reproducible to the bit.",
+    "render": "Watch a policy after the run: learner evaluate RUN --render, or --video FILE.mp4.",
+    "capture-video": "Film a policy after the run: learner evaluate RUN --video FILE.mp4.",
+    "num-epochs": "Write --steps: environment steps after which the run ends.",
+    "episodes": "Write --until 'episodes >= N', or --steps.",
+    "num-episodes": "Write --until 'episodes >= N', or --steps.",
+}
+SETTINGS = {  # of an algorithm, if it has a setting of that name
+    "lr": "learning-rate",
+    "discount": "gamma",
+    "discount-factor": "gamma",
+    "tau": "polyak",
+    "target-update-interval": "target-every",
+    "target-network-frequency": "target-every",
+    "target-network-update-freq": "target-every",
+    "max-grad-norm": "max-gradient-norm",
+    "grad-clip": "max-gradient-norm",
+    "net-arch": "hidden",
+    "hidden-sizes": "hidden",
+    "fcnet-hiddens": "hidden",
+    "double-q": "double",
+}
+
+
+def of_learner(argv: Sequence[str], known: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Return the command line in our words, and hints. It may still name another algorithm."""
+    return translated("learner", argv, Aliases(SAME, OTHER), known)
+
+
+def of_algorithm(
+    argv: Sequence[str], section: str, settings: type[Any], known: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """Return the command line with the section before each setting of the algorithm, and hints."""
+    own = {item.name.replace("_", "-") for item in fields(settings)}
+    same = {name: name for name in own} | {
+        word: name for word, name in SETTINGS.items() if name in own
+    }
+    sections = {word: f"{section}.{name}" for word, name in same.items()}
+    return translated("learner", argv, Aliases(sections), known)

@@ -1,0 +1,82 @@
+"""The words of Stable-Baselines3, CleanRL and RLlib on a learner's command line."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from farflung.common.process.aliases import Aliases, translated
+from farflung.common.process.config import flag_names
+from farflung.common.process.errors import UsageError
+from farflung.learner import aliases, main
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.config import LearnerConfig, load
+
+KNOWN = flag_names(LearnerConfig)
+
+
+def test_words_of_others_are_taken_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a value of its own or after =, with dashes or underscores."""
+    asked = ["--total_timesteps=5000", "--lr", "0.01", "--gamma", "0.9", "--buffer-size", "2000"]
+    words = main.in_our_words([*asked, "--num-envs", "3", "--seed", "1", "--learning-rate=1"])
+    assert words == [
+        *("--steps=5000", "--dqn.learning-rate", "0.01", "--dqn.gamma", "0.9"),
+        *("--capacity", "2000", "--envs", "3", "--seed", "1", "--dqn.learning-rate=1"),
+    ]
+    config = load(words[:-1]).config
+    assert (config.steps, config.capacity, config.environments) == (5000, 2000, 3)
+    assert config.settings == DQNSettings(learning_rate=0.01, gamma=0.9)
+    hints = capsys.readouterr().err.splitlines()
+    assert hints[0] == "learner: --total_timesteps is called --steps here"
+    assert "learner: --lr is called --dqn.learning-rate here" in hints
+    assert len(hints) == 6
+
+
+def test_a_word_without_an_equal_is_refused_with_what_to_write() -> None:
+    """A share is not a number of steps."""
+    with pytest.raises(UsageError, match=r"--exploration-fraction is unknown here\. Write --expl"):
+        main.in_our_words(["--exploration-fraction", "0.1"])
+
+
+def test_our_own_words_mean_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """No alias hides a flag, a value is never a flag, and a subcommand has its own words."""
+    assert KNOWN.isdisjoint({*aliases.SAME, *aliases.OTHER})
+    argv = ["--name", "lr", "--steps", "5"]
+    assert main.in_our_words(argv) == argv
+    assert main.in_our_words(["evaluate", "--env-id", "x"]) == ["evaluate", "--env-id", "x"]
+    assert capsys.readouterr().err == ""
+
+
+@dataclass(frozen=True)
+class Own:
+    """Settings of a user's algorithm."""
+
+    gamma: float = 0.9
+    steps: int = 1
+    temperature: float = 1.0
+
+
+def test_settings_of_an_own_algorithm_are_found_too() -> None:
+    """Those that it has, under their own names, unless a learner's flag has that name."""
+    asked = ["--temperature", "2", "--discount", "0.5", "--steps", "9", "--lr", "1"]
+    words, hints = aliases.of_algorithm(asked, "soft", Own, KNOWN)
+    assert words == ["--soft.temperature", "2", "--soft.gamma", "0.5", "--steps", "9", "--lr", "1"]
+    assert len(hints) == 2
+
+
+def test_every_alias_leads_to_a_flag_that_exists() -> None:
+    """In both tables, and in the hints."""
+    assert {*aliases.SAME.values()} <= KNOWN
+    assert {*aliases.SETTINGS.values()} <= {
+        name.replace("_", "-") for name in DQNSettings.__slots__
+    }
+    named = {word.strip(":,.") for hint in aliases.OTHER.values() for word in hint.split()}
+    flags = {word.removeprefix("--") for word in named if word.startswith("--")}
+    assert flags <= KNOWN | {"render", "video"}
+
+
+def test_translated_leaves_other_words_alone() -> None:
+    """Also those that look like flags of one dash."""
+    assert translated("x", ["-lr", "lr", "--unknown"], Aliases({"lr": "rate"})) == (
+        ["-lr", "lr", "--unknown"],
+        [],
+    )
