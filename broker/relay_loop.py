@@ -208,7 +208,7 @@ class Broker:
     def _publish(self, topic: bytes, frame: Held) -> None:
         if len(frame) > self._largest:
             self._largest = len(frame)
-            self._front.resize(self._largest)
+            self._front.note_size(self._largest)
             self._questions.fit(self._largest)
         self._published += 1
         feed = self._front.feed

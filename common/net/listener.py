@@ -14,6 +14,7 @@ from farflung.common.process.errors import Refused
 log = logging.getLogger(__name__)
 
 WARN_S = 60.0
+ROOM = 2  # a new queue has the length for messages twice as large, so few growths need another
 
 
 class Listener:
@@ -29,6 +30,7 @@ class Listener:
     ) -> None:
         self._context, self._keys = context, keys
         self._message_bytes, self._messages = message_bytes, messages
+        self._largest = 0
         self._warned_at = float("-inf")
         self._revocations = 0
         self.authenticator = Authenticator(context, keys)
@@ -66,36 +68,51 @@ class Listener:
             require_own_name(actor, sender)
         return sender
 
-    def resize(self, message_bytes: int) -> None:
-        """Set the feed's queue to the length for messages of this size."""
-        self._message_bytes = message_bytes
-        sockets.resize(self.feed, message_bytes)
+    def note_size(self, message_bytes: int) -> None:
+        """Note the size of a message on the feed: `look_after` shortens too long a queue."""
+        self._largest = max(self._largest, message_bytes)
 
     def look_after(self, now: float) -> bool:
-        """Check authenticator and revocations; call this regularly.
+        """Check authenticator, revocations and the feed's queue; call this regularly.
 
-        Return True when a client was revoked and both sockets are new. Allowed clients reconnect
-        by themselves. New sockets are the only way to end a subscription: an XPUB unsubscribes
-        the peer of the last message it received.
+        Return True when both sockets are new: a client was revoked, or the feed's queue was too
+        long for its messages. Allowed clients reconnect by themselves. New sockets are the only
+        way to end a subscription, because an XPUB unsubscribes the peer of the last message it
+        received, and the only safe way to another queue.
         """
         self.authenticator.check()
         if self._keys is None:
             self._warn(now)
-        if self.authenticator.revocations == self._revocations:
-            return False
-        self._revocations = self.authenticator.revocations
-        log.warning("a key was revoked: opening new sockets, to which allowed clients reconnect")
-        self._close_sockets(0, 0)
-        self.pull, self.feed = sockets.listen_again(
-            self._context, self.address, self._message_bytes, self._messages, self._keys
-        )
-        self.authenticator.watch.follow(self.pull, self.feed)
-        return True
+        if self.authenticator.revocations != self._revocations:
+            self._revocations = self.authenticator.revocations
+            log.warning(
+                "a key was revoked: opening new sockets, to which allowed clients reconnect"
+            )
+            self._open_again(0)
+            return True
+        if sockets.feed_backlog(self._largest) < sockets.feed_backlog(self._message_bytes):
+            self._message_bytes = ROOM * self._largest
+            log.info(
+                "messages of %d bytes: opening new sockets with a shorter queue, to which clients "
+                "reconnect",
+                self._largest,
+            )
+            self._open_again(sockets.GOODBYE_MS)
+            return True
+        return False
 
     def close(self, linger_ms: int = sockets.GOODBYE_MS) -> None:
         """Send what is queued, close both sockets, then stop the authenticator."""
         self._close_sockets(linger_ms, sockets.GOODBYE_MS)
         self.authenticator.close()
+
+    def _open_again(self, linger_ms: int) -> None:
+        """Replace both sockets; what is queued on the feed may be sent for so long."""
+        self._close_sockets(0, linger_ms)
+        self.pull, self.feed = sockets.listen_again(
+            self._context, self.address, self._message_bytes, self._messages, self._keys
+        )
+        self.authenticator.watch.follow(self.pull, self.feed)
 
     def _close_sockets(self, *linger_ms: int) -> None:
         """Close both sockets. A monitor that is not read any more would hold up libzmq."""

@@ -77,17 +77,10 @@ def feed_publisher(
     socket.set(zmq.RCVHWM, SUBSCRIPTIONS)
     socket.set(zmq.RCVBUF, SUBSCRIPTION_BYTES)
     socket.set(zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES)
+    # Only before bind: set later, libzmq sends it to pipes that it freed (docs/reliability.md).
     socket.set(zmq.SNDHWM, feed_backlog(message_bytes))
     socket.set(zmq.BACKLOG, 512)
     return _bind(socket, address.feed, keys, FEED_DOMAIN)
-
-
-def resize(publisher: Socket, message_bytes: int) -> None:
-    """Set a feed's queue to the length for messages of this size, on open connections too.
-
-    A broker learns the size from the messages that it relays.
-    """
-    publisher.set(zmq.SNDHWM, feed_backlog(message_bytes))
 
 
 def experience_sender(
