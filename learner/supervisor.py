@@ -11,6 +11,7 @@ from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Transport
+from farflung.learner.observe.forecast import Forecast
 from farflung.learner.observe.metrics import scalars
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import Status
@@ -46,6 +47,7 @@ class Supervisor:
         self._core, self._status, self._children = core, status, children
         self._transport = transport
         self._goal = Goal(config)
+        self._forecast = Forecast(config.condition, config.steps)
         self._stop, self._who, self._started_at = stop, who, started_at
         self._checkpoint_every = config.checkpoint_every
         self._checked_at = 0.0
@@ -115,6 +117,9 @@ class Supervisor:
             if problem:
                 self._report(problem)
         self._status.checkpoint_pause_s = self.saver.pause_s
+        since = now - self._started_at
+        self._forecast.look(since, self._goal.values(self._core, since))
+        self._status.goal_seconds = self._forecast.seconds_left
         status = self.status()
         for sink in self.sinks:
             sink.show(status)

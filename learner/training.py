@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ from farflung.learner.api.callback import Host, Result, RunView
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core import device, out_of_memory
 from farflung.learner.core.build import build_core
+from farflung.learner.core.split import Split
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop, Transport
@@ -47,6 +49,7 @@ class Training:
         log.info("run %s in %s, training on %s (%s)", folder.identity, folder.folder, where, reason)
         log.info("making environment, network and acting graph", extra=LASTING)
         self.core = build_core(config, folder, where, epoch, spec)
+        self.core.split = Split(time.perf_counter)
         self.status = StatusBuilder(config, folder, self.core, str(where))
         self._config, self._folder = config, folder
         log.info("memory: %s", out_of_memory.formula(self.core.replay))

@@ -91,10 +91,12 @@ class DQN:
         if batch.weights is not None:
             losses = self.tensor(batch.weights) * losses
         loss = losses.mean()
+        gradients = self._parameters.gradients(loss)
         return Gradients(
-            tensors=self._parameters.gradients(loss),
+            tensors=gradients,
             metrics={
                 "loss": loss.detach(),
+                "gradient_norm": gradients.vector.norm(),
                 "value": values.detach().mean(),
                 "learning_rate": self._learning_rate,
             },

@@ -19,6 +19,7 @@ from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
 from farflung.learner.core.own_metrics import Metrics, Updates
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.progress import Progress
+from farflung.learner.core.split import Split
 from farflung.learner.graph.acting_graph import state_arrays
 from farflung.learner.replay.replay import Replay
 from farflung.learner.storage.checkpoint import copies
@@ -40,6 +41,7 @@ class Core:
         self.update_metrics = Updates()
         self.recorded = Metrics()
         self.guard = Guard()
+        self.split = Split()  # its owner sets one with a clock
         # Returns the tensors of the last good checkpoint; raises where there is none.
         self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
         self._module = algorithm.policy()
@@ -89,11 +91,15 @@ class Core:
 
         A batch counts as sampled either way: the replay ratio is about samples.
         """
+        self.split.begin()
         batch = self.replay.sample(self.state.updates)
+        self.split.lap("sample")
         gradients = self.algorithm.gradients(batch)
+        self.split.lap("gradients")
         if self.apply(gradients) and gradients.priorities is not None:
             priorities = gradients.priorities.detach().cpu().numpy()
             self.replay.prioritise(batch.indices, priorities)
+        self.split.lap("step")
         self.pacing.sampled(len(batch.actions))
 
     def apply_gradients(self, received: Sequence[WorkerGradients]) -> bool:

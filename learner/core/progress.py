@@ -22,7 +22,7 @@ class Progress:
         self.episodes = 0
         self.returns: deque[float] = deque(maxlen=RECENT)
         self.lengths: deque[float] = deque(maxlen=RECENT)
-        self.history = History()
+        self.history, self.evaluations = History(), History()
         self.lag = Spread()  # versions between that of a parcel or gradients and the newest
         self.evaluation: EvaluationResult | None = None  # the newest
         self._candidate: EvaluationResult | None = None  # the best since the last look
@@ -69,6 +69,7 @@ class Progress:
 
     def _evaluated(self, result: "EvaluationResult") -> None:
         self.evaluation = result
+        self.evaluations.add(result.mean)
         if self.heard is not None:
             self.heard.append(result)
         if self._candidate is None or result.mean > self._candidate.mean:

@@ -70,6 +70,7 @@ class Endpoint:
             learner_id = draw_identity()
         self.publisher = Publisher(spec, learner_id, self.epoch, self.receiver, self.snapshots)
         self._steps = self._updates = 0
+        self.bytes_in = self.bytes_out = 0  # of messages received, and on the feed
         self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
         self._documents: deque[str] = deque(maxlen=1)
 
@@ -113,6 +114,7 @@ class Endpoint:
         others: list[Item[Any]] = []
         for frame, sender in messages:
             count += 1
+            self.bytes_in += len(frame)
             item = self.receiver.receive(frame, now, sender)
             if item is None:
                 continue
@@ -161,7 +163,12 @@ class Endpoint:
         while self._documents:
             self.publisher.publish_telemetry(self._documents.popleft())
         room = max(0, self.queue.free - self.log.waiting_rows)
-        return self.publisher.due(Outlook(room, self._steps, self._updates), now)
+        return self._counted(self.publisher.due(Outlook(room, self._steps, self._updates), now))
+
+    def _counted(self, publications: Iterator[Publication]) -> Iterator[Publication]:
+        for topic, frame in publications:
+            self.bytes_out += len(frame)
+            yield topic, frame
 
     # ---- for the training thread
 

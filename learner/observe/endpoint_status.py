@@ -27,6 +27,8 @@ class EndpointStatus:
     problems: tuple[str, ...] = ()
     roster: RosterState | None = None  # for a checkpoint
     more_actors: int = 0  # without a row of their own
+    bytes_in: int = 0
+    bytes_out: int = 0  # on the feed, each message once
 
 
 def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
@@ -38,6 +40,8 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
         actors=tuple(actor_status(receiver, member, now) for member in members[:ROWS]),
         more_actors=max(0, len(members) - ROWS),
         received=inbox.ledger.received,
+        bytes_in=endpoint.bytes_in,
+        bytes_out=endpoint.bytes_out,
         duplicates=inbox.ledger.duplicate,
         lost=inbox.lost,
         refused=tuple(sorted(inbox.ledger.refused.items())),

@@ -29,6 +29,12 @@ def compact(number: int) -> str:
     return str(number)
 
 
+def size(number: int) -> str:
+    """Return a number of bytes: 950 B, 62.3 kB, 1.5 GB."""
+    short = compact(number)
+    return f"{short} B" if short.isdigit() else f"{short[:-1]} {short[-1]}B"
+
+
 def figure(value: float | None) -> str:
     """Return a measured number with about three digits: 471.3, 7.90, 0.128, 2.1e-05."""
     if value is None:

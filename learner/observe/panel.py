@@ -6,7 +6,7 @@ Python runs nothing else: with four frames a second that would cost training 2 %
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.box import ROUNDED
 from rich.cells import cell_len
@@ -16,9 +16,8 @@ from rich.text import Text
 
 from farflung.common.process.invocation import pasted
 from farflung.common.process.text import printable
+from farflung.learner.observe.figures import figures, update_split
 from farflung.learner.observe.formatting import (
-    UNKNOWN,
-    compact,
     count,
     duration,
     figure,
@@ -31,8 +30,8 @@ from farflung.learner.observe.status import ActorState, ActorStatus, Status
 
 WIDEST = 120  # beyond that the eye loses the line
 LABEL = 12  # columns of the labels of rows
+LOW = 12  # rows inside a frame: with fewer the goal has no row of its own
 FACT = 24  # columns of a label and its figure
-METRICS = 8  # figures of algorithm and exploration at most, and as many of one's own
 
 STATES = {
     "run": "running",
@@ -96,10 +95,12 @@ def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
     gap = [Text()] if height >= 17 else []
     problems = _problems(status)[: 4 if height >= 22 else 2]
     below = [*gap, *problems] if problems else []
-    heads = [*_heads(status, width), *gap]
+    heads = [*_heads(status, width, height < LOW), *gap]
     waits = [*gap, _row("waiting", waiting(status.waiting) or "neither side", "yellow"), *gap]
     actors = 1 + min(2, len(status.actors)) + (len(status.actors) > 2)
     facts = list(_facts(status, width))
+    if split := update_split(status):
+        facts.append(_row("an update", split))
     room = height - len(heads) - len(waits) - len(below)
     facts = facts[: max(0, room - actors)]
     yield from (*heads, *facts, *waits)
@@ -127,41 +128,62 @@ def _row(label: str, value: str, style: str = "", *more: str) -> Text:
     return Text.assemble((label.ljust(LABEL), "dim"), (value, style), (rest, "dim"))
 
 
-def _heads(status: Status, width: int) -> Iterator[Text]:
-    """Yield progress, return and evaluation: the rows that matter most."""
-    yield _progress(status, 30 if width >= 90 else 16)
-    row = _row("return", figure(status.return_mean).rjust(7), "bold")
-    history = [math.nan if value is None else value for value in status.return_history]
-    if len(history) > 1:
-        row.append(f"  {sparkline(history, max(8, min(40, width - 40)))}", "cyan")
-        row.append(f"  {figure(min(history))} to {figure(max(history))}", "dim")
-    elif status.return_mean is None:
-        row.append("  no episode has ended yet", "dim")
-    yield row
+def _heads(status: Status, width: int, low: bool) -> Iterator[Text]:
+    """Yield progress, return, evaluation and goal: the rows that matter most."""
+    yield _progress(status, 30 if width >= 90 else 12)
+    returns = _curve("return", status.return_mean, status.return_history, width)
+    if status.return_mean is None:
+        returns.append("  no episode has ended yet", "dim")
+    yield returns
     evaluation = status.evaluation
-    value = figure(evaluation.mean if evaluation else None).rjust(7)
-    until = f"until {status.until}" if status.until else ""
-    best = f"best {figure(evaluation.best)}" if evaluation else ""
-    version = f"version {count(evaluation.version)}" if evaluation else ""
-    yield _row("evaluation", value, "bold", best, version, until)
+    mean = evaluation.mean if evaluation else None
+    row = _curve("evaluation", mean, status.evaluation_history, width)
+    if evaluation is not None:
+        row.append(f"  best {figure(evaluation.best)}", "bold")
+        row.append(f"  version {count(evaluation.version)}", "dim")
+    goal = _row("goal", _time_left(status), "bold", status.until)
+    if status.until and low:
+        row.append("  goal ", "dim").append(_time_left(status))
+    yield from (row, goal) if status.until and not low else (row,)
+
+
+def _curve(label: str, value: float | None, history: Iterable[float | None], width: int) -> Text:
+    """Return a row of a figure with its course."""
+    row = _row(label, figure(value).rjust(7), "bold")
+    course = [math.nan if point is None else point for point in history]
+    if len(course) > 1:
+        row.append(f"  {sparkline(course, max(8, min(40, width - 50)))}", "cyan")
+        known = [point for point in course if math.isfinite(point)] or [math.nan]
+        row.append(f"  {figure(min(known))} to {figure(max(known))}", "dim")
+    return row
+
+
+def _time_left(status: Status) -> str:
+    """Return the time to the goal, by present rates and the trend of evaluations."""
+    if status.state == "stop":
+        return "reached"
+    if status.goal_seconds is None:
+        return "not in sight yet"
+    return f"about {duration(status.goal_seconds)}"
 
 
 def _progress(status: Status, length: int) -> Text:
     if status.progress is None or status.steps_target is None:
-        return _row("steps", count(status.steps), "bold")
+        return _row("env steps", count(status.steps), "bold")
     done = f"{count(status.steps)} of {count(status.steps_target)}"
-    left = f"{duration(status.seconds_left)} left" if status.seconds_left else ""
+    most = "at most " if status.until else ""  # another goal may end the run before
+    left = f"{most}{duration(status.seconds_left)} left" if status.seconds_left else ""
     full = round(status.progress * length)
-    row = _row("steps", done, "bold", f"{int(status.progress * 100)} %")
+    row = _row("env steps", done, "bold", f"{int(status.progress * 100)} %")
     row.append("  ").append("━" * full, "cyan").append("─" * (length - full), "dim")
     return row.append(f"  {left}", "dim")
 
 
 def _facts(status: Status, width: int) -> Iterator[Text]:
-    """Yield rows of figures in one to three columns, the most important ones first."""
-    columns = max(1, min(3, (width + 2) // (FACT + 2)))
+    """Yield rows of figures in one to four columns, the most important ones first."""
+    columns = max(1, min(4, (width + 2) // (FACT + 2)))
     space = " " * min(8, (width - columns * FACT) // max(1, columns - 1))
-    facts = list(_figures(status))
+    facts = list(figures(status))
     for start in range(0, len(facts), columns):
         row = Text()
         for label, value in facts[start : start + columns]:
@@ -169,29 +191,6 @@ def _facts(status: Status, width: int) -> Iterator[Text]:
             row.append(space if row else "").append(label, "dim")
             row.append(value.rjust(FACT - len(label)))
         yield row
-
-
-def _figures(status: Status) -> Iterator[tuple[str, str]]:
-    """Yield how fast it is, how much came, and the figures of algorithm and exploration."""
-    wanted = "" if status.ratio_wanted is None else f" of {status.ratio_wanted:g}"
-    lag = UNKNOWN if status.lag_p50 is None else f"{status.lag_p50:.0f}"
-    lag += "" if status.lag_p95 is None else f", p95 {status.lag_p95:.0f}"
-    full = status.replay_size * 100 // status.replay_capacity if status.replay_capacity else 0
-    yield "steps/s", rate(status.steps_per_second)
-    yield "updates", count(status.updates)
-    yield "episodes", count(status.episodes)
-    yield "updates/s", rate(status.updates_per_second)
-    yield "version", count(status.version)
-    yield "episode length", figure(status.length_mean)
-    yield "replay ratio", figure(status.ratio_held) + wanted
-    yield "replay", f"{full} % of {compact(status.replay_capacity)}"
-    yield "parcels", count(status.received)
-    yield "policy lag", lag
-    for name, own in list(status.figures.items())[:METRICS]:
-        label = name.removeprefix("rollout/").removeprefix("train/")
-        yield label.replace("_", " ").replace("/", " "), figure(own.mean)
-    for name, value in list(status.metrics.items())[:METRICS]:
-        yield name.replace("_", " "), figure(value)
 
 
 def _actors(status: Status, width: int, room: int) -> Iterator[Text]:

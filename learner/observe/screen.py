@@ -47,11 +47,11 @@ def line(status: Status) -> str:
     parts = [
         duration(status.seconds),
         status.state,
-        f"steps {count(status.steps)}{target}",
+        f"env steps {count(status.steps)}{target}",
         f"return {figure(status.return_mean)}",
         f"evaluation {figure(status.evaluation.mean)}" if status.evaluation else "",
         *(f"{name} {figure(own.mean)}" for name, own in list(status.figures.items())[:OWN]),
-        f"{rate(status.steps_per_second)} steps/s",
+        f"{rate(status.steps_per_second)} env steps/s",
         f"{rate(status.updates_per_second)} updates/s",
         f"ratio {figure(status.ratio_held)}{wanted}",
         f"version {count(status.version)}",

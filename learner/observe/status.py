@@ -99,6 +99,9 @@ class Status:
     steps: Count = 0
     steps_target: Count | None = None
     until: str = ""  # the goal as it was written
+    goal_seconds: float | None = (
+        None  # to the goal, at present rates and trends; None: not in sight
+    )
     updates: Count = 0
     skipped: Count = 0  # of these, without a step: loss or gradients were not finite
     epoch: Count = 0
@@ -109,6 +112,7 @@ class Status:
     return_history: tuple[float | None, ...] = ()  # at most 40, over the whole run
     length_mean: float | None = None
     evaluation: EvaluationStatus | None = None
+    evaluation_history: tuple[float | None, ...] = ()  # at most 40, since this process began
     metrics: dict[str, float | None] = field(default_factory=dict)
     """Of the algorithm, each the mean of its latest updates, and of exploration."""
     figures: dict[str, FigureStatus] = field(default_factory=dict)
@@ -123,6 +127,15 @@ class Status:
     lag_p95: float | None = None
     replay_size: Count = 0
     replay_capacity: Count = 0
+    update_split: dict[str, float | None] = field(default_factory=dict)  # seconds by part
+    cpu: float | None = None  # percent of one processor, of this process
+    machine_cpu: float | None = None  # percent of all processors
+    memory: Count = 0  # bytes, of this process
+    machine_memory: float | None = None  # percent
+    bytes_in: Count = 0  # of messages that came from actors
+    bytes_out: Count = 0  # of messages on the feed, however many receive them
+    bytes_in_per_second: float | None = None
+    bytes_out_per_second: float | None = None
     checkpoint_pause_s: float | None = None  # of training, for the last checkpoint
 
     received: Count = 0  # parcels: accepted + duplicates + refused

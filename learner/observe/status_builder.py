@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from dataclasses import replace
+from typing import Any
 
 from farflung.common.data.statistics import Rate
 from farflung.common.heads import registry as heads
@@ -11,6 +12,7 @@ from farflung.learner.core.core import Core
 from farflung.learner.core.pacing import Cause, Waiting
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
+from farflung.learner.observe.machine import Machine
 from farflung.learner.observe.status import EvaluationStatus, FigureStatus, Status, WaitingStatus
 from farflung.learner.storage.run_folder import Run
 
@@ -26,7 +28,9 @@ class StatusBuilder:
         self._core = core
         self.join = ""  # the line to paste, once the address is known
         self.checkpoint_pause_s: float | None = None
+        self.goal_seconds: float | None = None
         self._steps, self._updates = Rate(), Rate()
+        self._in, self._out, self._machine = Rate(), Rate(), Machine()
         self._waits = Waits()
         self._lasting = Status(
             run=run.identity,
@@ -66,6 +70,8 @@ class StatusBuilder:
             return_history=progress.history.points,
             length_mean=progress.length_mean,
             evaluation=self._evaluation(progress.evaluation),
+            evaluation_history=progress.evaluations.points,
+            goal_seconds=self.goal_seconds,
             metrics=self._metrics(),
             figures=self._figures(),
             steps_per_second=self._steps.per_second,
@@ -76,6 +82,8 @@ class StatusBuilder:
             lag_p95=progress.lag.p95,
             replay_size=core.replay.size,
             replay_capacity=core.replay.capacity,
+            update_split=dict(core.split.seconds),
+            **self._use(view, seconds),
             checkpoint_pause_s=self.checkpoint_pause_s,
             received=view.received,
             duplicates=view.duplicates,
@@ -85,6 +93,22 @@ class StatusBuilder:
             more_actors=view.more_actors,
             problems=(*noticed, *view.problems, *self.problems),
         )
+
+    def _use(self, view: EndpointStatus, seconds: float) -> dict[str, Any]:
+        """Return the use of processor, memory and network."""
+        used = self._machine.usage(seconds)
+        self._in.update(view.bytes_in, seconds)
+        self._out.update(view.bytes_out, seconds)
+        return {
+            "cpu": used.cpu,
+            "machine_cpu": used.machine_cpu,
+            "memory": used.memory,
+            "machine_memory": used.machine_memory,
+            "bytes_in": view.bytes_in,
+            "bytes_out": view.bytes_out,
+            "bytes_in_per_second": self._in.per_second,
+            "bytes_out_per_second": self._out.per_second,
+        }
 
     def _tick(self, seconds: float) -> None:
         state = self._core.state

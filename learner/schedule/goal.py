@@ -120,7 +120,7 @@ class Goal:
 
     def reached(self, core: "Core", seconds: float) -> str:
         """Return the goal that was reached as a sentence; empty while the run goes on."""
-        if self._condition.alternatives and self._condition.met(self._metrics(core, seconds)):
+        if self._condition.alternatives and self._condition.met(self.values(core, seconds)):
             return f"solved: {self._until}"
         if self._steps and core.state.steps >= self._steps and not _must_learn(core):
             learned = (
@@ -131,7 +131,7 @@ class Goal:
             return f"all {core.state.steps} steps are collected {learned}"
         return ""
 
-    def _metrics(self, core: "Core", seconds: float) -> dict[str, float | None]:
+    def values(self, core: "Core", seconds: float) -> dict[str, float | None]:
         """Return the values of the metrics that a condition may name."""
         evaluation, state = core.progress.evaluation, core.state
         moment = state.updates // SELDOM, state.steps, evaluation

@@ -32,6 +32,7 @@ STATUS = Status(
     steps=1_243_904,
     steps_target=2_000_000,
     until="evaluation >= 475",
+    goal_seconds=12.4,
     updates=287_412,
     version=3417,
     episodes=12_204,
@@ -39,7 +40,17 @@ STATUS = Status(
     return_history=tuple(float(value) for value in range(40)),
     length_mean=471.0,
     evaluation=EvaluationStatus(496.0, 20, 3400, 500.0),
-    metrics={"loss": 0.1284, "epsilon": 0.05},
+    evaluation_history=(20.0, 300.0, 496.0),
+    metrics={"loss": 0.1284, "gradient_norm": 3.21, "value": 87.6, "epsilon": 0.05},
+    update_split={"sample": 0.0005, "gradients": 0.004, "step": 0.0005},
+    cpu=98.2,
+    machine_cpu=71.0,
+    memory=412_300_000,
+    machine_memory=53.2,
+    bytes_in=9_000_000,
+    bytes_in_per_second=62_300.0,
+    bytes_out=1_000,
+    bytes_out_per_second=950.0,
     steps_per_second=18_402.0,
     updates_per_second=2_287.0,
     ratio_wanted=8.0,
@@ -77,7 +88,8 @@ WORDS = (
         "496.0  best 500.0",
     ),
     *(
-        "until evaluation >= 475",
+        "evaluation >= 475",
+        "about 12 s",
         "18,402",
         "2,287",
         "7.93 of 8",
@@ -95,6 +107,45 @@ def test_a_frame_shows_what_matters(width: int) -> None:
     """On a wide and on a narrow terminal alike."""
     frame = "\n".join(lines(STATUS, width))
     assert [words for words in WORDS if words not in frame] == []
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_frame_shows_learning_machine_and_network(width: int) -> None:
+    """On a terminal of 24 lines: 5 ms are 0.5, 4 and 0.5 ms, that is 10, 80 and 10 %."""
+    frame = "\n".join(lines(STATUS, width, 23))
+    for words in (
+        "env steps/s",
+        "▁▅█  20.0 to 496.0",
+        "gradient norm",
+        "98 %, all 71 %",
+        "412.3 MB, all 53 %",
+        "62.3 kB/s",
+        "950 B/s",
+        "5.00 ms: sample 10 %, gradients 80 %, step 10 %",
+        "at most 41 s left",
+    ):
+        assert words in frame
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"goal_seconds": None}, "goal        not in sight yet  evaluation >= 475"),
+        ({"goal_seconds": 130.0}, "goal        about 2 min 10 s  evaluation >= 475"),
+        ({"state": "stop"}, "goal        reached"),
+    ],
+)
+def test_the_time_to_the_goal_is_that_of_until(values: dict[str, object], words: str) -> None:
+    """Not the time to the last step that --steps allows, unless there is no other goal."""
+    assert words in "\n".join(lines(changed(**values)))
+    assert "goal" not in "\n".join(lines(changed(until="")))
+    assert "  41 s left" in "\n".join(lines(changed(until="")))
+
+
+def test_twelve_lines_have_the_goal_too() -> None:
+    """Beside the evaluation."""
+    assert "best 500.0" in "\n".join(lines(STATUS, 80, 11))
+    assert "goal about 12 s" in "\n".join(lines(STATUS, 120, 11))
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 300])

@@ -34,8 +34,8 @@ STATUS = Status(
 def test_a_line_says_the_same_in_plain_words() -> None:
     """The same figures as on the panel, for logs."""
     assert line(STATUS) == (
-        "2 min 31 s, run, steps 1,243,904 of 2,000,000, return 471.3, evaluation 496.0, "
-        "18,402 steps/s, 2,287 updates/s, "
+        "2 min 31 s, run, env steps 1,243,904 of 2,000,000, return 471.3, evaluation 496.0, "
+        "18,402 env steps/s, 2,287 updates/s, "
         "ratio 7.93 of 8, version 3,417, actors 1"
     )
 
@@ -46,7 +46,8 @@ def test_a_line_names_what_waits_and_what_is_refused() -> None:
         run="r", waiting=WaitingStatus("updates\x1bwait", 1, 1.0), refused={"schema": 2}, lost=1
     )
     assert line(status) == (
-        "0 s, run, steps 0, return -, - steps/s, - updates/s, ratio -, version 0, actors 0, "
+        "0 s, run, env steps 0, return -, - env steps/s, - updates/s, ratio -, version 0, "
+        "actors 0, "
         "waiting: updates wait, refused or lost 3"
     )
 

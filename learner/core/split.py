@@ -1,0 +1,32 @@
+"""The time of an update by its parts."""
+
+from collections.abc import Callable
+
+from farflung.common.data.statistics import Spread
+
+RECENT = 200  # updates
+
+
+class Split:
+    """Clocks the parts of the latest updates. Without a clock it measures nothing."""
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock
+        self._at = 0.0
+        self._parts: dict[str, Spread] = {}
+
+    def begin(self) -> None:
+        """Begin an update."""
+        if self._clock is not None:
+            self._at = self._clock()
+
+    def lap(self, part: str) -> None:
+        """End a part: the time since the last call is its own."""
+        if self._clock is not None:
+            before, self._at = self._at, self._clock()
+            self._parts.setdefault(part, Spread(RECENT)).add(self._at - before)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The mean time of each part in one update."""
+        return {part: times.mean or 0.0 for part, times in self._parts.items()}
