@@ -30,9 +30,11 @@ def compact(number: int) -> str:
 
 
 def size(number: int) -> str:
-    """Return a number of bytes: 950 B, 62.3 kB, 1.5 GB."""
-    short = compact(number)
-    return f"{short} B" if short.isdigit() else f"{short[:-1]} {short[-1]}B"
+    """Return a number of bytes with two or three digits: 950 B, 62 kB, 1.5 MB, 412 MB."""
+    for unit, mark in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
+        if number >= unit:
+            return f"{number / unit:.{0 if number >= 10 * unit else 1}f} {mark}"
+    return f"{number} B"
 
 
 def figure(value: float | None) -> str:

@@ -137,24 +137,30 @@ def _heads(status: Status, width: int, low: bool) -> Iterator[Text]:
     yield returns
     evaluation = status.evaluation
     mean = evaluation.mean if evaluation else None
-    row = _curve("evaluation", mean, status.evaluation_history, width)
+    row = _curve("evaluation", mean, status.evaluation_history, width, extent=not low)
     if evaluation is not None:
         row.append(f"  best {figure(evaluation.best)}", "bold")
-        row.append(f"  version {count(evaluation.version)}", "dim")
+        row.append("" if low else f"  version {count(evaluation.version)}", "dim")
     goal = _row("goal", _time_left(status), "bold", status.until)
     if status.until and low:
         row.append("  goal ", "dim").append(_time_left(status))
     yield from (row, goal) if status.until and not low else (row,)
 
 
-def _curve(label: str, value: float | None, history: Iterable[float | None], width: int) -> Text:
-    """Return a row of a figure with its course."""
+def _curve(
+    label: str,
+    value: float | None,
+    history: Iterable[float | None],
+    width: int,
+    extent: bool = True,
+) -> Text:
+    """Return a row of a figure with its course, and the extent of that."""
     row = _row(label, figure(value).rjust(7), "bold")
     course = [math.nan if point is None else point for point in history]
     if len(course) > 1:
         row.append(f"  {sparkline(course, max(8, min(40, width - 50)))}", "cyan")
-        known = [point for point in course if math.isfinite(point)] or [math.nan]
-        row.append(f"  {figure(min(known))} to {figure(max(known))}", "dim")
+        known = [point for point in course if math.isfinite(point)] if extent else []
+        row.append(f"  {figure(min(known))} to {figure(max(known))}" if known else "", "dim")
     return row
 
 
@@ -164,7 +170,7 @@ def _time_left(status: Status) -> str:
         return "reached"
     if status.goal_seconds is None:
         return "not in sight yet"
-    return f"about {duration(status.goal_seconds)}"
+    return f"about {duration(max(1.0, status.goal_seconds))}"
 
 
 def _progress(status: Status, length: int) -> Text:

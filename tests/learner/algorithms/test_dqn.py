@@ -137,6 +137,7 @@ def test_loss_of_two_states_is_the_one_worked_by_hand(
     gradients = two_states(double=double, loss=loss).gradients(batch())
     assert gradients.metrics["loss"].item() == expected
     assert gradients.metrics["value"].item() == 1
+    assert gradients.metrics["gradient_norm"].item() == abs(slope)
     assert gradients.tensors["weight"].tolist() == [[slope, 0], [0, 0]]
     assert gradients.priorities is None
 

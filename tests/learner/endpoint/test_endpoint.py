@@ -68,6 +68,15 @@ def test_endpoint_counts_every_message_of_a_burst(endpoint):
     assert len(endpoint.queue.parcels) == 1
 
 
+def test_endpoint_counts_the_bytes_of_messages_in_and_out(endpoint):
+    """Each message of the feed once, however many receive it; a refused one came in too."""
+    first, second = a_frame(endpoint.spec), b"nonsense"
+    receive(endpoint, first, second)
+    assert endpoint.bytes_in == len(first) + len(second)
+    sent = [frame for _, frame in endpoint.due(0.0)]
+    assert endpoint.bytes_out == sum(map(len, sent)) > 0
+
+
 def test_endpoint_hands_a_burst_to_its_log_as_one(endpoint):
     """Parcels and refused numbers alike; messages that are neither go no further."""
     endpoint.log = HeldLog(endpoint)

@@ -11,6 +11,7 @@ from farflung.learner.observe.formatting import (
     figure,
     one_line,
     rate,
+    size,
     sparkline,
     waiting,
 )
@@ -61,6 +62,15 @@ def test_a_rate_is_whole_when_it_is_large(value: float | None, text: str) -> Non
 def test_a_size_is_compact(number: int, text: str) -> None:
     """Five characters do."""
     assert compact(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (950, "950 B"), (1500, "1.5 kB"), (412_300_000, "412 MB"), (1 << 40, "1100 GB")],
+)
+def test_bytes_have_their_unit(number: int, text: str) -> None:
+    """Two or three digits, so that columns keep their width."""
+    assert size(number) == text
 
 
 def test_a_count_marks_its_thousands() -> None:
