@@ -70,6 +70,11 @@ class ActorConfig:
     def __post_init__(self) -> None:
         parse_address(self.address, self.feed_port)
         require(self.environments >= 1, "--envs must be at least 1")
+        require(
+            not (self.evaluate and self.vector),
+            "--evaluate cuts episodes that never end, which only single environments allow: "
+            "leave --vector out",
+        )
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
         require(
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,

@@ -12,7 +12,7 @@ from farflung.actor.account import Account
 from farflung.actor.acting import spec_check
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
 from farflung.actor.play import Play, Playing, exploring
-from farflung.actor.worlds.world import World
+from farflung.actor.worlds.world import EVALUATION, World
 from farflung.common.data.parcel import Parcel
 from farflung.common.process.errors import ConfigurationError, Exit, PolicyTooOld
 from farflung.common.process.lifecycle import Stop, Watchdog
@@ -105,7 +105,7 @@ class ActorLoop:
         spec_check.require_playable(joined.spec)  # before a world is made for it
         evaluates = self._rules.evaluates
         with self._watchdog:
-            world = self._open_world(joined, "evaluation" if evaluates else "actor")
+            world = self._open_world(joined, EVALUATION if evaluates else "actor")
             seats = {policy: len(seats) for policy, seats in world.seats.items()}
             self._play = Play(world, {p: self._player(joined, n) for p, n in seats.items()})
             if not evaluates:
@@ -146,6 +146,8 @@ class ActorLoop:
         finished = False
         while not finished:
             finished = self._step(play)
+            if self._stop and not finished:
+                return False
             if self._clock() - self._exchanged_at >= EXCHANGE_S:
                 if self._over:
                     return False
@@ -171,7 +173,7 @@ class ActorLoop:
                 now = clock()
                 if now - before > work.longest_step_s:
                     work.longest_step_s = now - before
-                if play.full or now >= until:
+                if play.full or now >= until or self._stop:
                     return play.full
                 before = now
 

@@ -96,7 +96,9 @@ def actor_start(
 def learner_start() -> dict[str, float]:
     """Measure a learner with one actor until its first update."""
     start = time.monotonic()
-    with process(learner_command("--actors", "1", "--until", "updates >= 1")) as learner:
+    with process(
+        learner_command("--actors", "1", "--until", "updates >= 1", "--evaluate-every", "0")
+    ) as learner:
         assert learner.stdout is not None
         for line in learner.stdout:
             if line.startswith("{") and json.loads(line)["updates"]:

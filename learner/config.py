@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from farflung.common.data.fields import LARGEST
+from farflung.common.data.spec import LONGEST_EPISODE, Exploration
 from farflung.common.net.address import Address, listening
 from farflung.common.process import plugins
 from farflung.common.process.config import MOST_USED, Loaded, peek, suggestion
@@ -70,7 +71,7 @@ class LearnerConfig:
     name: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
     """Name of this run and its folder (default: environment and time)."""
     init: Annotated[str, RUN, Parameter(metavar="RUN", show_default=False)] = ""
-    """Folder of another run; start from its newest weights."""
+    """Folder of another run; train its newest weights further, with little exploration."""
     resume: Annotated[str, MOST, Parameter(metavar="RUN", show_default=False)] = ""
     """Run folder to continue with its settings; auto: the newest unfinished one, else a new run."""
     durability: Annotated[Literal["fsync", "process", "none"], RUN, Parameter(metavar="DEGREE")] = (
@@ -90,8 +91,8 @@ class LearnerConfig:
 
     horizon: Annotated[int, COLLECTION, Parameter(metavar="STEPS")] = 32
     """Steps of each environment before an actor takes newer weights."""
-    exploration_start: Annotated[float, COLLECTION, Parameter(metavar="SHARE")] = 1.0
-    """Share of random actions at the beginning."""
+    exploration_start: Annotated[float | None, COLLECTION, Parameter(metavar="SHARE")] = None
+    """Share of random actions at the beginning (default: 1, or with --init that of the end)."""
     exploration_end: Annotated[float, COLLECTION, Parameter(metavar="SHARE")] = 0.05
     """Share of random actions at the end."""
     exploration_steps: Annotated[int, COLLECTION, Parameter(metavar="STEPS")] = 10_000
@@ -125,10 +126,12 @@ class LearnerConfig:
     checkpoint_every: Annotated[float, TRAINING, Parameter(metavar="SECONDS")] = 300.0
     """Seconds between two checkpoints; 0: only at the end."""
 
-    evaluate_every: Annotated[int, MOST, Parameter(metavar="STEPS")] = 0
+    evaluate_every: Annotated[int, MOST, Parameter(metavar="STEPS")] = 10_000
     """Environment steps between two evaluations; 0: none."""
     evaluate_episodes: Annotated[int, EVALUATION, Parameter(metavar="N")] = 20
     """Greedy episodes in an evaluation."""
+    evaluate_max_steps: Annotated[int, EVALUATION, Parameter(metavar="STEPS")] = LONGEST_EPISODE
+    """Steps after which such an episode is cut: a greedy policy may never end one."""
 
     bind: Annotated[str, NETWORK, Parameter(metavar="ADDRESS")] = "127.0.0.1"
     """Address to listen on."""
@@ -168,6 +171,15 @@ class LearnerConfig:
     def wrappers(self) -> tuple[tuple[str, dict[str, Any]], ...]:
         """Return the wrappers with their arguments, innermost first."""
         return tuple(_wrapper(text) for text in self.wrapper)
+
+    @property
+    def exploration(self) -> Exploration:
+        """Return how actors explore. Weights of another run are not taught by random actions."""
+        start = self.exploration_start
+        if start is None:
+            start = self.exploration_end if self.init else 1.0
+        steps, ladder = self.exploration_steps, self.exploration_ladder
+        return Exploration(start, self.exploration_end, steps, ladder)
 
     @property
     def address(self) -> Address:

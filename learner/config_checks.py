@@ -19,6 +19,7 @@ LEAST = {
     "publish-every": 1,
     "threads": 1,
     "evaluate-episodes": 1,
+    "evaluate-max-steps": 1,
     "steps": 0,
     "exploration-steps": 0,
     "exploration-ladder": 0,
@@ -36,7 +37,7 @@ def check_numbers(config: "LearnerConfig") -> None:
         require(getattr(config, name) >= number, f"--{key} must be at least {number}")
     require(config.actors == "auto" or config.actors >= 0, "--actors must not be negative")
     require(
-        0 <= config.exploration_end <= config.exploration_start <= 1,
+        0 <= config.exploration_end <= config.exploration.start <= 1,
         "exploration goes from --exploration-start, at most 1, down to --exploration-end",
     )
     require(config.replay_ratio > 0, "--replay-ratio must be above 0")
@@ -93,6 +94,9 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--resume continues from a journal, and --durability none writes none: "
         "set fsync or process",
     )
-    evaluates = config.evaluate_every > 0 or "evaluation" not in config.condition.metrics
-    require(evaluates, "--until waits for evaluations, but none will run: add --evaluate-every")
+    waits = "evaluation" in config.condition.metrics
+    require(
+        config.evaluate_every > 0 or not waits,
+        "--until waits for evaluations, but none will run: add --evaluate-every",
+    )
     _ = config.arguments, config.wrappers, config.address

@@ -22,7 +22,13 @@ from farflung.learner.api.callback import Host
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.spec import saved_spec
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
-from farflung.learner.local.actors import join_command, local_actors, players, start_local_actors
+from farflung.learner.local.actors import (
+    evaluations,
+    join_command,
+    local_actors,
+    players,
+    start_local_actors,
+)
 from farflung.learner.local.children import Children
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage import manifest
@@ -68,8 +74,8 @@ class Learner:
                     self.run()
                 finally:
                     self.shutdown()
-            self.training.report()
-        return self.stop.exit_code
+            code = self.training.report()
+        return self.stop.exit_code or code
 
     def startup(self) -> None:
         """Do all that can be refused, what is quick first. A refused run leaves no folder."""
@@ -91,6 +97,7 @@ class Learner:
     def run(self) -> None:
         """Train, take leave of the actors, and write the last checkpoint."""
         training, network = self.training, self.network
+        log.info(evaluations(self.config))
         if network is not None:
             training.status.join = join_command(self.config, network.address)
             log.info(

@@ -103,8 +103,14 @@ def with_own_settings(argv: list[str]) -> list[str]:
 
 
 def train(loaded: Loaded[LearnerConfig]) -> int:
-    """Train, as configured. The first line comes before the imports that take time."""
+    """Train, as configured. The first line comes before the imports that take time.
+
+    A run that has reached the same goal before is not started again: that is no failure.
+    """
     config = loaded.config
+    if reached := goal_reached(config):
+        sys.stdout.write(reached)
+        return 0
     with logs.start("learner", config.name or config.environment, config.log_level) as started:
         log.info("%s", beginning(config), extra=logs.LASTING)
         from farflung.learner.learner import Learner
@@ -112,6 +118,22 @@ def train(loaded: Loaded[LearnerConfig]) -> int:
         learner = Learner(loaded)
         learner.log = started
         return learner.serve()
+
+
+def goal_reached(config: LearnerConfig) -> str:
+    """Return a sentence if the run to resume has reached the same goal before, else nothing."""
+    from farflung.learner.schedule.goal import Goal
+    from farflung.learner.storage.run_folder import finished
+
+    if config.resume in ("", "auto"):
+        return ""
+    verdict = finished(Path(config.resume), str(Goal(config)))
+    return (
+        f"{config.resume} has reached its goal: {verdict}\n"
+        "It is not continued. A further goal does that: --steps, --until, or --steps 0 for none.\n"
+        if verdict
+        else ""
+    )
 
 
 def beginning(config: LearnerConfig) -> str:

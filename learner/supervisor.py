@@ -9,18 +9,20 @@ from farflung.common.protocol.messages import State
 from farflung.learner.api.callbacks import Callbacks
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
+from farflung.learner.local.actors import EVALUATOR
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Transport
 from farflung.learner.observe.forecast import Forecast
 from farflung.learner.observe.metrics import scalars
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import Status
+from farflung.learner.observe.status import ActorState, Status
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.goal import Goal
 from farflung.learner.storage.saver import Saver
 
 log = logging.getLogger(__name__)
 
+COLLECTS = (ActorState.JOINING, ActorState.RUNNING, ActorState.WAITING)
 CHECK_S = 0.25  # between two checks of everything but the end of the run
 
 
@@ -51,6 +53,7 @@ class Supervisor:
         self._stop, self._who, self._started_at = stop, who, started_at
         self._checkpoint_every = config.checkpoint_every
         self._checked_at = 0.0
+        self._noticed = ""
         self._saved_at = time.monotonic()
         self._shown: Status | None = None  # the newest status
 
@@ -58,6 +61,16 @@ class Supervisor:
     def over(self) -> bool:
         """True once a goal is reached or a signal has come."""
         return bool(self.verdict)
+
+    @property
+    def in_vain(self) -> bool:
+        """True if the goal was reached without an update. A callback may stop a run at any time."""
+        return self.finished and not self.callbacks.verdict and not self._core.trained
+
+    @property
+    def goal(self) -> str:
+        """The goal that was reached, in a line; empty if a callback stopped the run."""
+        return "" if self.callbacks.verdict else str(self._goal)
 
     @property
     def rows_wanted(self) -> int:
@@ -110,6 +123,7 @@ class Supervisor:
         self._who.version = str(self._core.state.version)
         for death in self._children.tick(now):
             self._report(death)
+        self._require_actors()
         if self._checkpoint_every and now - self._saved_at >= self._checkpoint_every:
             self._checkpoint(now)
         self.saver.best.consider(self._core.progress.take_candidate(), now)
@@ -121,8 +135,17 @@ class Supervisor:
         self._forecast.look(since, self._goal.values(self._core, since))
         self._status.goal_seconds = self._forecast.seconds_left
         status = self.status()
+        if self._status.noticed and self._status.noticed != self._noticed:
+            log.warning(self._status.noticed)
+        self._noticed = self._status.noticed
         for sink in self.sinks:
             sink.show(status)
+
+    def _require_actors(self) -> None:
+        """Stop the run if each actor of its own is given up, and no other one collects."""
+        lost, view = self._children.lost(EVALUATOR), self._transport.status
+        if lost is not None and not any(actor.state in COLLECTS for actor in view.actors):
+            self._stop.set(lost.given_up, lost.process.returncode)
 
     def _checkpoint(self, now: float) -> None:
         """Start a checkpoint beside training, unless the last one is still being written."""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import torch
 
 from farflung.common.data.spec import Spec
+from farflung.common.process.errors import Exit
 from farflung.common.process.invocation import command
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import LASTING, Who
@@ -35,6 +36,8 @@ from farflung.learner.storage.saver import Saver
 from farflung.learner.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
+
+NOTHING_LEARNED = "nothing was learned: the weights are those of the start"
 
 
 class Training:
@@ -69,9 +72,12 @@ class Training:
         self._endpoint, self._transport = endpoint, transport
         self.loop = Loop(self.core, schedule_of(config), endpoint, transport)
         journal = endpoint.log if isinstance(endpoint.log, Journal) else None
+        # The first evaluation is of weights that have learned little; those of --init have before.
+        young = 0 if config.init else config.evaluate_every
         self._saver = Saver(
-            self._folder, self.core, journal, self.loop.extent, endpoint.recent.find
+            self._folder, self.core, journal, self.loop.extent, endpoint.recent.find, young
         )
+        self.status.best = self._saver.best.mean
         self.supervisor = Supervisor(
             config, self.core, self.status, self._saver, transport, children, stop, who, started_at
         )
@@ -118,15 +124,16 @@ class Training:
         self._transport.close()
         self._endpoint.log.close()
 
-    def report(self) -> None:
-        """Write how the run ended, and the commands that continue it."""
+    def report(self) -> int:
+        """Write how the run ended, and the commands that continue it; return its exit code."""
         log.info(self.supervisor.verdict)
-        if self.supervisor.finished:
-            self._folder.finish(self.supervisor.verdict)
+        if self.supervisor.finished and not self.supervisor.in_vain:
+            self._folder.finish(self.supervisor.verdict, self.supervisor.goal)
         else:
             self._folder.end(self.supervisor.verdict)
         stream = sys.stderr if self._config.ui == "json" else sys.stdout
         stream.write(self.summary())
+        return Exit.UNHEALTHY if self.supervisor.in_vain else 0
 
     def result(self) -> Result:
         """Return how the run ended, for the program that started it."""
@@ -153,14 +160,17 @@ class Training:
             f"{core.state.steps} steps, {core.state.updates} updates, "
             f"{core.progress.episodes} episodes"
         )
-        if core.progress.evaluation:
-            facts += f", evaluation {core.progress.evaluation.mean:.1f}"
+        if (result := core.progress.evaluation) is not None:
+            most = core.spec.evaluation.max_steps
+            cut = f" ({result.cut(most)} of {result.episodes} cut after {most:,} steps)"
+            facts += f", evaluation {result.mean:.1f}{cut if result.cut(most) else ''}"
+        learned = "" if core.trained else f"\n{NOTHING_LEARNED}"
         learner = command("learner")
         resume = (
             f"\n  {learner} --resume {folder}   continue this run" if self._saver.journaled else ""
         )
         return f"""\
-{self.supervisor.verdict}
+{self.supervisor.verdict}{learned}
 {facts}
 parameters: {core.fingerprint}
 checkpoint: {self._saver.saved}

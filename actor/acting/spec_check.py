@@ -101,6 +101,7 @@ def _require_numbers(spec: Spec) -> None:
         "exploration steps": (0, spec.exploration.steps, MAX_COUNT),
         "steps between evaluations": (0, spec.evaluation.every, MAX_COUNT),
         "episodes of an evaluation": (0, spec.evaluation.episodes, MAX_EPISODES),
+        "steps of such an episode": (1, spec.evaluation.max_steps, MAX_COUNT),
     }
     for name, (least, count, most) in counts.items():
         _require(

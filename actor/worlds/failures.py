@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from farflung.common.process.errors import EnvironmentFailure
+from farflung.common.process.errors import ConfigurationError, EnvironmentFailure
 
 Environment = Any  # a user's
 
@@ -26,7 +26,14 @@ class Failures:
         self._times: list[float] = []
 
     def add(self, error: Exception) -> None:
-        """Report an error and pause before the next try; raise at the fifth in five minutes."""
+        """Report an error and pause before the next try; raise at the fifth in five minutes.
+
+        A world that only declares its spaces, as for a robot, never has a step: raise at once.
+        """
+        if isinstance(error, NotImplementedError):
+            raise ConfigurationError(
+                "this environment cannot be played here: its reset() or step() is not implemented"
+            ) from error
         self.report(error)
         now = self._clock()
         self._times = [time for time in self._times if now - time < FAILURES_WITHIN_S] + [now]

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 from gymnasium.vector import AutoresetMode
+from msgspec import structs
 
 from farflung.actor.connection.port import Joined
 from farflung.actor.worlds.arguments import SENTENCE_LETTERS, require_plain, shown
@@ -18,6 +19,7 @@ from farflung.actor.worlds.gymnasium_spaces import adapter, starts
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.spaces import SpaceAdapter
 from farflung.actor.worlds.vector import VectorWorld
+from farflung.actor.worlds.world import EVALUATION
 from farflung.common.data.spec import Space, Spec, World, column_name
 from farflung.common.process.errors import ConfigurationError
 
@@ -104,9 +106,17 @@ def opener(
 
     def make_for(joined: Joined, role: str) -> ListWorld | VectorWorld:
         key = role, joined.index, joined.start
-        return open_world(joined.spec, count, key=key, around=around, vector=vector)
+        spec = capped(joined.spec) if role == EVALUATION else joined.spec
+        return open_world(spec, count, key=key, around=around, vector=vector)
 
     return make_for
+
+
+def capped(spec: Spec) -> Spec:
+    """Return a spec for evaluations: the world cuts episodes that would be longer than its cap."""
+    cap = ("TimeLimit", {"max_episode_steps": spec.evaluation.max_steps})
+    world = structs.replace(spec.world, wrappers=(*spec.world.wrappers, cap))
+    return structs.replace(spec, world=world)
 
 
 def open_world(

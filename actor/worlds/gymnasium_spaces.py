@@ -54,6 +54,11 @@ def _field(world: World, key: str, space: spaces.Space) -> ObservationField:
             f"{world.environment} names a part of its observations {key!r}: "
             "a name is letters, digits and _ . - only"
         )
+    if 0 in (space.shape or ()):
+        part = f"the part {key!r} of its observations" if key else "its observation space"
+        raise ConfigurationError(
+            f"{world.environment} cannot be played: {part} is {space}, which holds no numbers"
+        )
     if isinstance(space, spaces.Box):
         return ObservationField(key, Space("box", _carried(world, space), space.shape))
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from farflung.actor.worlds.failures import Environment, Failures
-from farflung.actor.worlds.spaces import SpaceAdapter
+from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending
 from farflung.common.data.seeds import generator, number
@@ -46,7 +46,7 @@ class ListWorld:
         """Begin an episode in every seat."""
         for seat in range(len(self._environments)):
             self._begin(seat, fresh=True)
-        self._adapter.gather(self._observations, self._infos, self._rows)
+        self._gather()
         return Turn(self._turn.due, {})
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Turn:
@@ -69,12 +69,13 @@ class ListWorld:
                 continue
             if terminated or truncated:
                 # Copied before the environment can write its next episode into the same array.
+                self._adapter.check(observations[seat], infos[seat])
                 final = self._adapter.capture(observations[seat], infos[seat])
                 ended[seat] = End(Ending.TERMINATED if terminated else Ending.TRUNCATED, final)
                 self._begin(seat)
-        self._adapter.gather(observations, infos, self._rows)
+        self._gather()
         outcomes = self._outcomes
-        outcomes.rewards[:] = rewards
+        self._adapter.rewards(rewards, outcomes.rewards)
         outcomes.ended, outcomes.lost = ended, lost
         return self._turn
 
@@ -82,6 +83,15 @@ class ListWorld:
         """Close every environment."""
         for environment in self._environments:
             self._failures.close(environment)
+
+    def _gather(self) -> None:
+        """Copy what all seats see; name the first observation that its space does not hold."""
+        try:
+            self._adapter.gather(self._observations, self._infos, self._rows)
+        except WRONG:
+            for observation, info in zip(self._observations, self._infos, strict=True):
+                self._adapter.check(observation, info)
+            raise
 
     def _begin(self, seat: int, *, fresh: bool = False) -> None:
         """Begin an episode."""
@@ -107,6 +117,8 @@ class ListWorld:
         else:
             environment.unwrapped.np_random = generator(self._seed, *path)
             begun = environment.reset()
+        if begun is None:  # as Gymnasium's own, which only seeds
+            raise NotImplementedError("reset() returns nothing")
         return begun[0], begun[1]
 
     def _rebuild(self, seat: int, error: Exception) -> None:

@@ -10,6 +10,13 @@ from farflung.common.data.spec import INFO, Column, Space, column_name
 from farflung.common.process.errors import ConfigurationError
 
 OWN_SPACE = "the space that the environment declares (correct the environment)"
+WRONG = (KeyError, IndexError, TypeError, ValueError)  # of numpy, by what an environment returned
+
+
+def held(numbers: np.ndarray, space: Space) -> bool:
+    """Return whether numbers [..., *shape], counted from 0, are all of a discrete space."""
+    most = space.sizes[0] if not space.shape else np.reshape(space.sizes, space.shape)
+    return bool(((numbers >= 0) & (numbers < most)).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class ObservationField:
         space = self.space
         try:
             found = np.asarray(self.of(observation))
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except WRONG as error:
             raise ConfigurationError(
                 f"no {self.column} can be read out of an observation, and {world} has them"
             ) from error
@@ -42,6 +49,13 @@ class ObservationField:
             raise ConfigurationError(
                 f"{self.column}: {found.dtype} {found.shape} was shown, "
                 f"and {world} has {space.dtype} {space.shape}"
+            )
+        if space.sizes and not held(found - self.start, space):
+            start = 0 if not np.any(self.start) else np.ravel(self.start).tolist()
+            beyond = np.ravel(self.start) + space.sizes
+            raise ConfigurationError(
+                f"{self.column}: {found.tolist()} was shown, "
+                f"and {world} counts from {start} to below {beyond.tolist()}"
             )
         return found
 
@@ -56,17 +70,24 @@ class ObservationField:
         """Copy the observations of as many environments as there are rows, `into [N, *shape]`."""
         parts = [self.of(observation) for observation in observations] if self.key else observations
         if self.space.shape:  # faster than row by row
+            if {*map(len, parts)} != {into.shape[1]}:  # two wrong ones may be as long as two others
+                raise ValueError("observations of another length")
             np.concatenate(parts, out=into.reshape((-1, *into.shape[2:])), casting="same_kind")
         else:
-            into[:] = parts
+            np.copyto(into, parts, casting="same_kind")
+        self._count(into)
+
+    def _count(self, into: np.ndarray) -> None:
+        """Let the numbers of a discrete space count from 0, and refuse those beyond it."""
         if self.space.kind != "box":
             into -= self.start
+            if not held(into, self.space):
+                raise ValueError("a number beyond a discrete space")
 
     def copy(self, batch: Any, into: np.ndarray) -> None:
         """Copy a batch of observations, `into [N, *shape]`."""
         np.copyto(into, np.asarray(self.of(batch)), casting="same_kind")
-        if self.space.kind != "box":
-            into -= self.start
+        self._count(into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +126,16 @@ class SpaceAdapter:
         """Copy a batch of observations."""
         for field in self.fields:
             field.copy(batch, into[field.column])
+
+    def rewards(self, returned: Sequence[Any], into: np.ndarray) -> None:
+        """Copy rewards, `into [N]`, or refuse what is no number."""
+        try:
+            into[:] = returned
+        except WRONG as error:
+            raise ConfigurationError(
+                f"rewards: {[*returned]!r:.200} was shown, and a number of each environment is "
+                "expected (correct the environment)"
+            ) from error
 
     def capture(self, observation: Any, info: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Return a copy of one observation and its info by column, [*shape]."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from farflung.actor.worlds.failures import Environment, Failures
-from farflung.actor.worlds.spaces import SpaceAdapter
+from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending
 from farflung.common.data.seeds import number
@@ -45,7 +45,7 @@ class VectorWorld:
     def reset(self) -> Turn:
         """Begin an episode in every seat."""
         self._outcomes.ended, self._outcomes.lost = {}, []
-        self._adapter.copy(self._begin(), self._rows)
+        self._see(self._begin())
         return Turn(self._turn.due, {})
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Turn:
@@ -59,7 +59,7 @@ class VectorWorld:
         except Exception as error:  # a user's code
             outcomes.rewards.fill(0.0)
             outcomes.ended, outcomes.lost = {}, list(range(len(outcomes.rewards)))
-            self._adapter.copy(self._rebuild(error), self._rows)
+            self._see(self._rebuild(error))
             return self._turn
         # Where episodes begin in a step of their own, that step is not one of any episode.
         outcomes.lost = [] if self._same_step else list(outcomes.ended)
@@ -73,13 +73,22 @@ class VectorWorld:
             for seat in over
             if seat not in outcomes.lost
         }
-        outcomes.rewards[:] = rewards
-        self._adapter.copy(observations, self._rows)
+        self._adapter.rewards(rewards, outcomes.rewards)
+        self._see(observations)
         return self._turn
 
     def close(self) -> None:
         """Close the environment."""
         self._failures.close(self._environment)
+
+    def _see(self, observations: Any) -> None:
+        """Copy what all seats see; name the first observation that its space does not hold."""
+        try:
+            self._adapter.copy(observations, self._rows)
+        except WRONG:
+            for seat in range(len(self._outcomes.rewards)):
+                self._adapter.check(_one(observations, seat), {})
+            raise
 
     def _begin(self) -> Any:
         """Return the first observations of new episodes."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from farflung.common.data.parcel import Ending
 
+EVALUATION = "evaluation"  # the role of an evaluator's worlds in the seed tree
+
 
 class Seat(NamedTuple):
     """A place in a world for which a policy acts: an environment, or one agent in it."""

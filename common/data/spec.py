@@ -21,6 +21,7 @@ INFO = "info."  # in front of the name of an extra column that the world supplie
 SCHEMA_DIGITS = 16  # hexadecimal, of a SHA-256
 ALIGNMENT = 64  # bytes: a received block can be used where it lies, also by vector instructions
 WINDOWS = 64  # of one seat, in a parcel at most: it has so many times the horizon in rows
+LONGEST_EPISODE = 27_000  # steps of an evaluation's episode: half an hour of Atari
 REMEMBERED = 1024  # layouts in the cache: the sizes of an actor's parcels recur
 
 
@@ -90,6 +91,7 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
 
     every: int = 0  # environment steps between two evaluations; 0: none
     episodes: int = 20
+    max_steps: int = LONGEST_EPISODE  # after so many an episode is cut: it may never end
 
 
 class Tensor(Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,9 @@ from farflung.common.process.text import indented, printable
 class Exit(IntEnum):
     """The end of a process. 0 is a requested end: the goal, SIGTERM, or the end of the run."""
 
-    UNHEALTHY = 1  # a finding of `learner status`, `learner audit` or `learner self-test`
+    # A finding of `learner status`, `learner audit` or `learner self-test`; or a run that reached
+    # its goal without an update.
+    UNHEALTHY = 1
     USAGE = 64  # an option that is unknown, malformed or in conflict with another
     DATA = 65  # diverged training, or invalid data
     UNAVAILABLE = 69  # no learner answered within --patience

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from farflung.common.process.config import Loaded, Origin, peek, suggestion
-from farflung.common.process.errors import ConfigurationError, Exit, UsageError
+from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, Exit, UsageError
 from farflung.learner.api import keywords, own
 from farflung.learner.api.callback import HOOKS, Callback, Host, Result
 from farflung.learner.config import LearnerConfig, load
@@ -30,6 +30,8 @@ def train(callbacks: Sequence[Callback], settings: Mapping[str, Any]) -> Result:
     if (error := learner.training.supervisor.callbacks.failure) is not None:
         error.add_note(f"The run ended for this. It is saved in {result.folder}")
         raise error
+    if learner.stop.exit_code not in (0, Exit.INTERRUPTED):
+        raise EnvironmentFailure(learner.stop.reason)  # of actors that were given up
     if learner.stop:
         # The run is saved. What follows in the script must not run as if nothing had happened.
         raise KeyboardInterrupt if learner.stop.exit_code == Exit.INTERRUPTED else SystemExit(0)

@@ -29,6 +29,7 @@ STEPS = 2000  # of the actor
 SMALL = (
     *("--port", "0", "--name", NAME, "--warmup", "256", "--replay-ratio", "1"),
     *("--horizon", str(HORIZON), "--checkpoint-every", "0"),
+    *("--evaluate-every", "0"),
 )
 
 

@@ -172,6 +172,11 @@ class Core:
         self.progress.episodes = episodes
 
     @property
+    def trained(self) -> bool:
+        """True once an update has changed the weights, in this epoch or an earlier one."""
+        return self.state.updates > self.guard.skipped
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the acting weights: two runs that did the same have the same."""
         block = pack(self.spec.graph.weights, self._weights())

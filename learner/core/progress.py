@@ -87,6 +87,10 @@ class EvaluationResult:
         self.length_mean = float(results.lengths.mean())
         self.episodes = len(results.returns)
 
+    def cut(self, max_steps: int) -> int:
+        """Return how many episodes went on for so many steps, and were cut there."""
+        return int((self.results.lengths >= max_steps).sum())
+
     @property
     def interval(self) -> Interval:
         """The mean return with its 95 % interval."""

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from farflung.actor.worlds import gymnasium
 from farflung.actor.worlds.gymnasium import Description
-from farflung.common.data.spec import Evaluation, Exploration, Graph, Spec, World, column_name
+from farflung.common.data.spec import Evaluation, Graph, Spec, World, column_name
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
@@ -51,13 +51,10 @@ def describe(
         horizon=config.horizon,
         stack=config.stack,
         graph=UNWRITTEN,
-        exploration=Exploration(
-            config.exploration_start,
-            config.exploration_end,
-            config.exploration_steps,
-            config.exploration_ladder,
+        exploration=config.exploration,
+        evaluation=Evaluation(
+            config.evaluate_every, config.evaluate_episodes, config.evaluate_max_steps
         ),
-        evaluation=Evaluation(config.evaluate_every, config.evaluate_episodes),
         compression={column_name(key): "lz4" for key in images if config.compress},
     )
 

@@ -26,6 +26,7 @@ from farflung.learner.transport.in_process import Player
 
 DEFAULT_POLICY = ActorConfig().policy
 EVALUATION_SEATS = 20
+EVALUATOR = "evaluator"
 
 
 def local_actors(config: LearnerConfig) -> int:
@@ -40,7 +41,7 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
         (f"local-{index}", config.environments, False) for index in range(local_actors(config))
     ]
     if config.evaluate_every:
-        wanted.append(("evaluator", min(config.evaluate_episodes, EVALUATION_SEATS), True))
+        wanted.append((EVALUATOR, min(config.evaluate_episodes, EVALUATION_SEATS), True))
     keys = (
         str(client_keys(Path(config.keys)).path) if config.keys and wanted else ""
     )  # the path: a secret is on no command line
@@ -55,6 +56,17 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
             keys=keys,
         )
         children.add(name, command, now)
+
+
+def evaluations(config: LearnerConfig) -> str:
+    """Return a sentence about the evaluations of a run."""
+    if not config.evaluate_every:
+        return "no evaluations: --evaluate-every is 0"
+    process = "between turns" if config.mode == "sequential" else "by a process of their own"
+    return (
+        f"evaluations: {config.evaluate_episodes} greedy episodes every "
+        f"{config.evaluate_every:,} steps, {process} (--evaluate-every 0: none)"
+    )
 
 
 def join_command(config: LearnerConfig, address: Address) -> str:
@@ -77,7 +89,7 @@ def players(config: LearnerConfig, stop: Stop) -> list[Player]:
     ]
     if config.evaluate_every:
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)
-        made.append(make("evaluator", seats, evaluates=True))
+        made.append(make(EVALUATOR, seats, evaluates=True))
     return made
 
 

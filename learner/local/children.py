@@ -12,9 +12,13 @@ from types import TracebackType
 
 from farflung.common.net.address import Address
 from farflung.common.process.config import variable
+from farflung.common.process.errors import Exit
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0  # a child that ran this long starts over with the first delay
+# A child that ends with one of these would end so again: its world or its options are wrong.
+HOPELESS = frozenset({Exit.USAGE, Exit.DATA, Exit.CONFIGURATION})
+FAILURES, FAILURES_WITHIN_S = 8, 900.0  # of its own, so many in this time: it is given up
 # A learner's file has options that an actor refuses, and its folder of keys is no key file. The
 # learner chooses which actors evaluate and which end with the run.
 NOT_INHERITED = frozenset(variable("actor", key) for key in ("config", "evaluate", "keys", "once"))
@@ -31,6 +35,8 @@ class Child:
     starts: int = 1
     due_at: float | None = None  # when its replacement starts; None while it runs
     delay_s: float = 0.0
+    failed_at: tuple[float, ...] = ()  # lately; a signal from outside is no failure
+    given_up: str = ""  # the sentence about its last end, if no replacement follows
 
     @property
     def pid(self) -> int | None:
@@ -39,7 +45,10 @@ class Child:
 
 
 class Children:
-    """Starts children and replaces dead ones at each `tick`; logs to `<folder>/<name>.log`."""
+    """Starts children and replaces dead ones at each `tick`; logs to `<folder>/<name>.log`.
+
+    A child that cannot succeed is given up: one that is started for ever only fills logs.
+    """
 
     def __init__(self, folder: Path, path: Sequence[str] = ()) -> None:
         self._folder, self._path = folder, tuple(path)
@@ -56,11 +65,18 @@ class Children:
         """Replace dead children, after longer and longer delays; return a sentence per death."""
         sentences = []
         for child in self.all:
+            if child.given_up:
+                continue
             if child.due_at is None and child.process.poll() is not None:
                 sentences.append(self._note_death(child, now))
             elif child.due_at is not None and now >= child.due_at:
                 sentences += self._replace(child, now)
         return sentences
+
+    def lost(self, spared: str) -> Child | None:
+        """Return the last child if all are given up, apart from the spared one."""
+        needed = [child for child in self.all if child.name != spared]
+        return needed[-1] if needed and all(child.given_up for child in needed) else None
 
     def stop(self, timeout_s: float) -> list[str]:
         """End all children and return the names of those that had to be killed.
@@ -126,12 +142,21 @@ class Children:
         if now - child.started_at >= LONGEST_DELAY_S:
             child.delay_s = 0.0
         _wait_longer(child, now)
+        if code > 0:
+            late = [moment for moment in child.failed_at if now - moment < FAILURES_WITHIN_S]
+            child.failed_at = (*late, now)
         ending = (
             f"was ended by {signal.Signals(-code).name}"
             if code < 0
             else f"ended with exit code {code}"
         )
         line = last_line(self._log(child.name))
+        if code in HOPELESS or len(child.failed_at) >= FAILURES:
+            times = f", the {len(child.failed_at)}th failure" if code not in HOPELESS else ""
+            child.given_up = (
+                f"{child.name} {ending}{times}; it is not started again (its last line: {line})"
+            )
+            return child.given_up
         return f"{child.name} {ending}; restarting in {child.delay_s:g} s (its last line: {line})"
 
     def _log(self, name: str) -> Path:

@@ -65,6 +65,7 @@ class EvaluationStatus:
     version: Count
     best: float | None
     length_mean: float | None = None
+    cut: Count = 0  # episodes that reached the cap of steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,14 +46,18 @@ class StatusBuilder:
         )
         self._moved: tuple[int, int] = (-1, -1)
         self._moved_at = 0.0
-        self._best = float("-inf")
+        self.noticed = ""  # about the newest evaluation
+        self.best = float("-inf")  # mean of an evaluation, of earlier epochs too
 
     def status(self, view: EndpointStatus, seconds: float, leaving: State = State.RUN) -> Status:
         """Return everything that is known, `seconds` after the start."""
         core, state = self._core, self._core.state
         progress, pacing = core.progress, core.pacing
         self._tick(seconds)
-        noticed = filter(None, (progress.constant_observations.verdict, core.guard.sentence))
+        self.noticed = self._cut()
+        noticed = filter(
+            None, (progress.constant_observations.verdict, core.guard.sentence, self.noticed)
+        )
         return replace(
             self._lasting,
             state=leaving,
@@ -131,9 +135,25 @@ class StatusBuilder:
     def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
         if result is None:
             return None
-        self._best = max(self._best, result.mean)
+        self.best = max(self.best, result.mean)
         return EvaluationStatus(
-            result.mean, result.episodes, result.version.number, self._best, result.length_mean
+            result.mean,
+            result.episodes,
+            result.version.number,
+            self.best,
+            result.length_mean,
+            result.cut(self._core.spec.evaluation.max_steps),
+        )
+
+    def _cut(self) -> str:
+        """Return a sentence if episodes of the newest evaluation did not end by themselves."""
+        result, most = self._core.progress.evaluation, self._core.spec.evaluation.max_steps
+        cut = 0 if result is None else result.cut(most)
+        if result is None or not cut:
+            return ""
+        return (
+            f"{cut} of the {result.episodes} episodes of the newest evaluation were cut after "
+            f"{most:,} steps (--evaluate-max-steps): under the greedy policy they go on"
         )
 
 

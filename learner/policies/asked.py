@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from farflung.common.data.spec import LONGEST_EPISODE
 from farflung.common.process.config import require
 
 UNSHOWN = Parameter(show_default=False)
@@ -24,7 +25,7 @@ class Asked:
     """Explore as actors did under these weights, instead of the best action."""
     seed: int = 0
     """Root of start states and of exploration; another one has other episodes."""
-    max_steps: int = 27_000  # half an hour of Atari
+    max_steps: int = LONGEST_EPISODE
     """Steps after which an episode is cut: a policy may never end one."""
     video: Annotated[Path | None, UNSHOWN] = None
     """File for a video (MP4) of the first episodes; needs farflung[video]."""

@@ -106,12 +106,8 @@ def evaluate(
     checkpoint = asked.checkpoint or default_checkpoint(run_folder)
     weights = policies.read_weights(run_folder, spec, checkpoint)
     seats = 1 if asked.render else min(asked.episodes, SEATS)
-    capped = ("TimeLimit", {"max_episode_steps": asked.max_steps})
-    played = structs.replace(
-        spec,
-        world=structs.replace(spec.world, wrappers=(*spec.world.wrappers, capped)),
-        evaluation=Evaluation(1, asked.episodes),
-    )
+    wanted = Evaluation(1, asked.episodes, asked.max_steps)
+    played = gymnasium.capped(structs.replace(spec, evaluation=wanted))
     heads.require(spec)
     evaluator = Evaluator(played, seats, Policy(spec.graph), _chooser(spec, seats, asked))
     show = Show(asked)

@@ -164,7 +164,7 @@ def _state(folder: Path) -> tuple[RunState, str]:
     """Return the state of a run, and why it ended."""
     if is_locked(folder):
         return RunState.RUNNING, ""
-    if (verdict := _text(folder / FINISHED)) is not None:
+    if (verdict := _text(folder / FINISHED, 1)) is not None:
         return RunState.FINISHED, verdict
     if (word := _text(folder / ENDED)) is None:
         return RunState.CUT, "it left no last word: killed, or its host went down"
@@ -173,10 +173,11 @@ def _state(folder: Path) -> tuple[RunState, str]:
     return RunState.STOPPED, word
 
 
-def _text(path: Path) -> str | None:
-    """Return a small text in one line; None if there is none."""
+def _text(path: Path, lines: int | None = None) -> str | None:
+    """Return a small text, or so many of its lines, in one line; None if there is none."""
     try:
-        return " ".join(_small(path).decode(errors="replace").split())
+        kept = _small(path).decode(errors="replace").splitlines()[:lines]
+        return " ".join(" ".join(kept).split())
     except OSError:
         return None
 

@@ -126,7 +126,8 @@ class Goal:
             learned = (
                 "and learned from"
                 if core.state.updates
-                else f"but they did not complete the warm-up of {self._warmup}"
+                else f"but they did not complete the warm-up of {self._warmup}: "
+                "raise --steps or lower --warmup"
             )
             return f"all {core.state.steps} steps are collected {learned}"
         return ""
@@ -147,6 +148,10 @@ class Goal:
             "seconds": seconds,
             **self._seen,
         }
+
+    def __str__(self) -> str:
+        """Return the goal as one line: a run that reached it has it in its folder."""
+        return f"goal: --steps {self._steps} --until {self._until!r}"
 
 
 def _must_learn(core: "Core") -> bool:

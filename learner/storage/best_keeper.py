@@ -23,10 +23,14 @@ Find = Callable[[Version], Weights | None]
 class BestKeeper:
     """Compares evaluations, and lets a thread write the best one. For the training thread."""
 
-    def __init__(self, run_folder: Path, find: Find) -> None:
+    def __init__(self, run_folder: Path, find: Find, least_steps: int = 0) -> None:
+        """Make a keeper. Weights of fewer steps have not been trained for a whole interval.
+
+        A run that ends soon after them would leave them as its best.
+        """
         self.mean = float("-inf")  # of the best evaluation
         self.sentence = ""  # about the best evaluation on disk
-        self._folder, self._find = run_folder, find
+        self._folder, self._find, self._least_steps = run_folder, find, least_steps
         self._waiting: tuple[EvaluationResult, Weights] | None = None  # to be written
         self._error: Exception | None = None
         self._failed = False
@@ -38,9 +42,9 @@ class BestKeeper:
         """Keep the weights of an evaluation if it is the best so far, and write what waits."""
         if result is not None and result.mean > self.mean:
             weights = self._find(result.version)
-            if weights is not None:
+            if weights is not None and weights.steps >= self._least_steps:
                 self.mean, self._waiting = result.mean, (result, weights)
-            else:
+            elif weights is None:
                 log.warning(
                     "version %s was evaluated best (%.1f), and its weights are gone: %s stays",
                     result.version,

@@ -105,7 +105,7 @@ def read_weights(run_folder: Path, spec: Spec, checkpoint: str) -> Weights:
         if best is None:
             raise ConfigurationError(
                 f"{run_folder} has no {BEST} checkpoint, because no evaluation has ended: "
-                f"take the {LAST} one, or train with --evaluate-every"
+                f"take the {LAST} one, or train with a smaller --evaluate-every"
             )
         return _weights(best.weights, spec, run_folder / FOLDER / BEST)
     kept = manifest.kept(run_folder)

@@ -66,9 +66,10 @@ class Run:
                     self.end(f"{FAILED}{error or type(error).__name__}")
                 raise
 
-    def finish(self, verdict: str) -> None:
-        """Note that the run reached its goal: `--resume auto` skips it from now on."""
-        atomic_file.write(self.file(FINISHED), f"{verdict}\n".encode())
+    def finish(self, verdict: str, goal: str = "") -> None:
+        """Note that the run reached this goal, or its end: `--resume auto` skips it from now on."""
+        lines = filter(None, (verdict, goal))
+        atomic_file.write(self.file(FINISHED), "".join(f"{line}\n" for line in lines).encode())
 
     def end(self, word: str) -> None:
         """Note why this process ends."""
@@ -174,6 +175,15 @@ def open_run(folder: Path) -> Run:
     if not NAME.fullmatch(run.identity):
         raise ConfigurationError(f"{folder / FACTS} is damaged: it holds no valid run id")
     return run
+
+
+def finished(folder: Path, goal: str) -> str:
+    """Return the verdict of a run if it reached this goal; empty if it did not."""
+    try:
+        lines = (folder / FINISHED).read_text().splitlines()
+    except (OSError, ValueError):
+        return ""
+    return lines[0] if lines[1:] == [goal] else ""
 
 
 def unfinished_run(run_dir: str, name: str, environment: str) -> Run | None:

@@ -40,8 +40,9 @@ class Saver:
         journal: Journal | None = None,  # if there is one, checkpoints refer to it
         extent: ReplayExtent | None = None,  # the part of it that the replay is made of
         find: Find = lambda version: None,  # the weights of a version that was evaluated
+        least_steps: int = 0,  # of weights that may be the best
     ) -> None:
-        self.best = BestKeeper(run.folder, find)
+        self.best = BestKeeper(run.folder, find, least_steps)
         self._journal, self._extent = journal, extent or ReplayExtent()
         self.saved = ""  # the newest complete checkpoint
         self.pause_s: float | None = None  # training stopped for so long for the last one

@@ -10,6 +10,7 @@ from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.common.process.settings_file import resolved_toml
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig, load
+from farflung.learner.local.actors import evaluations
 
 
 def test_nothing_said_is_the_dataclass_with_its_defaults() -> None:
@@ -77,6 +78,37 @@ def test_arguments_and_wrappers_of_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        ({}, 1.0),
+        ({"init": "runs/a"}, 0.05),
+        ({"init": "runs/a", "exploration_end": 0.01}, 0.01),
+        ({"init": "runs/a", "exploration_start": 0.5}, 0.5),
+    ],
+)
+def test_weights_of_another_run_are_trained_with_little_exploration(
+    changes: dict[str, Any], start: float
+) -> None:
+    """From its end value on, unless a flag says otherwise; so does the file of such a run."""
+    config = LearnerConfig(**changes)
+    assert (config.exploration.start, config.exploration.epsilon(0)) == (start, start)
+    line = next(line for line in resolved_toml(config, {}).splitlines() if "n-start" in line)
+    assert line.startswith("exploration-start = 0.5" if start == 0.5 else "# exploration-start")
+
+
+def test_evaluations_are_on_and_zero_turns_them_off() -> None:
+    """A run says so in a line at its start."""
+    said = evaluations(load([]).config)
+    assert said == (
+        "evaluations: 20 greedy episodes every 10,000 steps, by a process of their own "
+        "(--evaluate-every 0: none)"
+    )
+    assert evaluations(load(["--evaluate-every", "0"]).config) == (
+        "no evaluations: --evaluate-every is 0"
+    )
+
+
+@pytest.mark.parametrize(
     ("changes", "says"),
     [
         (
@@ -88,7 +120,7 @@ def test_arguments_and_wrappers_of_the_environment() -> None:
             "--batch-size 200 is more than the --capacity of 100",
         ),
         ({"warmup": 200, "capacity": 150}, "training would never begin"),
-        ({"until": "evaluation > 3"}, "add --evaluate-every"),
+        ({"until": "evaluation > 3", "evaluate_every": 0}, "add --evaluate-every"),
         ({"until": "steps >> 3"}, "not a comparison"),
         ({"environment_arguments": ("slippery",)}, "write KEY=VALUE"),
         ({"environment_arguments": ("{1",)}, "is not a JSON object"),

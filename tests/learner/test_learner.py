@@ -26,7 +26,7 @@ from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import State
-from farflung.learner import learner, training
+from farflung.learner import learner, main, training
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.core.build import build_core
 from farflung.learner.learner import Learner
@@ -140,6 +140,40 @@ def test_the_log_is_kept_in_the_folder(run):
 def test_evaluations_are_said_at_the_end(run):
     """The mean of the newest one."""
     assert ", evaluation " in run(steps=40, evaluate_every=16, evaluate_episodes=2).err
+
+
+def test_run_without_an_update_says_so_and_fails(run):
+    """Its steps were fewer than the warm-up. It is not marked as finished: nothing is done."""
+    found = run(steps=8, warmup=16)
+    assert found.code == 1
+    assert "did not complete the warm-up of 16: raise --steps or lower --warmup" in found.err
+    assert "nothing was learned: the weights are those of the start" in found.err
+    assert not (found.folder / "FINISHED").exists()
+
+
+def test_run_without_an_update_that_a_signal_ends_does_not_fail(tmp_path):
+    """The end was asked for; the summary says that nothing was learned."""
+    config = a_config(run_dir=str(tmp_path), name="one", warmup=400, until="steps > 1e9")
+    one = Learner(Loaded(config, {}))
+    one.stop.set("SIGTERM")
+    assert one.serve() == 0
+
+
+def test_run_that_reached_its_goal_is_not_continued(run, tmp_path):
+    """With the same goal; another one is refused or goes on as ever. That is no failure."""
+    found = run(steps=40)
+    assert found.code == 0
+    before = (found.folder / "MANIFEST").read_text()
+    again = a_config(mode="async", steps=40, resume=str(found.folder), run_dir=str(tmp_path))
+    assert main.goal_reached(again).startswith(
+        f"{found.folder} has reached its goal: all 40 steps are collected and learned from\n"
+    )
+    assert main.train(Loaded(again, {})) == 0
+    assert (found.folder / "MANIFEST").read_text() == before
+    assert (found.folder / "FINISHED").exists()
+    for other in ({"steps": 41}, {"steps": 0}, {"until": "updates > 3"}):
+        changed = a_config(**{"mode": "async", "steps": 40, "resume": str(found.folder)} | other)
+        assert not main.goal_reached(changed)
 
 
 def test_a_folder_with_a_run_is_refused(run):

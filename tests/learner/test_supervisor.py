@@ -1,5 +1,6 @@
 """The supervisor of a run: goals, checkpoints, children and status."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.local.children import Children
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.observe.status import ActorStatus
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.run_folder import new_run
@@ -134,6 +136,46 @@ def test_run_with_an_infinite_ratio_ends_with_its_steps(make):
     assert not one.over()
     one.core.state.steps = 32
     assert one.over()
+
+
+@pytest.mark.parametrize(
+    ("actors", "stops"),
+    [
+        ((), True),
+        (("left", "evaluating", "silent"), True),
+        (("left", "running"), False),
+    ],
+)
+def test_run_whose_own_actors_are_given_up_ends_with_their_code(make, clock, actors, stops):
+    """The verdict has the sentence about the last one. Another actor that collects goes on."""
+    one = make(mode="async")
+    program = [sys.executable, "-S", "-c", "print('wrong shape'); raise SystemExit(78)"]
+    child = one.children.add("local-0", program, clock.now)
+    child.process.wait(60)
+    rows = tuple(ActorStatus(f"box-{n}", state) for n, state in enumerate(actors))
+    one.transport.status = EndpointStatus(actors=rows)
+    clock.now += CHECK_S
+    assert one.over() is stops
+    if stops:
+        assert one.stop.exit_code == 78
+        assert one.supervisor.verdict == f"stopped: {child.given_up}"
+        assert "wrong shape" in one.supervisor.verdict
+
+
+def test_episodes_that_were_cut_are_logged_once(make, clock, caplog):
+    """For as long as the same number is cut."""
+    one = make()
+    most = one.core.spec.evaluation.max_steps
+    for version in (1, 2, 3):
+        results = Results(np.array([1.0, 1.0]), np.array([most, 4], np.int32))
+        one.core.progress.evaluation = EvaluationResult(11, Version(1, version), results)
+        clock.now += CHECK_S
+        one.over()
+    said = [record.message for record in caplog.records if "were cut" in record.message]
+    assert said == [
+        "1 of the 2 episodes of the newest evaluation were cut after 27,000 steps "
+        "(--evaluate-max-steps): under the greedy policy they go on"
+    ]
 
 
 def test_condition_ends_a_run_as_solved(make):

@@ -46,6 +46,7 @@ def a_config(**changes):
         "replay_ratio": 1.0,
         "capacity": 500,
         "checkpoint_every": 0.0,
+        "evaluate_every": 0,
         "settings": DQNSettings(hidden=(4,)),
         "ui": "json",
     }

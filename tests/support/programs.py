@@ -224,8 +224,12 @@ class Shell:
     def learner(
         self, *flags: object, port: int = 0, on: Words | None = None, **variables: str
     ) -> Learner:
-        """Start a learner; `listens()` waits until its ports are open."""
+        """Start a learner; `listens()` waits until its ports are open.
+
+        It has no evaluator unless flags ask for one.
+        """
         common = ("--port", port, "--run-dir", self.folder / "runs", "--ui", "lines")
+        variables = {"FARFLUNG_LEARNER_EVALUATE_EVERY": "0"} | variables
         made: Learner = self.start(
             *(on or here)("learner", *common, *flags), kind=Learner, **variables
         )

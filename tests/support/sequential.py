@@ -49,17 +49,17 @@ def collectors(count: int = 1, seats: int = 1) -> list[LocalActor]:
     return [_player(f"local-{index}", seats) for index in range(count)]
 
 
-def an_evaluator(seats: int = 1) -> LocalActor:
+def an_evaluator(seats: int = 1, stop: Stop | None = None) -> LocalActor:
     """A player that evaluates."""
-    return _player("evaluator", seats, evaluates=True)
+    return _player("evaluator", seats, evaluates=True, stop=stop)
 
 
-def _player(name: str, seats: int, evaluates: bool = False) -> LocalActor:
+def _player(name: str, seats: int, evaluates: bool = False, stop: Stop | None = None) -> LocalActor:
     return local_actor(
         "default",
         name,
         seats,
-        stop=Stop(),
+        stop=Stop() if stop is None else stop,
         wait=lambda seconds: None,
         clock=time.monotonic,
         evaluates=evaluates,

@@ -252,6 +252,54 @@ class Shown(Corridor):
         return frame
 
 
+class Endless(Stamp):
+    """Its episodes never end."""
+
+    def step(self, action: Any) -> Outcome:
+        observation, reward, *_ = super().step(action)
+        return observation, reward, False, False, {}
+
+
+class Lies(Endless):
+    """From its third step on, it returns each of `what` in turn as observation, or this reward."""
+
+    def __init__(self, what: Sequence[Any] = (), reward: Any = None) -> None:
+        super().__init__()
+        self._what, self._reward = list(what), reward
+
+    def step(self, action: Any) -> Outcome:
+        observation, reward, *rest = super().step(action)
+        if self._step < 3:
+            return observation, reward, *rest
+        if self._what:
+            observation = self._what[0]
+            self._what = self._what[1:] + self._what[:1]
+        return observation, reward if self._reward is None else self._reward, *rest
+
+
+class Numbers(Lies):
+    """The same with numbers from 1 to 4 to see."""
+
+    def __init__(self, what: Sequence[Any] = ()) -> None:
+        super().__init__(what)
+        self.observation_space = spaces.Discrete(4, start=1)
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        _, info = super().reset(**options)
+        return 4, info
+
+    def step(self, action: Any) -> Outcome:
+        _, *rest = super().step(action)
+        return (self._what[0] if self._what and self._step >= 3 else 1), *rest
+
+
+class Declared(gymnasium.Env):
+    """A world that only declares its spaces, as for a robot."""
+
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+    action_space = spaces.Discrete(4)
+
+
 class Odd(gymnasium.Env):
     """Has the spaces that its arguments name."""
 
@@ -289,6 +337,10 @@ for _environment in (
     Spoilt,
     Echo,
     Shown,
+    Lies,
+    Numbers,
+    Declared,
+    Endless,
     Odd,
     Homeless,
 ):

@@ -35,6 +35,8 @@ class Moody(CartPoleEnv):
             ctypes.PyDLL(None).sleep(600)
         if Moody.steps == EARLY and TROUBLE == "nan":
             observation = np.full_like(observation, np.nan)
+        if Moody.steps >= EARLY and TROUBLE == "shape":
+            observation = observation[:3]
         return observation, *outcome
 
 
@@ -44,6 +46,13 @@ class Wider(CartPoleEnv):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.observation_space = gymnasium.spaces.Box(-1, 1, (7,), np.float32)
+
+
+class Declared(gymnasium.Env):
+    """Only declares its spaces: the loop of a robot owns its world."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
 
 
 class Slow(CartPoleEnv):
@@ -75,3 +84,4 @@ gymnasium.register("habitats/Wide-v0", Wide, max_episode_steps=500)
 gymnasium.register(
     "habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500
 )
+gymnasium.register("habitats/Declared-v0", Declared)

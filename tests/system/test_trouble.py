@@ -1,5 +1,6 @@
 """Environments that raise, hang or lie: the learner is told, and an actor says why it ends."""
 
+import re
 import signal
 
 import pytest
@@ -107,6 +108,38 @@ def test_actor_with_another_version_of_the_environment_is_refused(learner, troub
     assert "Install the same versions" in actor.said.splitlines()[-1]
     learner.says("differ reports: ended")
     learner.learns_on()
+
+
+BENT = (
+    r"observations: float32 \(3,\) was shown, and the space that the environment declares "
+    r"\(correct the environment\) has float32 \(4,\)"
+)
+
+
+def test_observation_of_a_wrong_shape_is_named_by_learner_and_remote_actor(
+    learner, shell, habitats
+):
+    """Within five seconds of the actor's start, both have what was shown and what is expected."""
+    flags = ("--import", "habitats", "--name", "bent")
+    actor = shell.actor(learner.address, *flags, TROUBLE="shape", **habitats)
+    learner.says(rf"bent reports: ended\n  {BENT}")
+    actor.names("observations: float32 (3,) was shown", 78)
+    assert re.search(f"^actor: {BENT}$", actor.said, re.MULTILINE)
+    learner.shows(lambda status: any(re.search(BENT, text) for text in status.problems))
+
+
+def test_local_actor_with_a_wrong_shape_ends_the_run_in_that_sentence(shell, habitats):
+    """It is not started again, and no other actor is there: its exit code is the run's."""
+    flags = ("--env", "habitats/Moody-v0", "--import", "habitats", "--actors", 1)
+    one = shell.learner(*flags, "--name", "bent", TROUBLE="shape", **habitats)
+    one.says("local-0 joined")
+    one.says(rf"local-0 ended with exit code 78; it is not .*last line: actor: {BENT}\)", 5.0)
+    assert one.ended() == 78
+    assert re.search(rf"stopped: local-0 ended with exit code 78; .*{BENT}", one.said)
+    assert "please report it" not in one.said
+    log = (shell.folder / "runs" / "bent" / "logs" / "local-0.log").read_text()
+    assert len(re.findall(BENT, log)) == 1
+    assert "Traceback" not in log
 
 
 def test_unregistered_environment_is_named_with_the_flag_that_registers_it(learner, shell):

@@ -182,6 +182,52 @@ class TestList:
         with pytest.raises(ConfigurationError, match="correct the environment"):
             around.seats(World("toys/Echo-v0", {"wrong": wrong})).reset()
 
+    @pytest.mark.parametrize(
+        ("world", "says"),
+        [
+            (World("toys/Lies-v0", {"what": [[0.0] * 5]}), r"\(5,\) was shown, .* \(3,\)"),
+            (World("toys/Lies-v0", {"what": [[[0.0] * 3]]}), r"\(1, 3\) was shown"),
+            (World("toys/Lies-v0", {"what": [0.5]}), r"float64 \(\) was shown"),
+            (World("toys/Lies-v0", {"what": ["no"]}), "was shown, .* float32"),
+            (World("toys/Lies-v0", {"what": [None]}), r"object \(\) was shown"),
+            (World("toys/Lies-v0", {"what": [{"x": 1}]}), r"object \(\) was shown"),
+            (World("toys/Lies-v0", {"reward": "much"}), r"rewards: \['much'.* number of each"),
+            (World("toys/Numbers-v0", {"what": [5]}), r"5 was shown, .* from \[1\] to below \[5\]"),
+            (World("toys/Numbers-v0", {"what": [0]}), "0 was shown"),
+            (World("toys/Numbers-v0", {"what": [2.5]}), r"float64 \(\) was shown, .* int64"),
+        ],
+    )
+    @pytest.mark.parametrize("seats", [1, 2])
+    def test_an_observation_that_goes_wrong_in_mid_episode_is_named(
+        self, around: Surroundings, world: World, says: str, seats: int
+    ) -> None:
+        """With what was shown and what was expected, at the step in which it happens."""
+        found = around.seats(world, seats)
+        found.reset()
+        found.step(zeros(found))
+        found.step(zeros(found))
+        with pytest.raises(ConfigurationError, match=says):
+            found.step(zeros(found))
+        assert not around.problems
+
+    def test_wrong_lengths_that_add_up_are_named(self, around: Surroundings) -> None:
+        """Five numbers of one seat and one of the other are as many as two times three."""
+        found = around.seats(World("toys/Lies-v0", {"what": [[0.0] * 5, [0.0]]}), 2)
+        found.reset()
+        found.world._environments[1].unwrapped._what.reverse()
+        found.step(zeros(found))
+        found.step(zeros(found))
+        with pytest.raises(ConfigurationError, match=r"\(5,\) was shown"):
+            found.step(zeros(found))
+
+    def test_a_world_that_only_declares_its_spaces_is_not_tried_again(
+        self, around: Surroundings
+    ) -> None:
+        """Its first reset says so, and nothing waits or is reported as a failure."""
+        with pytest.raises(ConfigurationError, match=r"its reset\(\) or step\(\) is not implem"):
+            around.seats(World("toys/Declared-v0")).reset()
+        assert (around.problems, around.pauses) == ([], [])
+
 
 class TestStreams:
     """Each episode draws its own random numbers."""

@@ -1,12 +1,14 @@
 """Local actors: their command lines, their number, and players of the sequential mode."""
 
+import threading
+
 import pytest
 from support.learner_double import LearnerDouble
 from support.learners import a_config
 from support.sequential import an_evaluator, collectors
 from support.stamps import a_stamp_spec
 
-from farflung.common.data.spec import Evaluation
+from farflung.common.data.spec import Evaluation, World
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.local import actors
@@ -71,6 +73,39 @@ def test_sequential_mode_always_has_an_actor():
 def test_join_command_names_all_that_an_actor_cannot_guess(changes, address, expected):
     """The command has a feed port that is not the next one, the policy, and imports."""
     assert actors.join_command(a_config(**changes), address) == expected
+
+
+def play_evaluator(spec, turns, stop=None):
+    """Let an evaluator of this process take turns at a learner; return its results."""
+    double = LearnerDouble(spec)
+    actor = an_evaluator(2, stop)
+    actor.client.ask(0.0)
+    for now in range(turns):
+        double.send_to(actor.client, float(now))
+        actor.turn()
+        double.receive_from(actor.client, float(now))
+    actor.close()
+    return double.parcels
+
+
+def test_evaluation_whose_episodes_never_end_is_cut():
+    """Each of three episodes ends after five steps, with the return up to there."""
+    world = World("toys/Endless-v0")
+    spec = a_stamp_spec(policy="default", world=world, evaluation=Evaluation(1, 3, 5))
+    [parcel] = play_evaluator(spec, 3)
+    assert parcel.results.lengths.tolist() == [5, 5, 5]
+
+
+def test_signal_ends_an_evaluation_of_the_sequential_mode():
+    """Within a turn no time passes, so the evaluator looks for the signal at each step."""
+    world = World("toys/Endless-v0")
+    spec = a_stamp_spec(policy="default", world=world, evaluation=Evaluation(1, 3, 1 << 50))
+    stop = Stop()
+    timer = threading.Timer(0.5, stop.set, ["SIGTERM"])
+    timer.start()
+    assert play_evaluator(spec, 3, stop) == []
+    timer.join()
+    stop.close()
 
 
 @pytest.fixture

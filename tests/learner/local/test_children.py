@@ -76,6 +76,50 @@ def test_child_that_dies_is_replaced_later_each_time(children: Children) -> None
     assert "restarting in 0.5 s" in children.tick(40.0)[0]
 
 
+def test_child_with_a_hopeless_exit_code_is_given_up(children: Children) -> None:
+    """A wrong world stays wrong: one sentence, and no other start. The other child stays."""
+    child = children.add(
+        "local-0", python("print('observations: expected 4'); raise SystemExit(78)"), now=0.0
+    )
+    other = children.add("local-1", python(UNTIL_CLOSED), now=0.0)
+    child.process.wait(60)
+    [sentence] = children.tick(1.0)
+    assert sentence == (
+        "local-0 ended with exit code 78; it is not started again "
+        "(its last line: observations: expected 4)"
+    )
+    assert children.tick(1000.0) == []
+    assert (child.pid, child.starts, other.starts) == (None, 1, 1)
+    assert children.lost("") is None
+    assert children.lost("local-1") is child
+
+
+def test_child_that_fails_again_and_again_is_given_up(children: Children) -> None:
+    """At its eighth own failure in a quarter of an hour; older ones and signals do not count."""
+    child = children.add("local-0", python("raise SystemExit(75)"), now=0.0)
+    child.failed_at = (-1000.0,)
+    said = []
+    for turn in range(1, 9):
+        child.process.wait(60)
+        [sentence] = children.tick(60.0 * turn)
+        said.append("it is not started again" in sentence)
+        children.tick(60.0 * turn + 40.0)
+    assert said == [False] * 7 + [True]
+    assert child.given_up.startswith("local-0 ended with exit code 75, the 8th failure; it is not")
+
+
+def test_child_that_is_killed_again_and_again_is_not_given_up(children: Children) -> None:
+    """A signal from outside says nothing about it."""
+    child = children.add("local-0", python(UNTIL_CLOSED), now=0.0)
+    for turn in range(1, 10):
+        child.process.kill()
+        child.process.wait(60)
+        [sentence] = children.tick(40.0 * turn)
+        assert "restarting" in sentence
+        children.tick(40.0 * turn + 30.0)
+        assert child.starts == turn + 1
+
+
 def test_replacement_that_cannot_start_is_tried_again(children: Children, tmp_path: Path) -> None:
     """The learner goes on without the process; a first start that fails is an error."""
     program = tmp_path / "program"

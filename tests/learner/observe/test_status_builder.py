@@ -122,6 +122,26 @@ def test_status_keeps_the_best_evaluation(overview, core):
     )
 
 
+def test_status_knows_the_best_evaluation_of_an_earlier_epoch(overview, core):
+    """A resumed run does not begin again with the first evaluation after it."""
+    overview.best = 9.0
+    core.progress.evaluation = evaluated(5.0, 1)
+    assert overview.status(EndpointStatus(), 0.0).evaluation.best == 9.0
+
+
+def test_status_counts_and_names_episodes_that_were_cut(overview, core):
+    """One of two episodes reached the cap of the spec; the next evaluation has none."""
+    most = core.spec.evaluation.max_steps
+    for lengths, cut in (([most, most - 1], 1), ([3, 4], 0)):
+        results = Results(np.array([1.0, 2.0]), np.array(lengths, np.int32))
+        core.progress.evaluation = EvaluationResult(10, Version(1, 1), results)
+        status = overview.status(EndpointStatus(), 0.0)
+        assert status.evaluation.cut == cut
+        assert [text for text in status.problems if "were cut after 27,000 steps" in text] == (
+            [overview.noticed] if cut else []
+        )
+
+
 def test_status_reports_suspicious_observations(overview, core):
     """The sentence about observations is the first of the problems."""
     core.progress.constant_observations.verdict = "the observations are all zero"

@@ -54,6 +54,19 @@ def test_evaluated_weights_are_kept_not_todays(tmp_path):
     assert keeper.sentence == f"5.0 ± 12.7 under version 1.2 in {tmp_path}/checkpoints/best"
 
 
+def test_weights_of_fewer_steps_than_an_interval_are_never_the_best(tmp_path):
+    """A run that ends soon after its first evaluation has its last weights only."""
+    recent = RecentWeights()
+    for number, steps in ((1, 0), (2, 99), (3, 100)):
+        recent.add(some_weights(SPEC, number, steps=steps))
+    keeper = BestKeeper(tmp_path, recent.find, 100)
+    for version in (1, 2):
+        consider(keeper, evaluated(version, 50.0, 50.0))
+        assert policies.read_best(tmp_path) is None
+    consider(keeper, evaluated(3, 4.0, 6.0))
+    assert on_disk(tmp_path)[0] == 3
+
+
 def test_worse_and_equal_evaluations_change_nothing(tmp_path):
     """Twenty of them, and then a better one."""
     keeper = BestKeeper(tmp_path, published(30).find)

@@ -9,7 +9,13 @@ import pytest
 from farflung.common.data.fields import NAME
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.storage import run_folder as run_module
-from farflung.learner.storage.run_folder import default_name, new_run, open_run, unfinished_run
+from farflung.learner.storage.run_folder import (
+    default_name,
+    finished,
+    new_run,
+    open_run,
+    unfinished_run,
+)
 
 
 def test_run_writes_its_configuration_and_its_origin(tmp_path):
@@ -125,7 +131,7 @@ def test_newest_unfinished_run_of_an_environment_is_found(tmp_path):
         run = begun(tmp_path, name, "Acrobot-v1" if name == "other" else "CartPole-v1")
         os.utime(run.folder / "run.json", (number, number))
     (tmp_path / "never" / "journal" / "00000001.log").unlink()
-    open_run(tmp_path / "finished").finish("solved")
+    open_run(tmp_path / "finished").finish("solved", "goal")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("no json")
     found = unfinished_run(str(tmp_path), "", "CartPole-v1")
@@ -173,6 +179,17 @@ def test_signal_while_the_folder_is_made_leaves_none(tmp_path, monkeypatch, fail
     assert not (tmp_path / "one").exists()
 
 
+def test_finished_run_knows_the_goal_that_it_reached(tmp_path):
+    """Its verdict is found under that goal only, and not after another start."""
+    run = begun(tmp_path, "one")
+    assert not finished(run.folder, "goal: --steps 5")
+    run.finish("solved", "goal: --steps 5")
+    assert finished(run.folder, "goal: --steps 5") == "solved"
+    assert not finished(run.folder, "goal: --steps 6")
+    with open_run(run.folder).locked():
+        assert not finished(run.folder, "goal: --steps 5")
+
+
 def test_run_folder_admits_one_process(tmp_path):
     """A second one is refused until the first has left."""
     run = begun(tmp_path, "one")
@@ -182,6 +199,6 @@ def test_run_folder_admits_one_process(tmp_path):
         open_run(run.folder).locked(),
     ):
         pass
-    run.finish("solved")
+    run.finish("solved", "goal")
     with open_run(run.folder).locked():
         assert unfinished_run(str(tmp_path), "one", "") is not None  # its process has not finished

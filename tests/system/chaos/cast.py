@@ -168,7 +168,7 @@ class Cast:
 
     def _learner(self, flags: Sequence[object]) -> Sequence[object]:
         names = ("--name", "chaos", "--resume", "auto", "--keep-journal", "--ui", "lines")
-        return ("farflung.learner.main", *names, "--port", self.port, *flags)
+        return ("farflung.learner.main", *names, "--port", self.port, "--evaluate-every", 0, *flags)
 
     def _actor(self, name: str, role: str, port: int) -> Member:
         def words(start: int) -> Sequence[object]:
