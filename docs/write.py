@@ -1,4 +1,4 @@
-"""Write the measured part of docs/reliability.md from docs/results: `python docs/write.py`."""
+"""Write docs/reference.md, and the measured part of docs/reliability.md: `python docs/write.py`."""
 
 import json
 import textwrap
@@ -16,8 +16,11 @@ Results = dict[str, Any]
 
 
 def main() -> None:
-    """Write the page."""
+    """Write both pages."""
+    import reference  # beside this file
+
     PAGE.write_text(page(PAGE.read_text(), load(RESULTS)))
+    reference.main()
 
 
 def load(folder: Path) -> dict[str, Results]:

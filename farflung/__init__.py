@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from farflung.actor.acting.loaded import LoadedPolicy
+    from farflung.actor.session import ActorSession, AsyncActorSession
     from farflung.common.process.errors import FarflungError
     from farflung.learner.api.callback import Callback, Episode, Evaluation, Result, RunView
 
 __all__ = [
+    "ActorSession",
+    "AsyncActorSession",
     "Callback",
     "Episode",
     "Evaluation",
@@ -29,6 +32,7 @@ ELSEWHERE = {  # the names that are imported when they are used, by their module
     **dict.fromkeys(
         ("Callback", "Episode", "Evaluation", "Result", "RunView"), "farflung.learner.api.callback"
     ),
+    **dict.fromkeys(("ActorSession", "AsyncActorSession"), "farflung.actor.session"),
     "FarflungError": "farflung.common.process.errors",
 }
 

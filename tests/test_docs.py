@@ -242,9 +242,22 @@ def test_operations_page_lists_every_exit_code():
     assert declared | said | {0} == rows - {128 + signal.SIGKILL}
 
 
+def page_writer(name):
+    """Return a module of docs/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_reference_page_is_written_from_the_docstrings():
+    """`python docs/write.py` after each change of a public docstring or of a setting."""
+    write = page_writer("reference")
+    assert write.page() == write.PAGE.read_text(), "run python docs/write.py"
+    assert all(f"farflung.{name}" in write.page() for name in ("train", "load", "Callback"))
+
+
 def test_reliability_page_is_written_from_the_results():
     """`python docs/write.py` after each measurement; no figure is written by hand."""
-    spec = importlib.util.spec_from_file_location("write", ROOT / "docs/write.py")
-    write = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(write)
+    write = page_writer("write")
     assert write.page(write.PAGE.read_text(), write.load(write.RESULTS)) == write.PAGE.read_text()

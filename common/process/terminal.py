@@ -99,8 +99,11 @@ class Lines(Direct):
 
 
 def direct(stream: TextIO) -> TextIO:
-    """Return the way past the buffer of a stream; itself if it has no descriptor, or no buffer."""
-    if isinstance(stream, Lines):
+    """Return the way past the buffer of a file or terminal; any other stream as it is.
+
+    A notebook's stream has a descriptor too, but not that of its cell.
+    """
+    if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
         stream.fileno()

@@ -1,30 +1,40 @@
 """`farflung.train`: a learner in the process of a script, a notebook or a debugger."""
 
 import gc
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
+from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded, Origin, peek, suggestion
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, Exit, UsageError
 from farflung.learner.api import keywords, own
 from farflung.learner.api.callback import HOOKS, Callback, Host, Result
 from farflung.learner.config import LearnerConfig, load
-from farflung.learner.main import with_own_settings
+from farflung.learner.main import beginning, with_own_settings
+
+log = logging.getLogger(__name__)
 
 
 def train(callbacks: Sequence[Callback], settings: Mapping[str, Any]) -> Result:
     """Train as the `learner` command does; return how the run ended."""
-    for callback in callbacks:
-        require_hooks(callback)
+    require_hooks(callbacks)
     loaded = configuration(settings)
-    with undisturbed():
+    if loaded.config.mode == "async" and not sys.executable:
+        raise ConfigurationError(
+            "this program does not know its Python, so it cannot start actors: set sys.executable, "
+            'or train with mode="sequential"'
+        )
+    with logged(loaded.config) as started, undisturbed():
         from farflung.learner.learner import Learner
 
         learner = Learner(loaded, Host(tuple(callbacks), search_path(), outlives=True))
+        learner.log = started
         learner.serve()
     result = learner.training.result()
     if (error := learner.training.supervisor.callbacks.failure) is not None:
@@ -34,7 +44,9 @@ def train(callbacks: Sequence[Callback], settings: Mapping[str, Any]) -> Result:
         raise EnvironmentFailure(learner.stop.reason)  # of actors that were given up
     if learner.stop:
         # The run is saved. What follows in the script must not run as if nothing had happened.
-        raise KeyboardInterrupt if learner.stop.exit_code == Exit.INTERRUPTED else SystemExit(0)
+        if learner.stop.exit_code == Exit.INTERRUPTED:
+            raise KeyboardInterrupt(f"the run is saved in {result.folder}")
+        raise SystemExit(0)
     return result
 
 
@@ -67,22 +79,42 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
     )
 
 
-def require_hooks(callback: object) -> None:
+def require_hooks(callbacks: Any) -> None:
     """Refuse what is no callback, and a hook that would never be called."""
-    if not isinstance(callback, Callback):
-        advice = "make one: add ()" if isinstance(callback, type) else "derive its class from it"
-        raise UsageError(f"callbacks: {callback!r} is no farflung.Callback; {advice}")
-    for name in dir(callback):
-        if name.startswith("on_") and name not in HOOKS:
-            raise UsageError(
-                f"{type(callback).__name__}.{name} is no hook of a callback."
-                f"{suggestion(name, HOOKS)}"
-            )
+    if isinstance(callbacks, Callback):
+        raise UsageError(f"callbacks is a list: write callbacks=[{type(callbacks).__name__}(…)]")
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            advice = "add ()" if isinstance(callback, type) else "derive its class from it"
+            raise UsageError(f"callbacks: {callback!r} is no farflung.Callback: {advice}")
+        for name in dir(callback):
+            _require_hook(callback, name)
+
+
+def _require_hook(callback: Callback, name: str) -> None:
+    full = f"{type(callback).__name__}.{name}"
+    if name.startswith("on_") and name not in HOOKS:
+        raise UsageError(f"{full} is no hook of a callback.{suggestion(name, HOOKS)}")
+    if name in HOOKS and iscoroutinefunction(getattr(callback, name)):
+        raise UsageError(f"{full} is async, and hooks are called without await: write a plain def")
 
 
 def search_path() -> tuple[str, ...]:
     """Return the folders in which this process finds modules, for processes that it starts."""
     return tuple(str(Path(entry).absolute()) for entry in sys.path if isinstance(entry, str))
+
+
+@contextmanager
+def logged(config: LearnerConfig) -> Iterator[logs.Log]:
+    """Log from the first line on; it comes before the imports that take time.
+
+    Lines need no stand-in for the terminal: beside them a debugger can have it.
+    """
+    stream = sys.stderr if config.ui == "lines" else None
+    name = config.name or config.environment
+    with logs.start("learner", name, config.log_level, stream) as started:
+        log.info("%s", beginning(config), extra=logs.LASTING)
+        yield started
 
 
 @contextmanager

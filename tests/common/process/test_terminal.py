@@ -5,7 +5,8 @@ import os
 import pty
 import threading
 from collections.abc import Iterator
-from typing import TextIO
+from pathlib import Path
+from typing import TextIO, cast
 
 import pytest
 
@@ -77,3 +78,16 @@ def test_streams_without_a_descriptor_are_written_as_they_are() -> None:
     """As those of a notebook."""
     stream = io.StringIO()
     assert direct(stream) is stream
+
+
+def test_way_past_the_buffer_is_for_files_only(tmp_path: Path) -> None:
+    """A notebook's stream has the descriptor of its kernel, and shows lines in the cell."""
+
+    class OfANotebook(io.TextIOBase):
+        def fileno(self) -> int:
+            return 2
+
+    stream = cast(TextIO, OfANotebook())
+    assert direct(stream) is stream
+    with (tmp_path / "log").open("w") as file:
+        assert isinstance(direct(file), Direct)

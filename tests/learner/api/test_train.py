@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +15,11 @@ import pytest
 import torch
 from gymnasium.envs.classic_control import CartPoleEnv
 from support.learners import shared_graphs
+from support.terminals import Terminal
 
 import farflung
-from farflung.common.process.errors import Diverged, UsageError
-from farflung.learner.api.train import require_hooks, train
+from farflung.common.process.errors import ConfigurationError, Diverged, UsageError
+from farflung.learner.api.train import train
 from farflung.learner.core.core import Core
 
 pytestmark = pytest.mark.slow
@@ -220,22 +222,50 @@ def test_callable_environment_plays_in_this_process(run):
     assert all(arguments == {"sutton_barto_reward": False} for arguments in made)
 
 
+async def hook(self, run):
+    """Do nothing, but asynchronously."""
+
+
+def with_hook(name, function=None):
+    """Return a callback with one hook."""
+    return type("Mine", (farflung.Callback,), {name: function})()
+
+
 @pytest.mark.parametrize(
-    ("callback", "sentence"),
+    ("callbacks", "sentence"),
     [
-        (Recorder, "is no farflung.Callback; make one: add ()"),
-        (SimpleNamespace(), "derive its class from it"),
+        ([Recorder], "is no farflung.Callback: add ()"),
+        ([SimpleNamespace()], "is no farflung.Callback: derive its class from it"),
         (
-            type("Mine", (farflung.Callback,), {"on_evalution": None})(),
+            [with_hook("on_evalution")],
             "Mine.on_evalution is no hook of a callback. Did you mean on_evaluation?",
         ),
+        ([with_hook("on_start", hook)], "Mine.on_start is async, and hooks are called without"),
+        (Recorder(), "callbacks is a list: write callbacks=[Recorder(…)]"),
     ],
 )
-def test_callback_that_would_never_be_called_is_refused(callback, sentence):
+def test_callback_that_would_never_be_called_is_refused(callbacks, sentence):
     """Before anything is started."""
     with pytest.raises(UsageError) as refusal:
-        require_hooks(callback)
+        farflung.train("CartPole-v1", callbacks=callbacks)
     assert sentence in str(refusal.value)
+
+
+def test_program_without_a_python_of_its_own_cannot_start_actors(monkeypatch):
+    """As one that embeds Python: said before anything is started."""
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(ConfigurationError, match="does not know its Python"):
+        farflung.train("CartPole-v1", steps=10)
+
+
+@pytest.mark.parametrize(("ui", "free"), [("lines", True), ("json", False)])
+def test_debugger_has_the_terminal_beside_lines(run, monkeypatch, ui, free):
+    """Nothing stands in for it, so that a debugger can edit lines; elsewhere a stand-in does."""
+    terminal, found = Terminal(), []
+    monkeypatch.setattr(sys, "stdout", terminal.stream)
+    run(Recorder(start=lambda view: found.append(sys.stdout is terminal.stream)), ui=ui, steps=40)
+    terminal.close()
+    assert found == [free]
 
 
 @pytest.mark.parametrize(
@@ -245,8 +275,9 @@ def test_signal_saves_the_run_and_then_ends_the_script(run, tmp_path, number, ra
     """As the user of a script expects; handlers are what they were."""
     before = signal.getsignal(number)
     seen = Recorder(episode=lambda view: os.kill(os.getpid(), number))
-    with pytest.raises(raised):
+    with pytest.raises(raised) as said:
         run(seen, name="one", steps=100_000)
+    assert str(said.value) in ("0", f"the run is saved in {tmp_path / 'one'}")
     assert signal.getsignal(number) is before
     assert seen.views[-1].ending == f"stopped: {signal.Signals(number).name}"
     assert list((tmp_path / "one" / "checkpoints").glob("0*"))
