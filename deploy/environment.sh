@@ -67,6 +67,6 @@ echo "installing into $venv (PyTorch included: a minute or a few the first time)
 : >"$log"
 pip=("$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt)
 run "${pip[@]}" --upgrade pip
-run "${pip[@]}" --group dev --editable '.[learner,video,hub]'
+run "${pip[@]}" --group dev --editable '.[learner,video,hub,sweep]'
 touch "$ready"
 echo "ready: type  . $venv/bin/activate  and then  learner, actor  or  broker --help"

@@ -88,6 +88,8 @@ class LearnerConfig:
         Literal["debug", "info", "warning", "error"], RUN, Parameter(metavar="LEVEL")
     ] = "info"
     """Least important level of log lines to show."""
+    until_stdin_closes: Annotated[bool, RUN, Parameter(show=False, negative=())] = False
+    """End with the program that started this one, as with SIGTERM."""
 
     horizon: Annotated[int, COLLECTION, Parameter(metavar="STEPS")] = 32
     """Steps of each environment before an actor takes newer weights."""

@@ -1,6 +1,7 @@
 """A learner from start to end. Torch is loaded late: a resumed run listens before that."""
 
 import logging
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ from farflung.common.process import descriptors
 from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
-from farflung.common.process.lifecycle import Stop, interruptible, signals
+from farflung.common.process.lifecycle import Stop, interruptible, signals, stop_when_closed
 from farflung.common.process.log import LASTING, Who
 from farflung.common.process.settings_file import resolved_toml
 from farflung.common.protocol.messages import State
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GRACE_S = 5.0  # for local actors to end
+CHECKPOINT_S = 60.0  # to end after a last checkpoint, once standard input is closed
 COMMAND = Host()
 
 
@@ -68,6 +70,8 @@ class Learner:
     def serve(self) -> int:
         """Train until the goal is reached or a signal comes; return the exit code."""
         with interruptible(), self.resources:
+            if self.config.until_stdin_closes:
+                stop_when_closed(self.stop, sys.stdin.fileno(), CHECKPOINT_S)
             self.startup()
             with signals(self.stop, at_once=not self._host.outlives):
                 try:

@@ -20,6 +20,11 @@ COMMANDS = (
     ),
     Command("runs", "farflung.learner.cli.runs:runs", "List the runs of a folder; compare some."),
     Command(
+        "sweep",
+        "farflung.learner.cli.runs:sweep",
+        "Search settings: many runs, the best one named.",
+    ),
+    Command(
         "evaluate",
         "farflung.learner.cli.policies:evaluate",
         "Play episodes of a run's policy: mean return, or a video.",

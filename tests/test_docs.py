@@ -53,6 +53,8 @@ OTHERS = {
     "--to-hub",
     "--sort",
     "--install-completion",
+    "--at-once",
+    "--folder",
 }  # of the parser, of subcommands, of other programs
 FREE_OF_CHARGE = {
     "learner keys",
@@ -62,6 +64,7 @@ FREE_OF_CHARGE = {
     "learner evaluate",
     "learner export",
     "learner runs",
+    "learner sweep",
 }
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING, cast, get_type_hints
 
 from cyclopts import Parameter
 
@@ -27,6 +27,17 @@ def resolved_toml(config: "DataclassInstance", origins: Mapping[str, Origin]) ->
     return "\n".join([*top, *sections]) + "\n"
 
 
+def keys(config: "DataclassInstance") -> dict[str, bool]:
+    """Return the full names of all settings; True marks a section."""
+    known: dict[str, bool] = {}
+    for key, value in _entries(config):
+        known[key] = is_dataclass(value) and not isinstance(value, type)
+        if known[key]:
+            inner = _entries(cast("DataclassInstance", value))
+            known |= {f"{key}.{name}": False for name, _ in inner}
+    return known
+
+
 def _entries(config: "DataclassInstance") -> Iterator[tuple[str, object]]:
     """Yield the keys and values of one level of a configuration."""
     hints = get_type_hints(type(config), include_extras=True)
@@ -44,15 +55,15 @@ def _entries(config: "DataclassInstance") -> Iterator[tuple[str, object]]:
 def _line(key: str, value: object, origin: Origin | None) -> str:
     if value is None:
         return f"# {key} is not set"
-    return f"{key} = {_toml(value)}  # {origin or Origin.DEFAULT}"
+    return f"{key} = {toml(value)}  # {origin or Origin.DEFAULT}"
 
 
-def _toml(value: object) -> str:
+def toml(value: object) -> str:
     """Return one value in TOML syntax."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(toml, value))}]"
     return json.dumps(str(value), ensure_ascii=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-RUNS = Path("runs")
+RUNS, SWEEPS = Path("runs"), Path("sweeps")
 
 
 def runs(
@@ -47,3 +47,32 @@ def runs(
     else:
         sys.stdout.write(table.comparison(found) if compared else table.listing(found))
     return 0
+
+
+def sweep(file: Path, /, *, at_once: int = 1, folder: Path = SWEEPS) -> int:
+    """Search the settings in a space: each trial is an ordinary run, and the best one is named.
+
+    Ctrl-C ends all trials after a last checkpoint. The same command goes on, also after a kill.
+
+    Parameters
+    ----------
+    file
+        TOML file with the sections [sweep], [learner] (fixed settings) and [space].
+    at_once
+        Trials at a time; a trial's seeds run one after the other.
+    folder
+        Folder of all sweeps; a sweep has its own in it, with its runs.
+    """
+    from farflung.common.process import lifecycle, log
+    from farflung.common.process.config import require
+    from farflung.common.process.lifecycle import Stop
+    from farflung.learner.sweeps import plan, settings
+
+    require(at_once >= 1, f"--at-once {at_once}: at least one trial")
+    settings.require_no_variables()
+    wanted = plan.load(file)
+    from farflung.learner.sweeps import sweep as sweeping  # takes a second
+
+    stop = Stop()
+    with log.start("sweep", wanted.name), lifecycle.signals(stop):
+        return sweeping.run(wanted, folder, at_once, stop, sys.stdout.write)
