@@ -19,7 +19,25 @@ Rows = Sequence[Sequence[str]]
 
 def listing(runs: Sequence[Summary]) -> str:
     """Return a line for each run, under a heading."""
-    return _table([HEAD, *(_line(run) for run in runs)], numbers=range(4, 8))
+    return aligned([HEAD, *(_line(run) for run in runs)], numbers=range(4, 8))
+
+
+def aligned(rows: Rows, numbers: Sequence[int] = ()) -> str:
+    """Return rows with columns of even width; those with numbers are flush right."""
+    last = len(rows[0]) - 1
+    cells = [
+        [printable(cell, WORD if column < last else 200) for column, cell in enumerate(row)]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        GAP.join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def differences(runs: Sequence[Summary]) -> dict[str, tuple[Any, ...]]:
@@ -47,7 +65,7 @@ def comparison(runs: Sequence[Summary]) -> str:
     }
     by_setting = [[key, *cells] for key, cells in columns.items()]
     by_run = list(zip(*by_setting, strict=True))
-    text = min((_table(by_setting), _table(by_run)), key=_width)
+    text = min((aligned(by_setting), aligned(by_run)), key=_width)
     return text if found else f"{text}no setting differs\n"
 
 
@@ -103,24 +121,6 @@ def _value(value: Any) -> str:
     if value is None or value in ("", []):
         return UNKNOWN
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _table(rows: Rows, numbers: Sequence[int] = ()) -> str:
-    """Return rows with columns of even width; those with numbers are flush right."""
-    last = len(rows[0]) - 1
-    cells = [
-        [printable(cell, WORD if column < last else 200) for column, cell in enumerate(row)]
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        GAP.join(
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _width(text: str) -> int:

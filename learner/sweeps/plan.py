@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def essence(self) -> str:
-        """What makes trials comparable, as JSON: it stays the same as long as a sweep lasts."""
+        """All that makes trials comparable, as JSON: it stays the same as long as a sweep lasts."""
         sweep = self.sweep
         ranges = {key: repr(parameter) for key, parameter in self.space.items()}
         content = {

@@ -40,10 +40,14 @@ class Row:
 class Trial:
     """A trial that is not over."""
 
-    def __init__(self, trial: "optuna.trial.Trial", space: Mapping[str, Parameter]) -> None:
+    def __init__(self, trial: "optuna.trial.Trial", plan: Plan) -> None:
         self.number = trial.number
-        self.chosen = {key: _chosen(trial, key, each) for key, each in space.items()}
+        self.chosen: dict[str, Any] = {}
         self._trial = trial
+        for at, (key, parameter) in enumerate(plan.space.items()):
+            # Each value has a stream of its own: a kill between two of them changes neither.
+            trial.study.sampler = _sampler(plan, self.number * len(plan.space) + at)
+            self.chosen[key] = _chosen(trial, key, parameter)
 
     def report(self, marks: Mapping[int, float]) -> int:
         """Report marks that are new; return the first at which the trial is to be pruned, or 0."""
@@ -82,16 +86,15 @@ class Study:
 
     def ask(self) -> Trial:
         """Begin a trial."""
-        self._study.sampler = self._sampler(self.begun)
-        return Trial(self._study.ask(), self._plan.space)
+        return Trial(self._study.ask(), self._plan)
 
     def running(self) -> list[Trial]:
         """Return the trials that were begun and are not over; choose what a kill left open."""
-        found = []
-        for frozen in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            self._study.sampler = self._sampler(frozen.number)
-            found.append(Trial(optuna.trial.Trial(self._study, frozen._trial_id), self._plan.space))
-        return found
+        open_ones = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return [
+            Trial(optuna.trial.Trial(self._study, frozen._trial_id), self._plan)
+            for frozen in open_ones
+        ]
 
     def complete(self, trial: Trial, value: float) -> None:
         """End a trial with its figure."""
@@ -130,13 +133,6 @@ class Study:
         sign = 1 if self._plan.maximize else -1
         return max(rows, key=lambda row: sign * (row.value or 0.0), default=None)
 
-    def _sampler(self, number: int) -> "optuna.samplers.BaseSampler":
-        """Return the sampler of a trial: a sweep that was cut short draws as if it was not."""
-        seed = (self._plan.sweep.sampler_seed + number) % (1 << 32)
-        if self._plan.sweep.sampler == "random":
-            return optuna.samplers.RandomSampler(seed=seed)
-        return optuna.samplers.TPESampler(seed=seed)
-
 
 def _make(folder: Path, plan: Plan) -> None:
     """Make the study of a new sweep under another name first: a kill leaves no half of it."""
@@ -163,6 +159,14 @@ def _open(path: Path, name: str) -> "optuna.Study":
 
 def _storage(path: Path) -> "optuna.storages.RDBStorage":
     return optuna.storages.RDBStorage(f"sqlite:///{path.resolve()}")
+
+
+def _sampler(plan: Plan, number: int) -> "optuna.samplers.BaseSampler":
+    """Return the sampler of one value in a sweep."""
+    seed = (plan.sweep.sampler_seed + number) % (1 << 32)
+    if plan.sweep.sampler == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    return optuna.samplers.TPESampler(seed=seed)
 
 
 def _pruner(plan: Plan) -> "optuna.pruners.BasePruner":

@@ -47,7 +47,7 @@ def test_unknown_name_is_refused_with_the_nearest(place):
 
 def test_missing_folder_is_named(tmp_path):
     """Before the first run there is no folder runs."""
-    with pytest.raises(ConfigurationError, match="there is no folder .*nowhere"):
+    with pytest.raises(ConfigurationError, match=r"there is no folder .*nowhere"):
         folders(tmp_path / "nowhere", [])
 
 

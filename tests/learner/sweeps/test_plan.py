@@ -92,7 +92,7 @@ def test_mistake_is_named(tmp_path, before, after, said):
 def test_choice_that_the_learner_refuses_is_named(tmp_path):
     """Each choice is tried before the first trial."""
     path = changed(tmp_path, ("[space]", "[space]\nhorizon = [32, 64, 0]"))
-    with pytest.raises(UsageError, match="horizon = 0.*--horizon must be at least 1"):
+    with pytest.raises(UsageError, match=r"horizon = 0.*--horizon must be at least 1"):
         plan.load(path)
 
 

@@ -55,7 +55,7 @@ def test_ranges_and_choices():
         ("x = {low = 1, high = 9, step = 0.5}", "whole step"),
         ("x = {low = nan, high = 9}", "low is no number"),
         ("x = {low = true, high = 9}", "low is no number"),
-        ("x = {low = 1, high = 9, lgo = true}", r"unknown word lgo .* Did you mean log\?"),
+        ("x = {low = 1, high = 9, setp = 1}", r"unknown word setp .* Did you mean step\?"),
         ("x = {low = 1, high = 9, log = 1}", "log is true or false"),
         ("x = []", "there are no choices"),
         ("x = {choices = 3}", "there are no choices"),

@@ -73,7 +73,7 @@ def test_finished_run_without_a_figure_fails():
     ],
 )
 def test_phase(working, there, finished, code, expected):
-    """What a restart may cure is started again."""
+    """A run is started again where that may help."""
     assert phase(working=working, there=there, finished=finished, exit_code=code) is expected
 
 

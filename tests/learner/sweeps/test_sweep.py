@@ -187,7 +187,7 @@ def test_sweep_stops_when_all_trials_fail(tmp_path, learners):
     """The same mistake would fail all the others."""
     learners(lambda trial, seed, settings: 78)
     plan = a_plan(tmp_path, "trials = 50")
-    with pytest.raises(ConfigurationError, match="all 3 trials failed.*exit code 78: as asked"):
+    with pytest.raises(ConfigurationError, match=r"all 3 trials failed.*exit code 78: as asked"):
         sweep_through(plan, tmp_path / "toy", at_once=1)
 
 
