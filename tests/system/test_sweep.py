@@ -24,6 +24,7 @@ pruner = "none"
 env = "CartPole-v1"
 actors = 1
 steps = 1500
+evaluate-every = 0
 warmup = 300
 replay-ratio = 2
 [space.dqn]
