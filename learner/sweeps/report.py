@@ -53,6 +53,8 @@ def text(plan: Plan, folder: Path, rows: Sequence[Row], best: Row | None) -> str
         f"{states.count(name)} {name}" for name in ("complete", "pruned", "failed", "running")
     )
     sentence = f"{len(rows)} of {plan.sweep.trials} trials begun: {counts}\n"
+    if "running" in states or len(rows) < plan.sweep.trials:
+        sentence += "the sweep is not over: the same command goes on with it\n"
     return aligned([head, *lines]) + sentence + _end(plan, folder, best)
 
 

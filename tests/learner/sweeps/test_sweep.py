@@ -1,6 +1,8 @@
 """Whole sweeps with learners that take no time: killed at every write, failed, pruned, seeded."""
 
+import importlib
 import shutil
+import sys
 
 import pytest
 from optuna.storages import _CachedStorage
@@ -8,7 +10,9 @@ from support.runs import a_run
 from support.sweeps import Learners, a_plan, sweep_through
 
 from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.lifecycle import Stop
 from farflung.learner.runs.reading import read
+from farflung.learner.storage import run_folder
 from farflung.learner.sweeps import processes, report, runs, study, sweep
 
 pytestmark = pytest.mark.slow
@@ -238,7 +242,30 @@ def test_report_names_the_best_and_the_commands(tmp_path, learners):
     assert "4 of 4 trials begun: 4 complete, 0 pruned, 0 failed, 0 running\n" in text
     assert "best: trial 3, best evaluation 12 with the seed 0\n" in text
     assert f"  learner --config {tmp_path}/toy/best.toml " in text
+    assert "the same command" not in text
+    other = a_plan(tmp_path, "trials = 5")
+    assert "the same command goes on" in report.text(other, tmp_path, done.rows(), best)
     settings = report.best_settings(plan, best)
     assert f"learning-rate = {best.chosen['dqn.learning-rate']!r}\n" in settings
     assert "\nseed = 0\n" in settings
     assert processes.learner("--seed", "0")[-2:] == ["--seed", "0"]
+
+
+def test_second_sweep_in_a_folder_is_refused(tmp_path, monkeypatch):
+    """Two of them would begin trials under the same numbers."""
+    monkeypatch.setattr(run_folder, "PATIENCE_S", 0.02)
+    plan = a_plan(tmp_path)
+    (tmp_path / "toy").mkdir()
+    with (
+        run_folder.exclusive(tmp_path / "toy" / sweep.LOCK, "taken"),
+        pytest.raises(ConfigurationError, match="another process works at the sweep in"),
+    ):
+        sweep.run(plan, tmp_path, 1, Stop(), print)
+
+
+def test_missing_optuna_is_named(monkeypatch):
+    """With the words that install it."""
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.delitem(sys.modules, study.__name__)
+    with pytest.raises(ConfigurationError, match=r"pip install 'farflung\[sweep\]'"):
+        importlib.import_module(study.__name__)
