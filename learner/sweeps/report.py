@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from farflung.common.process import settings_file
+from farflung.common.process.invocation import command
 from farflung.learner.runs.table import aligned
 from farflung.learner.sweeps import settings as trial_settings
 from farflung.learner.sweeps.plan import Plan
@@ -59,16 +60,17 @@ def text(plan: Plan, folder: Path, rows: Sequence[Row], best: Row | None) -> str
 
 
 def _end(plan: Plan, folder: Path, best: Row | None) -> str:
-    every = f"  learner runs {folder} --sort best   show all runs\n"
+    every = f"  {command('learner')} runs {folder} --sort best   show all runs\n"
     if best is None:
         return f"no trial is complete, so none is the best\nTo go on:\n{every}"
     run = folder / run_name(best.number, plan.sweep.seeds[0])
+    learner = command("learner")
     return f"""\
 best: trial {best.number}, {_objective(plan, best)}
   {settings(best.chosen)}
 To go on:
-  learner --config {folder / BEST}   start an ordinary run with these settings
-  learner evaluate {run}   play 100 episodes of its policy
+  {learner} --config {folder / BEST}   start an ordinary run with these settings
+  {learner} evaluate {run}   play 100 episodes of its policy
 {every}"""
 
 

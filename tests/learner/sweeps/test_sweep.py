@@ -241,7 +241,7 @@ def test_report_names_the_best_and_the_commands(tmp_path, learners):
     text = report.text(plan, tmp_path / "toy", done.rows(), best)
     assert "4 of 4 trials begun: 4 complete, 0 pruned, 0 failed, 0 running\n" in text
     assert "best: trial 3, best evaluation 12 with the seed 0\n" in text
-    assert f"  learner --config {tmp_path}/toy/best.toml " in text
+    assert f"learner --config {tmp_path}/toy/best.toml " in text
     assert "the same command" not in text
     other = a_plan(tmp_path, "trials = 5")
     assert "the same command goes on" in report.text(other, tmp_path, done.rows(), best)
