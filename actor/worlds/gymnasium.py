@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 from msgspec import structs
 
 from farflung.actor.connection.port import Joined
+from farflung.actor.worlds import extras
 from farflung.actor.worlds.arguments import SENTENCE_LETTERS, require_plain, shown
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.gymnasium_spaces import adapter, starts
@@ -48,6 +49,12 @@ WRAPPERS: dict[str, Callable[..., Environment]] = {
         "TimeLimit",
     )
 }
+
+
+# The preprocessing of Machado et al., 2018. The learner stacks its frames with --stack.
+WRAPPERS["atari"] = gymnasium.wrappers.AtariPreprocessing
+# Arguments that a wrapper wants of the environment in it; those of the user count more.
+WANTED = {"atari": {"frameskip": 1}}  # the wrapper skips and pools frames itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +182,7 @@ def make(world: World, render_mode: str = "") -> Environment:
     # reset; one notices steps before a reset.
     spec = replace(gymnasium.registry[world.environment], order_enforce=False)
     try:
-        arguments = world.arguments | ({"render_mode": render_mode} if render_mode else {})
+        arguments = _wanted(world) | ({"render_mode": render_mode} if render_mode else {})
         environment = gymnasium.make(spec, disable_env_checker=True, **arguments)
         for name, options in world.wrappers:
             environment = WRAPPERS[name](environment, **options)
@@ -239,9 +246,19 @@ def _require_registered(world: World) -> None:
     require_plain(world)
 
 
+def _wanted(world: World) -> dict[str, Any]:
+    """Return the arguments of a world, with those that its wrappers want."""
+    wanted: dict[str, Any] = {}
+    for name, _ in world.wrappers:
+        wanted |= WANTED.get(name, {})
+    return wanted | world.arguments
+
+
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
     guess = f": did you mean {near[0]}?" if near else "."
+    if not near and (advice := extras.importing(name)):
+        return f"no {kind} is registered as {name!r}: {advice}"
     return (
         f"no {kind} is registered as {name!r}{guess} "
         "What a package registers is known after --import PACKAGE, here and on each actor"
@@ -267,13 +284,12 @@ def _agreed(spec: Spec, observation: Any, action: Any) -> SpaceAdapter:
 
 def _not_made(world: World, error: Exception) -> ConfigurationError:
     if isinstance(error, gymnasium.error.DependencyNotInstalled):
-        ours = "box2d" in str(error).lower()  # our own extra pins its version
-        advice = "pip install 'farflung[box2d]'" if ours else _sentence(error)
         return ConfigurationError(
-            f"{world.environment} needs a package that is not installed here: {advice}"
+            f"{world.environment} needs a package that is not installed here: "
+            f"{extras.installing(_sentence(error))}"
         )
     return ConfigurationError(
-        f"{world.environment} cannot be made with {shown(world.arguments)}: {_sentence(error)}"
+        f"{world.environment} cannot be made with {shown(_wanted(world))}: {_sentence(error)}"
     )
 
 

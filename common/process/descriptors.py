@@ -2,7 +2,6 @@
 
 import errno
 import re
-import resource
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -59,6 +58,8 @@ def patiently(action: Callable[[], Result]) -> Result:
 
 def require(needed: int, program: str) -> None:
     """Raise the limit of this process; refuse a system that allows fewer than needed."""
+    import resource  # POSIX only, as learner and broker are: actors need no more than they have
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(needed, WANTED)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -74,6 +75,8 @@ def require(needed: int, program: str) -> None:
 
 def for_connections() -> int:
     """Return how many connections this process may have open under its limit."""
+    import resource  # as above
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = WANTED if soft == resource.RLIM_INFINITY else soft
     return allowed - max(OWN, int(RESERVE * allowed))

@@ -1,6 +1,7 @@
 """Tuning of malloc: keep freed memory for the next message of the same size, or return it."""
 
 import ctypes
+from typing import Any
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 LARGEST_BYTES = 32 << 20  # of a block on the heap: glibc's maximum
@@ -14,7 +15,7 @@ def keep_freed() -> bool:
     for fresh pages: more than half of the cost of sending 64 KiB, and nearly all of 1 MiB. glibc
     raises its threshold by itself only after the first large block was freed.
     """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    tune = _function("mallopt")
     return tune is not None and all(
         (tune(M_MMAP_THRESHOLD, LARGEST_BYTES), tune(M_TRIM_THRESHOLD, KEPT_BYTES))
     )
@@ -25,5 +26,13 @@ def return_freed() -> bool:
 
     It takes milliseconds, in which other threads run.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = _function("malloc_trim")
     return trim is not None and trim(0) >= 0
+
+
+def _function(name: str) -> Any:
+    """Return a function of this process's C library, or None."""
+    try:
+        return getattr(ctypes.CDLL(None), name, None)
+    except TypeError:  # Windows has no library of the whole process
+        return None

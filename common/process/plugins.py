@@ -8,6 +8,8 @@ from typing import Any
 
 from farflung.common.process.errors import ConfigurationError
 
+EXTRAS = {"ale_py": "atari"}  # packages that an extra of ours brings
+
 
 def import_packages(names: Iterable[str]) -> None:
     """Import the packages that register a user's environments and wrappers."""
@@ -31,6 +33,7 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ConfigurationError(
-            f"cannot import {name}: {error}. Install it, or put it in this folder or on PYTHONPATH"
-        ) from error
+        advice = "Install it, or put it in this folder or on PYTHONPATH"
+        if name in EXTRAS:
+            advice = f"pip install 'farflung[{EXTRAS[name]}]'"
+        raise ConfigurationError(f"cannot import {name}: {error}. {advice}") from error

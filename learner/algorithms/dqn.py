@@ -46,7 +46,7 @@ class DQN:
             raise ConfigurationError(
                 f"{self.name} chooses one of several actions; the actions here are "
                 f"{spec.action.kind} {list(spec.action.shape)}: "
-                f"{spec.world.environment} needs another --algorithm"
+                f"{spec.world.environment} needs another --algorithm{_another(spec)}"
             )
         self.settings = settings
         self.device = device
@@ -187,3 +187,13 @@ def part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
         for name, tensor in state.items()
         if name.startswith(prefix)
     }
+
+
+def _another(spec: Spec) -> str:
+    """Return the ways to learn continuous actions."""
+    if spec.action.kind != "box":
+        return ""
+    return (
+        ". For continuous actions there is the head gaussian, and no built-in algorithm: name one "
+        "of your own, or choose among few actions with --wrapper DiscretizeAction:bins=3"
+    )

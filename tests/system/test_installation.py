@@ -96,12 +96,16 @@ def environment(wheel, tmp_path_factory):
 
 
 @pytest.fixture
-def box2d(tmp_path):
-    """Variables with which Box2D is there, whether or not it is installed."""
-    folder = tmp_path / "box2d"
-    words = ("--no-deps", "--target", folder, "-c", ROOT / "constraints.txt")
-    run_pip("install", "--quiet", *words, "Box2D", "pygame-ce")
-    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+def installed(tmp_path):
+    """Returns variables with which packages are there, whether or not they are installed."""
+
+    def install(*packages):
+        folder = tmp_path / "packages"
+        words = ("--no-deps", "--target", folder, "-c", ROOT / "constraints.txt")
+        run_pip("install", "--quiet", *words, *packages)
+        return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+    return install
 
 
 def test_wheel_holds_every_module_once_under_farflung(wheel):
@@ -163,10 +167,25 @@ def test_learner_without_torch_names_the_extra_to_install(environment, shell):
     )
 
 
-def test_lunar_lander_trains_with_the_box2d_extra(box2d, shell):
+WORLDS = {
+    "box2d": (["Box2D", "pygame-ce"], ["LunarLander-v3"]),
+    "atari": (
+        ["ale-py", "opencv-python-headless"],
+        ["ALE/Pong-v5", "--import", "ale_py", "--wrapper", "atari", "--stack", 4],
+    ),
+    "mujoco": (
+        ["mujoco", "mujoco-core", "mujoco-studio", "glfw", "PyOpenGL", "websockets", "imageio"],
+        ["InvertedPendulum-v5", "--wrapper", "DiscretizeAction:bins=5"],
+    ),
+}
+
+
+@pytest.mark.parametrize("extra", WORLDS)
+def test_worlds_of_an_extra_train(extra, installed, shell):
     """A learner and its own actor play it and learn from it."""
-    goal = ("--warmup", 200, "--until", "updates >= 20")
-    learner = shell.learner("--env", "LunarLander-v3", "--actors", 1, *goal, **box2d)
+    packages, flags = WORLDS[extra]
+    goal = ("--warmup", 200, "--batch-size", 16, "--until", "updates >= 20")
+    learner = shell.learner("--env", *flags, "--actors", 1, *goal, **installed(*packages))
     assert learner.ended() == 0, learner.said
     assert "solved: updates >= 20" in learner.said
 

@@ -1,6 +1,7 @@
 """Sessions against a real learner: the example of a simulator, and one that is interfered with."""
 
 import random
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.keeping import KEPT, ROW
-from support.waiting import run_to_end
+from support.waiting import run_to_end, took_at_most
 
 from farflung.actor.session import ActorSession
 from farflung.common.data.spec import ACTIONS, INTERVENED, OBSERVATIONS
@@ -17,6 +18,9 @@ from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.record import Kind, Record
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SUPPORT = Path(__file__).parents[1] / "support"
+ELSEWHERE, ROBOT = SUPPORT / "elsewhere.py", SUPPORT / "robots.py"
+FORMS = ("session", "threaded", "event_loop")
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -118,3 +122,57 @@ def test_actor_session_imports_neither_gymnasium_nor_torch() -> None:
     code = f"import farflung.actor.session, sys; print(sorted({heavy} & set(sys.modules)))"
     found = run_to_end([sys.executable, "-c", code])
     assert found.stdout.strip() == "[]"
+
+
+def test_first_line_about_a_missing_learner_comes_within_a_second(
+    shell: Any, free_address: Any
+) -> None:
+    """Then the learner is started, and the session joins it by itself."""
+    address = f"{free_address.host}:{free_address.port}"
+    robot = shell.start(sys.executable, ROBOT, "session", address, free_address.feed_port)
+    came = robot.says(rf"(\d+\.\d+) s: no learner answers at {address} yet")
+    assert took_at_most(float(came[1]), 1.0)
+    learner = shell.learner("--warmup", 10_000, port=free_address.port).listens()
+    assert robot.ended() == 0
+    assert "acknowledged: 100 steps" in robot.said
+    assert learner.running
+
+
+def test_sessions_and_load_need_nothing_of_posix(shell: Any) -> None:
+    """On macOS and Windows they run by construction: what those lack is taken away here."""
+    goal = ("--warmup", 64, "--replay-ratio", 1, "--steps", 300)
+    learner = shell.learner("--name", "one", *goal).listens()
+    there = f"{learner.address.host}:{learner.address.port}", learner.address.feed_port
+    robots = [shell.start(sys.executable, ELSEWHERE, ROBOT, form, *there) for form in FORMS]
+    for robot in robots:
+        assert robot.ended() == 0, robot.said
+        assert "acknowledged: 100 steps" in robot.said
+    assert learner.ended() == 0
+    use = shell.folder / "use.py"
+    use.write_text(
+        "import farflung, sys\n"
+        "print('action', farflung.load(sys.argv[1]).act([0.0, 0.0, 0.0, 0.0]))\n"
+    )
+    loaded = run_to_end([sys.executable, ELSEWHERE, use, shell.folder / "runs" / "one"])
+    assert re.fullmatch(r"action [01]\n", loaded.stdout), loaded.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fcntl",
+        "import resource",
+        "import os; os.fork",
+        "import select; select.epoll",
+        "import signal; signal.SIGKILL",
+        "import ctypes; ctypes.CDLL(None)",
+        "import farflung.learner.storage.run_folder",
+    ],
+)
+def test_what_posix_alone_has_is_missed(code: str, tmp_path: Path) -> None:
+    """Otherwise the test above could not fail; a learner has a lock that needs POSIX."""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    found = run_to_end([sys.executable, ELSEWHERE, script])
+    assert found.returncode == 1
+    assert re.search(r"(ModuleNotFound|Attribute|Type)Error: ", found.stderr)

@@ -1,5 +1,7 @@
 """Worlds of Gymnasium: what is said of them, and what is refused."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from msgspec.structs import replace
 from support.playing import spec_of
 
 from farflung.actor.worlds.gymnasium import (
+    WRAPPERS,
     Surroundings,
     describe,
     make,
@@ -113,7 +116,16 @@ def test_an_action_space_that_no_policy_answers_is_named(space: spaces.Space) ->
     [
         (World("os:system"), "--import MODULE"),
         (World("CartPole"), "did you mean CartPole-v1"),
-        (World("ALE/Pong-v5"), "--import PACKAGE"),
+        (World("Minecraft-v0"), "--import PACKAGE"),
+        (
+            World("ALE/Pong-v5"),
+            r"'ALE/Pong-v5': pip install 'farflung\[atari\]', and pass --import ale_py, here",
+        ),
+        (World("PongNoFrameskip-v4"), "--import ale_py"),
+        (
+            World("CartPole-v1", wrappers=(("atari", {}),)),
+            "'frameskip': 1}: .*argument 'frameskip'",
+        ),
         (World("CartPole-v1", {"gravity": 3}), "unexpected keyword argument 'gravity'"),
         (World("CartPole-v1", wrappers=(("TimeLimitt", {}),)), "did you mean TimeLimit"),
         (World("CartPole-v1", wrappers=(("os.system", {}),)), "no wrapper is registered"),
@@ -123,7 +135,15 @@ def test_an_action_space_that_no_policy_answers_is_named(space: spaces.Space) ->
         ),
         (
             World("toys/Homeless-v0", {"lacks": "MuJoCo"}),
-            "not installed here: MuJoCo is not installed, run `pip install swig`",
+            r"needs a package that is not installed here: pip install 'farflung\[mujoco\]'$",
+        ),
+        (
+            World("toys/Homeless-v0", {"lacks": "opencv-python"}),
+            r"needs a package that is not installed here: pip install 'farflung\[atari\]'$",
+        ),
+        (
+            World("toys/Homeless-v0", {"lacks": "Kinect"}),
+            "not installed here: Kinect is not installed, run `pip install swig`",
         ),
     ],
 )
@@ -207,6 +227,26 @@ def test_wrappers_go_around_in_order() -> None:
     found = describe(World("toys/Parts-v0", wrappers=wrappers))
     assert found.observation == {"": Space("box", "uint8", (4,))}
     assert found.steps_limit == 2
+
+
+def test_atari_frames_are_skipped_by_the_wrapper_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The named wrapper asks for single frames of the game; an argument of the user counts more."""
+    asked: list[int] = []
+
+    def toy(frameskip: int = 4, **_: Any) -> Any:
+        asked.append(frameskip)
+        return gymnasium.make("CartPole-v1").unwrapped
+
+    monkeypatch.setitem(WRAPPERS, "atari", lambda environment, **options: environment)
+    monkeypatch.setitem(
+        gymnasium.registry,
+        "ALE/Toy-v5",
+        gymnasium.envs.registration.EnvSpec("ALE/Toy-v5", entry_point=toy),
+    )
+    make(World("ALE/Toy-v5")).close()
+    make(World("ALE/Toy-v5", wrappers=(("atari", {}),))).close()
+    make(World("ALE/Toy-v5", {"frameskip": 2}, wrappers=(("atari", {}),))).close()
+    assert asked == [4, 1, 2]
 
 
 def test_a_wrapper_of_ones_own_is_registered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

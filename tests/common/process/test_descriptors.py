@@ -16,10 +16,8 @@ def limited(monkeypatch: pytest.MonkeyPatch):
 
     def limited(soft: int, hard: int) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        monkeypatch.setattr(descriptors.resource, "getrlimit", lambda what: (soft, hard))
-        monkeypatch.setattr(
-            descriptors.resource, "setrlimit", lambda what, limits: found.append(limits)
-        )
+        monkeypatch.setattr(resource, "getrlimit", lambda what: (soft, hard))
+        monkeypatch.setattr(resource, "setrlimit", lambda what, limits: found.append(limits))
         return found
 
     return limited

@@ -31,7 +31,11 @@ def test_plugin_in_the_current_folder_is_found_last(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("my_plugin:Other", "my_plugin has no Other"), ("no_such:Thing", "cannot import no_such")],
+    [
+        ("my_plugin:Other", "my_plugin has no Other"),
+        ("no_such:Thing", "cannot import no_such.*Install it, or put it in this folder"),
+        ("ale_py:Thing", r"cannot import ale_py.*pip install 'farflung\[atari\]'$"),
+    ],
 )
 def test_missing_plugin_is_named(folder: Path, name: str, says: str) -> None:
     """A missing module or name is one sentence."""

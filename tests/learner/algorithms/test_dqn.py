@@ -358,7 +358,8 @@ def test_dqn_refuses_continuous_actions() -> None:
     )
     with pytest.raises(
         ConfigurationError,
-        match=r"dqn chooses one of several actions; the actions here are box \[3\]",
+        match=r"dqn chooses one of several actions; the actions here are box \[3\].* no built-in "
+        "algorithm: name one of your own, or choose among few actions with --wrapper Discretize",
     ):
         DQN(box, DQNSettings(), device=CPU, seed=0)
 
