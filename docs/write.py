@@ -1,18 +1,20 @@
 """Write docs/reference.md, and the measured part of docs/reliability.md: `python docs/write.py`."""
 
 import json
-import textwrap
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from bad_peers import attacks, siege  # noqa: E402
+from writing import Results, source, wrapped  # noqa: E402
+
 PAGE, RESULTS = HERE / "reliability.md", HERE / "results"
 BEGIN = "<!-- written by docs/write.py from here -->"
 END = "<!-- to here -->"
-WIDTH = 100
-
-Results = dict[str, Any]
 
 
 def main() -> None:
@@ -220,42 +222,6 @@ def plain(said: dict[str, Any]) -> str:
     )
 
 
-def siege(found: Results) -> str:
-    """Describe the attacks of bad peers."""
-    rows = [
-        f"| {name} | {one['rounds']} | {one['during_median']:.0%} | {one['during_worst']:.0%} "
-        f"| {'no' if one['back_s'] is None else one['back_s']} | {one['beacon_gap_s']} "
-        f"| {one['memory_mb']} |"
-        for name, one in found["attacks"].items()
-    ]
-    memory = found["memory_mb"]
-    return "\n".join(
-        [
-            wrapped(
-                f"**Bad peers.** {found['minutes']:g} minutes, {found['rounds']} rounds of attacks "
-                f"by up to {found['most_peers']} peers with and without a key, on a learner with "
-                f"keys and on a broker, with {found['honest']} honest actors behind both. "
-                f"{found['exits']} processes ended. The audit exits with {found['audit']} "
-                f"({found['audited']}). The learner took at most {memory['most']} MB; "
-                f"{found['formula']}. Steps/s are those that the learner acknowledged to the "
-                f"honest actors, as a part of the {found['before_steps_per_s']:g} before the "
-                "attack (promised: 80 % meanwhile, and 95 % within 10 s after it). Attackers run "
-                "at the lowest priority, and while there is no attack as many idle loops of that "
-                "priority run: so the parts show what an attack did, and not its own use of the "
-                "processor."
-            ),
-            "",
-            "| attack | rounds | meanwhile, median | worst | back after s | longest without a "
-            "beacon, s | MB |",
-            "|---|---|---|---|---|---|---|",
-            *rows,
-            "",
-            source(found),
-            "",
-        ]
-    )
-
-
 def fuzz(found: Results) -> str:
     """Describe the fuzzing."""
     times: dict[str, int] = {}
@@ -277,16 +243,6 @@ def fuzz(found: Results) -> str:
     )
 
 
-def source(found: Results) -> str:
-    """Return the source of a measurement."""
-    return wrapped(f"`{found['command']}`, {found['date']}, {found['cores']} cores.")
-
-
-def wrapped(text: str) -> str:
-    """Return a paragraph in lines of at most WIDTH columns."""
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
 PARTS: dict[str, Callable[[Results], str]] = {
     "chaos": chaos,
     "relay": relay,
@@ -297,6 +253,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "network": network,
     "soak": soak,
     "siege": siege,
+    "attacks": attacks,
     "fuzz": fuzz,
 }
 

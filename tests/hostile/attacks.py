@@ -26,6 +26,7 @@ APART = (
     "attacks",
     "bounds",
     "each",
+    "lines",
     "peer",
     "rows",
     "run",

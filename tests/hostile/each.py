@@ -1,14 +1,21 @@
-"""Every known attack alone, from one peer and from fifty, with and without keys, on both ways.
+"""Every known attack alone: from one peer, with a key, through a broker, and from fifty peers.
 
-`python tests/hostile/each.py --seconds 6 --publish` attacks a learner and the broker in front of
-it; `--bin FOLDER` takes the programs of another installation, so that the same attacks run against
-an earlier release; `--only NAME ...` and `--peers 1 50` choose.
+    python tests/hostile/each.py --lines now.jsonl --publish now
+    python tests/hostile/each.py --lines then.jsonl --publish then --bin ../earlier/.venv/bin
+
+attacks a learner and the broker in front of it, and writes docs/results/attacks.json, from which
+`python docs/write.py` writes a table. `--bin` takes the programs of another installation, so that
+the same attacks run against an earlier release. `--lines FILE` keeps each line as it comes: a run
+that was ended goes on where it was. No line begins after `--minutes`.
+
+A line takes some twelve seconds: three before the attack, five of attack, and three at least until
+the honest actors are back. Attacks share a learner as long as none harms it, so a tree of 24
+attacks in four ways takes 20 to 25 minutes, and one that they harm twice as long.
 
 Each line has the steps/s of the slower of two honest actors, one at the learner and one at the
 broker: before, meanwhile and after; the memory that learner and broker grew by; and the seconds in
-which a client that comes meanwhile is answered. Attackers run at the lowest priority in a session
-of their own, and the victims at a high one where we may. They are not real-time processes: then
-an attacker at the lowest priority has no processor at all on a busy machine, and attacks nothing.
+which a client that comes meanwhile is answered. Priorities are those of `siege.py`; a line names
+the processors that the attackers used, for one that used none attacked nothing.
 """
 
 import argparse
@@ -18,74 +25,70 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[level]) for level in (2, 1)]
 sys.path.append(str(Path(__file__).parents[1] / "system"))
 
-from chaos.results import publish  # noqa: E402
+from chaos.results import FOLDER, publish  # noqa: E402
 from hostile import attacks, siege  # noqa: E402
-from hostile.attacks import Needs  # noqa: E402
-from hostile.seen import is_answered  # noqa: E402
+from hostile.attacks import Attack, Needs  # noqa: E402
+from hostile.lines import BACK, WAYS, Line, Lines, told  # noqa: E402
+from hostile.seen import Spent, is_answered  # noqa: E402
 from hostile.victim import Victim, victim  # noqa: E402
 from support import programs  # noqa: E402
 from support.family import children_end  # noqa: E402
 
-BEFORE_S, AFTER_S = 4.0, 10.0
-JOIN_S = 30.0  # that a client which joins meanwhile may take
-STEADY_S = 4.0  # at the end of `AFTER_S`: over which steps/s after an attack are taken
+WINDOW_S = 3.0  # over which steps/s before and after an attack are taken
+BACK_S = 12.0  # in which they are to be back
+JOIN_S = 10.0  # that a client which joins meanwhile may take
+RESULT = "attacks"  # in docs/results
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One attack, and the honest actors meanwhile."""
-
-    attack: str
-    guarded: bool  # learner and broker have keys
-    keyed: bool  # the peers have an allowed one
-    through: bool  # the broker
-    peers: int
-    before: float
-    during: float
-    after: float
-    learner_mb: float
-    broker_mb: float
-    join_s: float | None  # None: not within JOIN_S
-    ended: bool  # learner or broker
-
-
-def attacked(target: Victim, plan: siege.Plan, seconds: float) -> Line:
+def attacked(target: Victim, attack: Attack, way: str, seconds: float) -> Line:
     """Attack once, and return the line."""
     assert target.broker is not None
-    before = target.during(BEFORE_S).slowest
+    peers, through = WAYS[way].peers, WAYS[way].through
+    keyed = WAYS[way].guarded and attack.needs is not Needs.NOTHING
+    before = target.during(WINDOW_S).slowest
     sizes = target.learner.own_mb(), target.broker.own_mb()
-    process = siege.start(target, plan, seconds)
+    process = siege.start(target, siege.Plan(attack, peers, keyed, through, 1), seconds)
     siege.begun([process])
+    spent = Spent([process])
     with target.measuring() as figures:
         end = time.monotonic() + seconds
-        join_s = joined(target, plan.through)
+        join_s = joined(target, through)
         time.sleep(max(0.0, end - time.monotonic()))  # the attack goes on
         broker_mb = target.broker.own_mb() if target.broker.running else 0.0
-    siege.wait([process], seconds)
-    time.sleep(AFTER_S - STEADY_S)  # the time that they have to recover
-    after = target.during(STEADY_S).slowest
+    siege.wait([process], 0.0)
+    processors = spent.processors
+    after, back_s = recovered(target, BACK * before)
     return Line(
-        plan.attack.name,
-        target.keys_folder is not None,
-        plan.keyed,
-        plan.through,
-        plan.peers,
-        before,
-        figures.slowest,
-        after,
-        figures.most_mb - sizes[0],
-        broker_mb - sizes[1],
-        join_s,
-        not (target.learner.running and target.broker.running),
+        attack=attack.name,
+        way=way,
+        before=before,
+        during=figures.slowest,
+        after=after,
+        back_s=back_s,
+        learner_mb=figures.most_mb - sizes[0],
+        broker_mb=broker_mb - sizes[1],
+        join_s=join_s,
+        ended=not (target.learner.running and target.broker.running),
+        processors=processors,
     )
+
+
+def recovered(target: Victim, wanted: float) -> tuple[float, float | None]:
+    """Wait until honest actors are back; return their steps/s and the seconds that took."""
+    began = time.monotonic()
+    while True:
+        at = time.monotonic() - began
+        after = target.during(WINDOW_S).slowest
+        if after >= wanted:
+            return after, at
+        if time.monotonic() - began >= BACK_S or not target.learner.running:
+            return after, None
 
 
 def joined(target: Victim, through: bool) -> float | None:
@@ -95,68 +98,67 @@ def joined(target: Victim, through: bool) -> float | None:
         return time.monotonic() - began if is_answered(peer, JOIN_S) else None
 
 
-def told(line: Line) -> str:
-    """Return a line in words."""
-    join = "no join" if line.join_s is None else f"join {line.join_s:.1f} s"
-    way = f"{line.peers} × {'a key' if line.keyed else 'no key'}, "
-    way += f"{'keys' if line.guarded else 'open'}, "
-    way += "broker" if line.through else "learner"
-    return (
-        f"{line.attack} ({way}): {line.before:.0f}, {line.during:.0f}, {line.after:.0f} steps/s, "
-        f"+{line.learner_mb:.0f} MB, +{line.broker_mb:.0f} MB, {join}"
-        f"{', ENDED' if line.ended else ''}"
-    )
-
-
 @contextmanager
-def a_victim(keys: bool) -> Iterator[Victim]:
+def a_victim(guarded: bool) -> Iterator[Victim]:
     """Yield a learner, a broker and an honest actor behind each."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        victim(Path(folder), keys=keys, broker=True, actors=1, relayed=1) as target,
+        victim(Path(folder), keys=guarded, broker=True, actors=1, relayed=1) as target,
     ):
         siege.favour(target)
         yield target
 
 
-def all_lines(only: list[str], peers: list[int], seconds: float) -> Iterator[Line]:
-    """Attack in all ways; yield each line. Each attack has a learner of its own."""
-    for name, attack in sorted(attacks.load().items()):
-        if only and name not in only:
-            continue
-        for keys in (False, True):
-            keyed = keys and attack.needs is not Needs.NOTHING
-            plans = [siege.Plan(attack, n, keyed, way, 1) for n in peers for way in (False, True)]
-            while plans:
-                with a_victim(keys) as target:
-                    while plans:
-                        line = attacked(target, plans.pop(0), seconds)
-                        yield line
-                        if line.ended:
-                            break  # the next one has another learner
+def measure(lines: Lines, wanted: list[tuple[str, str]], seconds: float, until: float) -> None:
+    """Add the lines that are wanted. A learner that was harmed is not attacked again."""
+    known = attacks.load()
+    with ExitStack() as held:
+        target, guarded = None, None
+        for name, way in wanted:
+            if time.monotonic() > until:
+                return
+            if target is None or guarded != WAYS[way].guarded:
+                held.close()
+                guarded = WAYS[way].guarded
+                target = held.enter_context(a_victim(guarded))
+            lines.add(line := attacked(target, known[name], way, seconds))
+            print(told(line), flush=True)
+            if line.is_harmed:
+                target = None
+
+
+def published(arm: str, lines: Lines, seconds: float, of: str) -> None:
+    """Put the lines of a tree beside those of another one in docs/results."""
+    path = FOLDER / f"{RESULT}.json"
+    arms = json.loads(path.read_text())["arms"] if path.exists() else {}
+    publish(
+        RESULT, {"arms": arms | {arm: {"of": of, "seconds": seconds, "lines": lines.summary()}}}
+    )
 
 
 def main() -> int:
-    """Run the command; return its exit code."""
+    """Run the command; return 1 if a line is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=6.0)
-    parser.add_argument("--peers", type=int, nargs="*", default=[1, 50])
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each attack")
+    parser.add_argument("--minutes", type=float, default=60.0, help="after which no line begins")
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--only", nargs="*", default=[], help="names of attacks")
+    parser.add_argument("--lines", type=Path, help="file of the lines so far")
     parser.add_argument("--bin", type=Path, help="folder with the programs of another installation")
-    parser.add_argument("--publish", metavar="NAME", help="write docs/results/NAME.json")
+    parser.add_argument("--of", default="", help="name of the tree in the table, as 0.1.0")
+    parser.add_argument("--publish", choices=("then", "now"), help="write docs/results")
     asked = parser.parse_args()
     if asked.bin is not None:
-        programs.BIN = asked.bin
-    lines: list[dict[str, Any]] = []
+        programs.BIN = asked.bin.absolute()
+    until = time.monotonic() + 60 * asked.minutes
+    lines, names = Lines(asked.lines), asked.only or list(attacks.load())
     with children_end():
-        for line in all_lines(asked.only, asked.peers, asked.seconds):
-            print(told(line), flush=True)
-            lines.append(asdict(line))
+        measure(lines, list(lines.missing(names, asked.ways)), asked.seconds, until)
+    left = list(lines.missing(names, asked.ways))
+    print(f"{len(lines.found)} lines, {len(left)} to come")
     if asked.publish:
-        publish(asked.publish, {"seconds": asked.seconds, "lines": lines})
-    else:
-        print(json.dumps(lines))
-    return 0
+        published(asked.publish, lines, asked.seconds, asked.of or asked.publish)
+    return int(bool(left))
 
 
 if __name__ == "__main__":

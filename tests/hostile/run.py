@@ -1,4 +1,4 @@
-"""One attack in a process of its own, at the lowest priority: the siege starts these.
+"""One attack in a process of its own, at a low priority: the siege starts these.
 
     python tests/hostile/run.py "flood of names" --host 127.0.0.1 --port 5555 --feed-port 5556 \
         --key mallory.key --seconds 10 --peers 50
@@ -19,7 +19,7 @@ sys.path[:0] = [str(Path(__file__).parents[level]) for level in (2, 1)]
 
 from hostile import attacks  # noqa: E402
 from hostile.peer import Peer  # noqa: E402
-from hostile.spin import READY, at_low_priority  # noqa: E402
+from hostile.spin import LOWEST, READY, at_low_priority  # noqa: E402
 
 from farflung.common.data.spec import Spec  # noqa: E402
 from farflung.common.net.address import Address  # noqa: E402
@@ -61,11 +61,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--peers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--nice", type=int, default=LOWEST)
     asked = parser.parse_args()
     logging.disable()
     attacks.load()
     spec = known_spec(asked)
-    at_low_priority()
+    at_low_priority(asked.nice)
     print(READY, flush=True)
     crowd = [
         threading.Thread(target=assail, args=(asked, number, spec), daemon=True)

@@ -1,12 +1,15 @@
 """Honest actors over time, and the rounds of a siege."""
 
+import resource
 import statistics
+import subprocess
 import threading
 import time
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 from hostile.peer import Peer
 from hostile.victim import Victim
 
@@ -58,6 +61,37 @@ class Ledger:
         return None
 
 
+class Spent:
+    """The processor time of processes from now until they have ended."""
+
+    def __init__(self, processes: list["subprocess.Popen[bytes]"]) -> None:
+        self._began = time.monotonic()
+        self._before_s = _ended_s() + sum(map(_running_s, processes))
+
+    @property
+    def processors(self) -> float:
+        """The processors that they used, by the time that went by.
+
+        With next to none, a busy machine let attackers do nothing, and their attack says nothing.
+        """
+        return (_ended_s() - self._before_s) / (time.monotonic() - self._began)
+
+
+def _ended_s() -> float:
+    """Return the processor time of all our processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _running_s(process: "subprocess.Popen[bytes]") -> float:
+    """Return the processor time of a process so far."""
+    try:
+        used = psutil.Process(process.pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(used.user + used.system)
+
+
 @dataclass(slots=True)
 class Round:
     """Some attacks at once, and the honest actors meanwhile."""
@@ -71,6 +105,7 @@ class Round:
     beacon_gap_s: float
     memory_mb: float
     descriptors: int
+    processors: float = 0.0  # that the attackers used
 
     @property
     def part(self) -> float:
@@ -84,7 +119,8 @@ def told(one: Round) -> str:
     ways = "; ".join(f"{name} ({way})" for name, way in zip(one.attacks, one.ways, strict=True))
     return (
         f"{one.part:4.0%} of {one.before:.0f} steps/s, {back}, beacons {one.beacon_gap_s:.1f} s, "
-        f"{one.memory_mb:.0f} MB, {one.descriptors} descriptors: {ways}"
+        f"{one.memory_mb:.0f} MB, {one.descriptors} descriptors, attackers on {one.processors:.2f} "
+        f"processors: {ways}"
     )
 
 

@@ -5,10 +5,11 @@ docs/results/siege.json. Each round has one to three attacks at once, each from 
 that have no key or an allowed one, at the learner's ports or the broker's.
 
 Steps/s of the honest actors are those that the learner acknowledged. They are measured before,
-during and after each round. Attackers run at the lowest priority, and for root the
-victims at a high one, so that other work on the machine counts less. While there is no attack, as
-many processes of the same priority spin instead. So the ratio shows what the attack did, and not
-what its own use of the processor did.
+during and after each round. Attackers run at the lowest priority. For root they run before all
+other work on the machine, and the victims, with 28 times their share of a processor, before them:
+else a busy machine leaves the attackers nothing, and they attack nothing. While there is no attack,
+as many processes of the same priority spin instead. So the ratio shows what the attack did, and not
+what its own use of the processor did. Each round names the processors that its attackers used.
 
 The exit code is 1 if honest actors had less than 80 % of their steps/s during a round, or less than
 95 % within 10 s after it, if the learner or the broker ended, if the learner took more memory than
@@ -38,7 +39,18 @@ from chaos.results import publish  # noqa: E402
 from hostile import attacks  # noqa: E402
 from hostile.attacks import Attack, Needs  # noqa: E402
 from hostile.bounds import bounds  # noqa: E402
-from hostile.seen import AFTER, BACK_S, WINDOW_S, Ledger, Round, by_attack, spread, told  # noqa: E402
+from hostile.seen import (  # noqa: E402
+    AFTER,
+    BACK_S,
+    WINDOW_S,
+    Ledger,
+    Round,
+    Spent,
+    by_attack,
+    spread,
+    told,
+)
+from hostile.spin import LOWEST  # noqa: E402
 from hostile.victim import Victim, victim  # noqa: E402
 from support.family import children_end  # noqa: E402
 
@@ -46,7 +58,7 @@ RUN, SPIN = Path(__file__).parent / "run.py", Path(__file__).parent / "spin.py"
 DURING = 0.80  # of the steps/s before: the target
 BEFORE_S = 5.0
 ATTACK_S = (6.0, 12.0)
-FIRST = -10  # niceness of the victims, for which one must be root
+FIRST, BEHIND = -20, -5  # niceness of victims and attackers, for which one must be root
 AT_ONCE = (1, 1, 2, 3)
 CROWDS = (1, 1, 5, 50)
 READY_S = 60.0  # for an attacker to be ready
@@ -74,6 +86,7 @@ class Siege:
         quiet = time.monotonic()
         with self.target.measuring() as figures:
             attacked = begun(attackers := [start(self.target, plan, seconds) for plan in plans])
+            spent = Spent(attackers)
             wait(attackers, seconds)
             over = time.monotonic()
         wait(self._spin(len(plans), BACK_S + WINDOW_S), BACK_S + WINDOW_S)
@@ -89,6 +102,7 @@ class Siege:
             figures.beacon_gap_s,
             figures.most_mb,
             figures.descriptors,
+            spent.processors,
         )
         self.rounds.append(made)
         return made
@@ -140,6 +154,7 @@ def start(target: Victim, plan: Plan, seconds: float) -> subprocess.Popen[bytes]
 
 def process(target: Victim, *words: object) -> subprocess.Popen[bytes]:
     """Start a script of this folder."""
+    words += ("--nice", BEHIND if os.geteuid() == 0 else LOWEST)
     with (target.shell.folder / "attackers.log").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, *map(str, words)], stdout=subprocess.PIPE, stderr=output
@@ -193,6 +208,7 @@ def besiege(folder: Path, minutes: float, seed: int, only: list[str]) -> dict[st
         "most_peers": max(one.peers for one in siege.rounds),
         "attacks": by_attack(siege.rounds),
         "during": spread([one.part for one in siege.rounds]),
+        "processors": round(statistics.median(one.processors for one in siege.rounds), 2),
         "late": sum(one.back_s is None for one in siege.rounds),
         "before_steps_per_s": round(statistics.median(one.before for one in siege.rounds), 1),
         "memory_mb": {"most": round(figures.most_mb), "bound": round(limit.most_mb)},

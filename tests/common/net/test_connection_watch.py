@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 import zmq
+from hostile.curve import CONTENT, by_hand_with_key
 from hostile.known import PART, by_hand
 from support.contexts import ANYWHERE, fresh_context
 from support.waiting import eventually, readable
@@ -129,10 +130,9 @@ def test_watch_holds_no_connection_open(front):
         eventually(lambda: ended(connection))
 
 
-def test_a_message_without_an_end_ends_its_connection(context, caplog, monkeypatch):
+def test_a_message_without_an_end_ends_its_connection(front, caplog, monkeypatch):
     """Large whole messages of another peer come through meanwhile and after it."""
     monkeypatch.setattr(intake, "UNFINISHED", 8 * len(PART))
-    front = Listener(context, ANYWHERE, 1)
     watch, came = front.authenticator.watch, []
 
     def read():
@@ -146,22 +146,28 @@ def test_a_message_without_an_end_ends_its_connection(context, caplog, monkeypat
                 watch.drained += 1
                 return len(came)
 
-    try:
-        with fresh_context() as theirs, by_hand(front.address) as endless:
-            honest = sockets.experience_sender(theirs, front.address)
-            with suppress(OSError):
-                for number in range(200):
-                    honest.send(bytes(1 << 20))
-                    endless.sendall(PART)
-                    eventually(lambda: read() > number)  # noqa: B023  # it ends before the next
-            eventually(lambda: read() and watch.ended["unfinished"])
-            assert len(came) < 200
-            honest.send(b"on")
-            eventually(lambda: read() and came[-1] == len(b"on"))
-        assert watch.ended == {"unfinished": 1}
-        assert "sends a message without an end" in caplog.text
-    finally:
-        front.close()
+    def endless():
+        """Return a function that sends a part, with a key where there are keys."""
+        if front.client is None:
+            opened = stack.enter_context(by_hand(front.address))
+            return lambda: opened.sendall(PART)
+        send = stack.enter_context(by_hand_with_key(front.address, front.client))
+        return lambda: send(CONTENT)
+
+    with fresh_context() as theirs, ExitStack() as stack:
+        honest = sockets.experience_sender(theirs, front.address, keys=front.client)
+        send_part = endless()
+        with suppress(OSError):
+            for number in range(200):
+                honest.send(bytes(1 << 20))
+                send_part()
+                eventually(lambda: read() > number)  # noqa: B023  # it ends before the next
+        eventually(lambda: read() and watch.ended["unfinished"])
+        assert len(came) < 200
+        honest.send(b"on")
+        eventually(lambda: read() and came[-1] == len(b"on"))
+    assert watch.ended == {"unfinished": 1}
+    assert "sends a message without an end" in caplog.text
 
 
 def test_a_flood_of_subscriptions_that_are_not_read_ends_its_connection(front, monkeypatch):
