@@ -106,6 +106,7 @@ class Round:
     memory_mb: float
     descriptors: int
     processors: float = 0.0  # that the attackers used
+    failed: int = 0  # attackers that did not begin: their part of the round says nothing
 
     @property
     def part(self) -> float:
@@ -116,11 +117,12 @@ class Round:
 def told(one: Round) -> str:
     """Return a line about a round."""
     back = "not back" if one.back_s is None else f"back after {one.back_s:.1f} s"
+    failed = f", {one.failed} ATTACKERS FAILED" if one.failed else ""
     ways = "; ".join(f"{name} ({way})" for name, way in zip(one.attacks, one.ways, strict=True))
     return (
         f"{one.part:4.0%} of {one.before:.0f} steps/s, {back}, beacons {one.beacon_gap_s:.1f} s, "
         f"{one.memory_mb:.0f} MB, {one.descriptors} descriptors, attackers on {one.processors:.2f} "
-        f"processors: {ways}"
+        f"processors{failed}: {ways}"
     )
 
 

@@ -63,6 +63,7 @@ AT_ONCE = (1, 1, 2, 3)
 CROWDS = (1, 1, 5, 50)
 READY_S = 60.0  # for an attacker to be ready
 ENDS_S = 20.0  # for an attacker to end after its seconds
+FAILED = 1  # the exit code of an attacker that did not begin
 
 
 @dataclass(slots=True)
@@ -88,6 +89,7 @@ class Siege:
             attacked = begun(attackers := [start(self.target, plan, seconds) for plan in plans])
             spent = Spent(attackers)
             wait(attackers, seconds)
+            time.sleep(max(0.0, attacked + seconds - time.monotonic()))  # some end at once
             over = time.monotonic()
         wait(self._spin(len(plans), BACK_S + WINDOW_S), BACK_S + WINDOW_S)
         usual = [one.before for one in self.rounds]
@@ -103,6 +105,7 @@ class Siege:
             figures.most_mb,
             figures.descriptors,
             spent.processors,
+            sum(one.returncode == FAILED for one in attackers),
         )
         self.rounds.append(made)
         return made
@@ -201,6 +204,8 @@ def besiege(folder: Path, minutes: float, seed: int, only: list[str]) -> dict[st
         code, said = target.audit() if alive else (1, target.learner.said[-2000:])
         if code or not alive:
             print(said, flush=True)
+        if any(one.failed for one in siege.rounds):
+            print((target.shell.folder / "attackers.log").read_text()[-2000:], flush=True)
     return {
         "minutes": minutes,
         "rounds": len(siege.rounds),
@@ -209,6 +214,7 @@ def besiege(folder: Path, minutes: float, seed: int, only: list[str]) -> dict[st
         "attacks": by_attack(siege.rounds),
         "during": spread([one.part for one in siege.rounds]),
         "processors": round(statistics.median(one.processors for one in siege.rounds), 2),
+        "failed": sum(one.failed for one in siege.rounds),
         "late": sum(one.back_s is None for one in siege.rounds),
         "before_steps_per_s": round(statistics.median(one.before for one in siege.rounds), 1),
         "memory_mb": {"most": round(figures.most_mb), "bound": round(limit.most_mb)},

@@ -34,8 +34,9 @@ def python(program: str) -> list[str]:
 
 
 def says(folder: Path, child: Child) -> str:
-    eventually(lambda: last_line(folder / "logs" / f"{child.name}.log") != "nothing")
-    return last_line(folder / "logs" / f"{child.name}.log")
+    log = folder / "logs" / f"{child.name}.log"
+    eventually(lambda: log.exists() and log.read_text().endswith("\n"), "a whole line")
+    return last_line(log)
 
 
 def test_child_writes_to_its_log_and_ends_when_its_input_closes(
