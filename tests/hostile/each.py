@@ -1,11 +1,11 @@
 """Every known attack alone: from one peer, with a key, through a broker, and from fifty peers.
 
     python tests/hostile/each.py --lines now.jsonl --publish now
-    python tests/hostile/each.py --lines then.jsonl --publish then --bin ../earlier/.venv/bin
+    python tests/hostile/each.py --lines then.jsonl --publish then --tree ../earlier --of 0.1.0
 
 attacks a learner and the broker in front of it, and writes docs/results/attacks.json, from which
-`python docs/write.py` writes a table. `--bin` takes the programs of another installation, so that
-the same attacks run against an earlier release. `--lines FILE` keeps each line as it comes: a run
+`python docs/write.py` writes a table. `--tree` takes the programs of another checkout with its
+`.venv`, so that the same attacks run against an earlier release, in its protocol. `--lines FILE` keeps each line as it comes: a run
 that was ended goes on where it was. No line begins after `--minutes`.
 
 A line takes some twelve seconds: three before the attack, five of attack, and three at least until
@@ -144,12 +144,13 @@ def main() -> int:
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--only", nargs="*", default=[], help="names of attacks")
     parser.add_argument("--lines", type=Path, help="file of the lines so far")
-    parser.add_argument("--bin", type=Path, help="folder with the programs of another installation")
+    parser.add_argument("--tree", type=Path, help="another checkout, with a .venv")
     parser.add_argument("--of", default="", help="name of the tree in the table, as 0.1.0")
     parser.add_argument("--publish", choices=("then", "now"), help="write docs/results")
     asked = parser.parse_args()
-    if asked.bin is not None:
-        programs.BIN = asked.bin.absolute()
+    if asked.tree is not None:
+        programs.BIN = asked.tree.absolute() / ".venv" / "bin"
+        os.environ["HOSTILE_TREE"] = str(asked.tree.absolute())
     until = time.monotonic() + 60 * asked.minutes
     lines, names = Lines(asked.lines), asked.only or list(attacks.load())
     with children_end():

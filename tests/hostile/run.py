@@ -15,7 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[level]) for level in (2, 1)]
+# Attackers of an earlier release speak its protocol: they import its code.
+TREE = os.environ.get("HOSTILE_TREE", str(Path(__file__).parents[2]))
+sys.path[:0] = [TREE, str(Path(__file__).parents[1])]
 
 from hostile import attacks  # noqa: E402
 from hostile.peer import Peer  # noqa: E402
