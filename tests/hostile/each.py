@@ -5,8 +5,9 @@
 
 attacks a learner and the broker in front of it, and writes docs/results/attacks.json, from which
 `python docs/write.py` writes a table. `--tree` takes the programs of another checkout with its
-`.venv`, so that the same attacks run against an earlier release, in its protocol. `--lines FILE` keeps each line as it comes: a run
-that was ended goes on where it was. No line begins after `--minutes`.
+`.venv`, so that the same attacks run against an earlier release, in its protocol. `--lines FILE`
+keeps each line as it comes: a run that was ended goes on where it was. No line begins after
+`--minutes`.
 
 A line takes some twelve seconds: three before the attack, five of attack, and three at least until
 the honest actors are back. Attacks share a learner as long as none harms it, so a tree of 24
