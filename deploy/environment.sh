@@ -26,12 +26,17 @@ choose() {
   return 1
 }
 
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP PIPE
+
 # Runs a command with its output in the log. A terminal sees its newest line and the seconds, twice
 # a second; a pipe sees a line every ten seconds.
 run() {
-  local began=$SECONDS said=0 process
+  local began=$SECONDS said=0
   "$@" >>"$log" 2>&1 &
   process=$!
+  # In the background it would ignore Ctrl-C, and go on when this script has ended.
+  trap 'kill "$process" 2>/dev/null || true' EXIT
   while kill -0 "$process" 2>/dev/null; do
     if [ -t 1 ]; then
       printf '\r\033[K%3d s  %.68s' $((SECONDS - began)) "$(tail -n 1 "$log" | tr -d '\r\t')"
@@ -45,6 +50,7 @@ run() {
     fi
   done
   if [ -t 1 ]; then printf '\r\033[K'; fi
+  trap - EXIT
   if ! wait "$process"; then
     tail -n 15 "$log" >&2
     echo "this failed: $*; the whole output is in $log" >&2

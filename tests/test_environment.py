@@ -1,10 +1,15 @@
 """`make env`: the Python that it takes, refuses, and replaces. The Pythons here are stand-ins."""
 
+import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
+from support.programs import lives
+from support.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ("bash", "head", "rm", "tail", "tr", "touch", "sleep", "mkdir", "cp")
@@ -14,7 +19,7 @@ case "$1" in
   --version) echo "Python {version}" ;;
   -m) case "$2" in
     venv) mkdir -p "$3/bin"; cp "$0" "$3/bin/python" ;;
-    pip) echo "Collecting torch"; exit {pip} ;;
+    pip) echo "Collecting torch"; {wait} exit {pip} ;;
   esac ;;
 esac
 """
@@ -33,26 +38,40 @@ class Machine:
         for name in ("Makefile", "pyproject.toml", "constraints.txt"):
             shutil.copy(ROOT / name, folder)
 
-    def has(self, name: str, version: str, pip: int = 0, where: Path | None = None) -> None:
+    def has(
+        self,
+        name: str,
+        version: str,
+        pip: int = 0,
+        where: Path | None = None,
+        wait: str = "",
+    ) -> None:
         """Install a Python."""
         major, minor, _ = map(int, version.split("."))
         new = (major, minor) >= (3, 11)
         answer = f"echo {major}.{minor} /opt/{version}" if new else "true"
         program = (where or self._path) / name
         program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(PYTHON.format(answer=answer, version=version, pip=pip))
+        program.write_text(PYTHON.format(answer=answer, version=version, pip=pip, wait=wait))
         program.chmod(0o755)
 
-    def make(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """Return `make env`."""
-        return subprocess.run(
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """Start `make env`."""
+        return subprocess.Popen(
             [str(shutil.which("make")), "env", *words],
             cwd=self.folder,
             env={"PATH": str(self._path), "SHELL": "/bin/sh"},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
+            start_new_session=True,
         )
+
+    def make(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Return `make env`."""
+        process = self.start(*words)
+        out, errors = process.communicate()
+        return subprocess.CompletedProcess(words, process.returncode, out, errors)
 
     @property
     def version(self) -> str:
@@ -120,4 +139,19 @@ def test_an_installation_that_fails_shows_why(machine: Machine) -> None:
     ended = machine.make()
     assert ended.returncode
     assert "Collecting torch" in ended.stderr
+    assert not (machine.folder / ".venv/.ready").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_installation_too(machine: Machine) -> None:
+    """It would go on in the background, and the next `make env` would meet it."""
+    machine.has("python3", "3.11.7", wait="echo $$ > pip.pid; exec sleep 100;")
+    process = machine.start()
+    number = machine.folder / "pip.pid"
+    eventually(lambda: number.exists() and number.read_text().strip())
+    pip = psutil.Process(int(number.read_text()))
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate()
+    assert process.returncode
+    eventually(lambda: not lives(pip))
     assert not (machine.folder / ".venv/.ready").exists()
