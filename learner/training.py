@@ -167,7 +167,9 @@ class Training:
         learned = "" if core.trained else f"\n{NOTHING_LEARNED}"
         learner = command("learner")
         resume = (
-            f"\n  {learner} --resume {folder}   continue this run" if self._saver.journaled else ""
+            f"\n  # continue this run\n  {learner} --resume {folder}"
+            if self._saver.journaled
+            else ""
         )
         return f"""\
 {self.supervisor.verdict}{learned}
@@ -176,8 +178,12 @@ parameters: {core.fingerprint}
 checkpoint: {self._saver.saved}
 best evaluation: {self._saver.best.sentence or "none yet"}
 To go on:
-  {learner} evaluate {folder}   play 100 episodes; --video FILE.mp4 films the first
-  {learner} export {folder} {folder.name}.onnx   write the policy as one file{resume}
-  {learner} --config {folder}/config.toml --name NEW --init {folder}   start a run with its weights
-  {command("tensorboard")} --logdir {folder.parent}   show the curves
+  # play 100 episodes of the best policy; --video FILE.mp4 films the first
+  {learner} evaluate {folder}
+  # write the policy as one file
+  {learner} export {folder} {folder.name}.onnx{resume}
+  # start a run with its weights
+  {learner} --config {folder}/config.toml --name NEW --init {folder}
+  # show the curves
+  {command("tensorboard")} --logdir {folder.parent}
 """
