@@ -21,6 +21,7 @@ from farflung.common.net.address import Address
 from farflung.common.net.handshake import Outcome
 from farflung.common.net.keys import ClientKeys
 from farflung.common.process.errors import FarflungError, NoLearner, NotAllowed
+from farflung.common.process.log import LASTING
 
 log = logging.getLogger(__name__)
 
@@ -212,5 +213,7 @@ class Diagnosis:
         if finding.text != self._reported or now >= self._repeat_at:
             self._reported, self._repeat_at = finding.text, now + REPEAT_S
             level = logging.WARNING if finding.final else logging.INFO
-            log.log(level, "waiting for a learner at %s: %s", self._address, finding.text)
+            log.log(
+                level, "waiting for a learner at %s: %s", self._address, finding.text, extra=LASTING
+            )
         return False

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO, cast
 
+SECONDS = " … 99999 s"  # the room for them
 PATIENCE_S = 1.0  # at the end, for a terminal to take what is left
 
 
@@ -55,11 +56,13 @@ class LastingLine:
         return self._out is not None
 
     def begin(self, out: TextIO, text: str) -> None:
-        """Write the line, without its end. It never wraps, so that it can be written again."""
+        """Write the line, without its end. The seconds of one that wraps stand below it."""
         columns = os.get_terminal_size(out.fileno()).columns or 80
-        self._out, self._since = out, self._clock()
-        self._text = text[: max(0, columns - len(" … 9999 s") - 1)]
-        out.write(f"{self._text} …")
+        if len(text) + len(SECONDS) >= columns:
+            out.write(f"{text}\n")
+            text = "  so far"
+        self._out, self._text, self._since = out, text, self._clock()
+        out.write(f"{text} …")
 
     def tick(self) -> None:
         """Write it again, with its seconds."""

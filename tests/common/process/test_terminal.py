@@ -1,8 +1,11 @@
 """Ways to write to a terminal: past the buffer of a stream, and through a stand-in."""
 
+import fcntl
 import io
 import os
 import pty
+import struct
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import TextIO, cast
 
 import pytest
 
-from farflung.common.process.terminal import Direct, Lines, direct, stand_in
+from farflung.common.process.terminal import Direct, LastingLine, Lines, direct, stand_in
 
 
 @pytest.fixture
@@ -91,3 +94,35 @@ def test_way_past_the_buffer_is_for_files_only(tmp_path: Path) -> None:
     assert direct(stream) is stream
     with (tmp_path / "log").open("w") as file:
         assert isinstance(direct(file), Direct)
+
+
+def shown(front: int) -> str:
+    """Return what the terminal shows now."""
+    return os.read(front, 1 << 16).decode().replace("\r\n", "\n")
+
+
+def test_a_lasting_line_has_its_seconds(terminal: tuple[int, TextIO]) -> None:
+    """It is written again from its beginning, and ended once."""
+    front, stream = terminal
+    fcntl.ioctl(front, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    now = iter([100.0, 103.2])
+    line = LastingLine(lambda: next(now))
+    out = direct(stream)
+    line.begin(out, "loading")
+    assert line.begun
+    line.tick()
+    line.end()
+    line.end()
+    assert not line.begun
+    assert shown(front) == "loading …\rloading … 3 s\n"
+
+
+def test_a_line_that_wraps_has_its_seconds_below(terminal: tuple[int, TextIO]) -> None:
+    """A terminal cannot go back to the beginning of a line of two rows."""
+    front, stream = terminal
+    fcntl.ioctl(front, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    now = iter([0.0, 12.0])
+    line = LastingLine(lambda: next(now))
+    line.begin(direct(stream), "waiting " * 6)
+    line.tick()
+    assert shown(front) == f"{'waiting ' * 6}\n  so far …\r  so far … 12 s"
