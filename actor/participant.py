@@ -162,7 +162,7 @@ class Participant:
 
         The first second without an answer ends with a line.
         """
-        if newest.joined is not None and newest.joined is not self._joined:
+        if newest.joined is not self._joined and newest.joined is not None:
             self._change_run(newest.joined)
         if self._joined is not None:
             return True
@@ -189,7 +189,7 @@ class Participant:
         spec_check.require_playable(spec)
         self._player = exploring(spec, 1, joined.index, joined.start, self._scores)
         self._greedy = heads.find(spec.head).greedy(spec)
-        self._joined, self._world = joined, ExternalWorld(spec)
+        self._joined, self._spec, self._world = joined, spec, ExternalWorld(spec)
         self._open = self._shown = self._handing_over = False
         self._leaving.clear()
         self._scores.take()
@@ -213,11 +213,11 @@ class Participant:
         if not self._open:
             weights = newest.weights if newest.joined is self._joined else None
             self._begin_window(weights or self._weights, newest.steps)
-        due = turn.due[self.spec.policy]
+        due = turn.due[self._spec.policy]
         action = self._player.act(due, None if explore else self._greedy)[0]
         self._world.acted()
         self._shown, self._acted_at = False, self._clock()
-        return action.copy() if self.spec.action.shape else int(action)
+        return action.copy() if self._spec.action.shape else int(action)
 
     def _see(self, observation: Any, info: Mapping[str, Any]) -> Turn:
         turn = self._world.see(observation, info)
@@ -228,7 +228,7 @@ class Participant:
         return turn
 
     def _record(self, turn: Turn) -> None:
-        policy = self.spec.policy
+        policy = self._spec.policy
         self._player.record(turn.outcomes.get(policy), turn.due.get(policy))
 
     def _begin_window(self, weights: Weights | None, steps: int) -> None:
