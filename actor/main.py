@@ -4,7 +4,10 @@ import logging
 import secrets
 import socket
 import sys
+import threading
 import time
+import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ from farflung.common.process.log import Who
 from farflung.common.process.memory import MemoryGuard
 
 if TYPE_CHECKING:
+    from farflung.actor.connection.sockets import Sockets
     from farflung.common.net.keys import ClientKeys
 
 SIGNAL_S = 1.5  # for a signal to end what is played; the supervisor expects the end within 2 s
@@ -93,16 +97,13 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
         client.write_receipts(Receipts(Path(asked.acknowledged)))
     around = Surroundings(client.problem, stop.wait, time.monotonic, watchdog.beat)
     open_world = opener(asked.environments, around, asked.vector)
-    rules = Rules(
-        asked.evaluate,
-        asked.allowed,
-        asked.once,
-        asked.max_policy_age,
-        Heartbeat(asked.patience, asked.heartbeat),
-    )
+    beat = Heartbeat(asked.patience, asked.heartbeat)
+    rules = Rules(asked.evaluate, asked.allowed, asked.once, asked.max_policy_age, beat)
     guard = MemoryGuard(int(asked.max_memory * 1e9), "--max-memory")
     with lifecycle.signals(stop), guard, sockets.context() as context:
-        connection = InlineConnection(client, Sockets(context, asked.learner, client, keys=keys))
+        transport = Sockets(context, asked.learner, client, keys=keys)
+        watchdog.last_words = partial(last_words, transport)
+        connection = InlineConnection(client, transport)
         try:
             with lifecycle.SignalDeadline(SIGNAL_S):
                 ActorLoop(connection, open_world, rules, stop, watchdog, who).run()
@@ -120,6 +121,12 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
         stop.reason,
     )
     return stop.exit_code
+
+
+def last_words(transport: "Sockets", sentence: str) -> None:
+    """Tell the learner in which line the main thread hangs, from a thread that watches it."""
+    stack = traceback.format_stack(sys._current_frames()[threading.main_thread().ident or 0])
+    transport.last_words("".join(stack) + sentence)
 
 
 if __name__ == "__main__":

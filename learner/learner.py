@@ -160,10 +160,11 @@ class Learner:
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""
         log.info("loading PyTorch", extra=LASTING)
-        from farflung.learner.core import out_of_memory
+        from farflung.learner.core import out_of_memory, own_code
         from farflung.learner.training import Training
 
         config, endpoint, recovered = self.config, self._endpoint, self._recovered
+        self.resources.enter_context(own_code.named(config))
         self.resources.enter_context(out_of_memory.named(config))
         epoch = FIRST_EPOCH if recovered is None else recovered.inbox.epoch
         spec = None if endpoint is None else endpoint.spec

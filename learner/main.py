@@ -18,6 +18,11 @@ COMMANDS = (
     Command(
         "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
+    Command(
+        "check",
+        "farflung.learner.cli.check:check",
+        "Check an environment before a run.",
+    ),
     Command("runs", "farflung.learner.cli.runs:runs", "List the runs of a folder; compare some."),
     Command(
         "sweep",
@@ -56,6 +61,7 @@ EXAMPLES = {
     "learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475'": "train until solved",
     "learner --env LunarLander-v3 --steps 300000 --name lander": "train for so many steps",
     "learner --env ALE/Pong-v5 --import ale_py --actors auto": "environments of a package",
+    "learner check LunarLander-v3": "check an environment before a run",
     "learner --resume runs/lander --steps 600000": "continue a run",
     "learner evaluate runs/lander": "play 100 episodes of its best policy",
     "learner status gpu-box": "show how a run is doing",

@@ -81,6 +81,7 @@ def test_heavy_libraries_are_imported_in_one_place():
     assert {path.partition("/")[0] for path in importers("torch")} == {"learner"}
     assert importers("gymnasium") == {
         "actor/worlds/gymnasium.py",
+        "actor/worlds/gymnasium_check.py",
         "actor/worlds/gymnasium_spaces.py",
     }
     assert importers("onnxruntime") == {"actor/acting/policy.py"}
@@ -156,6 +157,7 @@ def test_environments_are_imported_by_name_only_from_flags():
     """`import_own` imports modules too: its callers have names of this machine."""
     assert callers("import_own") == {
         "actor/main.py",
+        "learner/cli/check.py",
         "learner/learner.py",
         "learner/policies/evaluating.py",
         "learner/policies/exporting.py",

@@ -272,6 +272,10 @@ class PolicyClient:
             self._notices.report(self._held)
         self._notices.bye(reason)
 
+    def drain_notices(self, send: Callable[[Frame], bool]) -> None:
+        """Send the notices, even to a learner that seems to be away."""
+        self._notices.drain(send)
+
     def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
         assert self.joined is not None
         assert self._format is not None

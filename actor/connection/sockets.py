@@ -28,6 +28,7 @@ LOOK_S = 0.0005
 # At most in one look: a learner at line rate holds up neither environments nor a signal.
 LOOK_MESSAGES = 256
 LOOK_BYTES = 64 << 20
+LAST_WORDS_MS = 400  # to send them: the process ends soon in any case
 UNANSWERED = (
     "learner %s is up but does not answer actor %s. Does it refuse messages as `label`? "
     "Then the label in %s is not the one in its folder of allowed keys"
@@ -103,6 +104,27 @@ class Sockets:
         self._push.close(linger=sockets.GOODBYE_MS if self.client.listens(self._clock()) else 0)
         self._feed.close()
         return self.client.outbox.idle
+
+    def last_words(self, text: str) -> None:
+        """Tell the learner why this process ends. For another thread, while the owner's hangs.
+
+        The last line of the text is the reason. A socket belongs to one thread, so this has one of
+        its own. Its context waits for it.
+        """
+
+        def send(frame: Frame) -> bool:
+            push.send(frame)
+            return True
+
+        with sockets.context() as context:
+            push = sockets.experience_sender(context, self.address, keys=self._keys)
+            push.set(zmq.SNDTIMEO, LAST_WORDS_MS)
+            try:
+                self.client.problem("hangs", text)
+                self.client.bye(text.splitlines()[-1])
+                self.client.drain_notices(send)
+            finally:
+                push.close(linger=LAST_WORDS_MS)
 
     def _build(self, now: float) -> None:
         self._subscribed = self.client.subscriptions

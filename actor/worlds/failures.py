@@ -1,10 +1,14 @@
 """Failures of environments: reported, waited after, and in the end too many."""
 
+import logging
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure
+from farflung.common.process.text import indented
+
+log = logging.getLogger(__name__)
 
 Environment = Any  # a user's
 
@@ -24,6 +28,7 @@ class Failures:
     ) -> None:
         self._report, self._wait, self._clock = report, wait, clock
         self._times: list[float] = []
+        self._last, self._same = "", 0  # the last traceback, and how often it came
 
     def add(self, error: Exception) -> None:
         """Report an error and pause before the next try; raise at the fifth in five minutes.
@@ -54,8 +59,15 @@ class Failures:
             return self.remake(make, again)
 
     def report(self, error: Exception) -> None:
-        """Report an error with its traceback."""
-        self._report("environment", "".join(traceback.format_exception(error)))
+        """Report an error with its traceback; log the same one once."""
+        text = "".join(traceback.format_exception(error))
+        self._report("environment", text)
+        self._same = self._same + 1 if text == self._last else 1
+        if self._same > 1:
+            log.warning("the environment failed in the same way, %d times by now", self._same)
+        else:
+            log.warning("%s", indented(f"the environment failed\n{text}"))
+        self._last = text
 
     def close(self, environment: Environment) -> None:
         """Close an environment. If even that fails, report it and go on."""

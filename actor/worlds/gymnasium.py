@@ -1,6 +1,6 @@
 """Worlds of Gymnasium: what they are made of and which spaces they have.
 
-Only this module and gymnasium_spaces import Gymnasium.
+Only this module, gymnasium_spaces and gymnasium_check import Gymnasium.
 """
 
 import difflib

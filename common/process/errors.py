@@ -76,6 +76,12 @@ class EnvironmentFailure(FarflungError):
     exit_code = Exit.SOFTWARE
 
 
+class OwnCodeFailure(FarflungError):
+    """An exception in an algorithm or a network of the user's own, with its traceback."""
+
+    exit_code = Exit.SOFTWARE
+
+
 class OutOfMemory(FarflungError):
     """Not enough memory in the system or on a device."""
 

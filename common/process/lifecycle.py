@@ -241,6 +241,7 @@ class Watchdog:
 
     def __init__(self, timeout_s: float, step: str = "an environment step") -> None:
         self.beats = 0
+        self.last_words: Callable[[str], object] = lambda sentence: None  # called before the end
         self._timeout_s = timeout_s
         self._nap_s = min(1.0, timeout_s / 4)
         self._step = step
@@ -285,10 +286,13 @@ class Watchdog:
 
     def _end(self) -> None:
         stream = sys.__stderr__ or sys.stderr  # past a stand-in, which would still hold the line
-        stream.write(
-            f"{self._step} has taken longer than {self._timeout_s:g} s; the process ends. "
-            "Its threads:\n"
-        )
+        sentence = f"{self._step} has taken longer than {self._timeout_s:g} s; the process ends"
+        faulthandler.dump_traceback_later(3.0, exit=True)  # so long may all this take
+        stream.write(f"{sentence}. Its threads:\n")
         stream.flush()
         faulthandler.dump_traceback(all_threads=True)
+        with suppress(Exception):
+            self.last_words(sentence)
+        stream.write(f"{sentence}\n")  # a learner shows the last line of an actor of its own
+        stream.flush()
         os._exit(Exit.AGAIN)

@@ -21,6 +21,7 @@ SHOWN = {"steps", "episodes", "waits", "longest_step_s"} | {
 }
 SHOWN_PROBLEMS, SHOWN_PER_S = 50, 0.5  # of one incarnation: at once, and in the long run
 KIND_LETTERS = 64
+REMEMBERED_TEXTS = 64  # of problems, of all actors: the same one is shown once, with a count
 RETURNS = 2  # of one incarnation after another of its name; one may be a late message
 
 
@@ -56,6 +57,7 @@ class Records:
         self.newest: dict[str, Seen] = {}  # by actor
         self._all: dict[Key, Seen] = {}
         self._problems = problems
+        self._shown: dict[str, tuple[int, str]] = {}  # texts of problems: how often, and how shown
 
     def evaluates(self, key: Key) -> bool:
         """Return whether an incarnation said that it sends evaluation results only."""
@@ -99,8 +101,20 @@ class Records:
         """Name a problem: on the screen its kind and last line, which is that of the error."""
         kind, text = printable(problem.kind, KIND_LETTERS), problem.text.strip()
         last = text.splitlines()[-1] if text else ""
-        self._problems.append(f"{actor}: {kind}: {printable(last)}")
-        log.warning("%s", indented(f"{actor} reports: {kind}\n{text}"))
+        shown = f"{actor}: {kind}: {printable(last)}"
+        times, former = self._shown.pop(f"{kind}\n{text}", (0, ""))
+        if times:
+            shown += f" ({times + 1} times)"
+            if former in self._problems:
+                self._problems.remove(former)
+            if times & (times + 1) == 0:  # the 2nd, 4th, 8th time
+                log.warning("the same again: %s", shown)
+        else:
+            log.warning("%s", indented(f"{actor} reports: {kind}\n{text}"))
+        self._problems.append(shown)
+        self._shown[f"{kind}\n{text}"] = times + 1, shown  # the newest is last
+        if len(self._shown) > REMEMBERED_TEXTS:
+            del self._shown[next(iter(self._shown))]
 
     def _report_clash(self, actor: str, seen: Seen, former: Seen) -> None:
         """Report two that alternate under one name, as with one --name for a whole fleet.

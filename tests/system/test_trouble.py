@@ -74,12 +74,17 @@ def test_actor_ends_after_five_failures_of_its_environment(learner, troubled):
     learner.says("raise-always left")
 
 
-def test_actor_ends_if_an_environment_step_hangs(troubled):
-    """Exit code 75, and the output shows where it hung."""
+def test_actor_ends_if_an_environment_step_hangs(learner, troubled):
+    """Exit code 75, and the output shows where it hung; the learner hears that too."""
     actor = troubled["hang"]
     assert actor.ended() == 75
-    assert "an environment step has taken longer than 2 s" in actor.said
+    assert "an environment step has taken longer than 2 s" in actor.said.splitlines()[-1]
     assert "habitats.py" in actor.said
+    learner.says(
+        r"hang reports: hangs\n[^Z]*habitats\.py[^Z]*"
+        r"an environment step has taken longer than 2 s; the process ends"
+    )
+    learner.says("hang left: an environment step has taken longer than 2 s")
 
 
 def test_actor_ends_if_a_step_hangs_with_the_interpreter_lock(troubled):

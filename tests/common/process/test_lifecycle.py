@@ -262,13 +262,15 @@ def test_watchdog_ends_a_process_with_a_hanging_step(
     exits: Exits, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without a beat for longer than the timeout: a sentence, all stacks, exit code 75."""
-    watchdog = Watchdog(0.04)
+    watchdog, words = Watchdog(0.04), list[str]()
+    watchdog.last_words = words.append
     with watchdog:
         assert exits.happened.wait(60)
         watchdog.close()
     assert set(exits.codes) == {75}
     written = capfd.readouterr().err
-    assert "an environment step has taken longer than 0.04 s" in written
+    sentence = "an environment step has taken longer than 0.04 s; the process ends"
+    assert words[0] == written.splitlines()[-1] == sentence
     assert "test_watchdog_ends_a_process_with_a_hanging_step" in written
 
 

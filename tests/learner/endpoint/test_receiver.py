@@ -481,6 +481,22 @@ def test_a_problem_cannot_steer_the_terminal(side, caplog):
     assert list(side.receiver.problems)[1] == "box-1: empty: "
 
 
+def test_same_traceback_is_shown_once_with_a_count(side, caplog):
+    """Of any actor and any start: the screen has one entry, and the log the text once."""
+    text = "Traceback\n  somewhere\nValueError: no"
+    for number, incarnation in ((1, 7), (2, 7), (1, 8)):
+        problem = Problem(number, "environment", text)
+        side.receiver.receive(report(incarnation=incarnation, problems=(problem,)), 0.0)
+    side.receiver.receive(report(problems=(Problem(9, "environment", "ValueError: other"),)), 0.0)
+    assert list(side.receiver.problems) == [
+        "box-1: environment: ValueError: no (3 times)",
+        "box-1: environment: ValueError: other",
+    ]
+    assert sum("somewhere" in message for message in caplog.messages) == 1
+    again = [message for message in caplog.messages if "the same again" in message]
+    assert again == ["the same again: box-1: environment: ValueError: no (2 times)"]
+
+
 FORGED = "\r\n2026-03-01T12:00:00.000Z learner run[1] - INFO all is well\x9b\u2028\u202e"
 
 
@@ -508,7 +524,8 @@ def test_problems_of_one_actor_are_shown_at_a_pace(side):
     side.receiver.problems = deque(maxlen=None)
     side.receiver.records = Records(side.receiver.problems)
     for number in range(100):
-        problems = tuple(Problem(10 * number + n + 1, "x", "y") for n in range(10))
+        numbers = range(10 * number + 1, 10 * number + 11)
+        problems = tuple(Problem(n, "x", f"y {n}") for n in numbers)
         side.receiver.receive(report(problems=problems), 10.0)
     assert len(side.receiver.problems) == 50
     side.receiver.receive(report(problems=(Problem(2000, "x", "last"),)), 12.0)
