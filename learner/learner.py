@@ -160,9 +160,12 @@ class Learner:
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""
         log.info("loading PyTorch", extra=LASTING)
+        from farflung.learner.api.undisturbed import undisturbed
         from farflung.learner.core import out_of_memory, own_code
         from farflung.learner.training import Training
 
+        if self._host.outlives:
+            self.resources.enter_context(undisturbed())
         config, endpoint, recovered = self.config, self._endpoint, self._recovered
         self.resources.enter_context(own_code.named(config))
         self.resources.enter_context(out_of_memory.named(config))

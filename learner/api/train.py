@@ -1,6 +1,5 @@
 """`farflung.train`: a learner in the process of a script, a notebook or a debugger."""
 
-import gc
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from farflung.common.process.errors import ConfigurationError, EnvironmentFailur
 from farflung.learner.api import keywords, own
 from farflung.learner.api.callback import HOOKS, Callback, Host, Result
 from farflung.learner.config import LearnerConfig, load
-from farflung.learner.main import beginning, with_own_settings
+from farflung.learner.main import beginning, in_our_words, with_own_settings
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ def train(callbacks: Sequence[Callback], settings: Mapping[str, Any]) -> Result:
             "this program does not know its Python, so it cannot start actors: set sys.executable, "
             'or train with mode="sequential"'
         )
-    with logged(loaded.config) as started, undisturbed():
+    with logged(loaded.config) as started, torch_named():
         from farflung.learner.learner import Learner
 
         learner = Learner(loaded, Host(tuple(callbacks), search_path(), outlives=True))
@@ -67,7 +66,7 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
             found = own.environment(given.pop("env"), sequential)
             also = (imports,) if isinstance(imports, str) else tuple(imports)
             given |= found | {"imports": (*also, *found.get("imports", ()))}
-        loaded = load(with_own_settings(keywords.words(given)))
+        loaded = load(with_own_settings(in_our_words(keywords.words(given))))
     except UsageError as error:
         raise UsageError(keywords.in_python(str(error))) from None
     defaults: dict[str, Any] = (
@@ -118,18 +117,13 @@ def logged(config: LearnerConfig) -> Iterator[logs.Log]:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Leave torch's threads, its random numbers and the garbage collector as they were."""
+def torch_named() -> Iterator[None]:
+    """Name the extra that brings torch, where it is missing."""
     try:
-        import torch
+        yield
     except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
         raise ConfigurationError(
-            f"the package {error.name} is not installed here: pip install 'farflung[learner]'"
+            "the package torch is not installed here: pip install 'farflung[learner]'"
         ) from None
-    threads = torch.get_num_threads()
-    try:
-        with torch.random.fork_rng(devices=()):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        gc.unfreeze()

@@ -49,7 +49,6 @@ def test_settings_of_an_algorithm_may_be_its_dataclass():
             {"dqn": {"lerning_rate": 1.0}},
             'unknown setting dqn={"lerning_rate": …}. Did you mean dqn={"learning_rate": …}?',
         ),
-        ({"learning_rate": 1.0}, 'Did you mean dqn={"learning_rate": …}?'),
         ({"batch_size": "many"}, 'Invalid value for batch_size: unable to convert "many" into int'),
         ({"horizon": 1}, "horizon 1 is shorter than the 3 steps of a return"),
         ({"until": "evaluation > 1", "evaluate_every": 0}, "add evaluate_every"),
@@ -76,6 +75,15 @@ def test_python_has_two_defaults_of_its_own():
     found = configuration({"mode": "sequential", "ui": "panel", "actors": 2})
     assert (found.config.actors, found.config.ui) == (2, "panel")
     assert configuration({"actors": 0}).config.actors == 0
+
+
+def test_words_of_other_libraries_are_taken_with_a_hint(capsys):
+    """As by the command."""
+    found = configuration({"total_timesteps": 700, "learning_rate": 0.25}).config
+    assert (found.steps, found.settings.learning_rate) == (700, 0.25)
+    said = capsys.readouterr().err
+    assert "is called --steps here" in said
+    assert "is called --dqn.learning-rate here" in said
 
 
 def test_variables_and_a_file_count_as_for_the_command(monkeypatch, tmp_path):

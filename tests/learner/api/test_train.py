@@ -251,6 +251,25 @@ def test_callback_that_would_never_be_called_is_refused(callbacks, sentence):
     assert sentence in str(refusal.value)
 
 
+def test_missing_torch_is_named_with_its_extra(run, monkeypatch, tmp_path):
+    """In one sentence, and the run leaves no folder; another missing module is not ours."""
+
+    class WithoutTorch:
+        def find_spec(self, name, path=None, target=None):
+            if name == "farflung.learner.training":
+                raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.delitem(sys.modules, "farflung.learner.training")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "meta_path", [WithoutTorch(), *sys.meta_path])
+        with pytest.raises(ConfigurationError, match=r"pip install 'farflung\[learner\]'"):
+            run(name="one")
+    assert not (tmp_path / "one").exists()
+    monkeypatch.setitem(sys.modules, "farflung.learner.training", None)
+    with pytest.raises(ModuleNotFoundError):
+        run(name="one")
+
+
 def test_program_without_a_python_of_its_own_cannot_start_actors(monkeypatch):
     """As one that embeds Python: said before anything is started."""
     monkeypatch.setattr(sys, "executable", "")
