@@ -4,7 +4,8 @@ import numpy as np
 
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.acting.policy import Policy
-from farflung.actor.play import ActingPolicy, Scores, results
+from farflung.actor.play import ActingPolicy
+from farflung.actor.scores import Score, Scores, results
 from farflung.actor.worlds.world import Due, Outcomes
 from farflung.common import heads
 from farflung.common.data.parcel import Parcel
@@ -28,7 +29,7 @@ class Evaluator:
         self._version = Version(0, 0)
         self.full = True  # all episodes are played
         self._shares: list[int] = []  # episodes that are still to be played, by seat
-        self._finished: list[tuple[float, int]] = []
+        self._finished: list[Score] = []
         self._restart()
 
     @property
@@ -74,7 +75,8 @@ class Evaluator:
             column.name: np.zeros((0, *column.shape), column.dtype) for column in self._spec.columns
         }
         nothing = np.zeros(0, np.int32), np.zeros(0, np.uint8), columns
-        return [Parcel(self._version, *nothing, results(self._finished), evaluation=True)]
+        finished = results(self._finished, self._spec.metrics)
+        return [Parcel(self._version, *nothing, finished, evaluation=True)]
 
     def _restart(self) -> None:
         """Forget all episodes: the world is reset."""

@@ -18,7 +18,8 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.connection.threaded import ThreadedConnection
-from farflung.actor.play import Scores, exploring
+from farflung.actor.play import exploring
+from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import NO_INFO, ExternalWorld
 from farflung.actor.worlds.world import Turn
 from farflung.common import heads
@@ -128,12 +129,10 @@ class Participant:
     ) -> None:
         """Record the outcome of the last action. This never waits.
 
-        After an ending, the next observation begins another episode. Within an episode, the
-        observation of the next `act` counts, should it differ from `next_observation`.
-
-        `action` is the action that was really taken, where a person or a script replaced the one
-        that `act` returned. `intervened` marks the step in the column of that name, which a learner
-        with --interventions records; by default a step is marked if its action was replaced.
+        After an ending, the next observation begins another episode, and `info` has the metrics of
+        the last one, such as `is_success`. Else the observation of the next `act` counts. `action`
+        is the one really taken, where a person or a script replaced that of `act`. `intervened`
+        marks the step for a learner with --interventions; by default, if its action was replaced.
         """
         spec = self.spec
         taken = None if action is None else self._world.taken(action)
@@ -189,7 +188,8 @@ class Participant:
         spec_check.require_playable(spec)
         self._player = exploring(spec, 1, joined.index, joined.start, self._scores)
         self._greedy = heads.find(spec.head).greedy(spec)
-        self._joined, self._spec, self._world = joined, spec, ExternalWorld(spec)
+        self._joined, self._spec = joined, spec
+        self._world = ExternalWorld(spec, self._connection.problem)
         self._open = self._shown = self._handing_over = False
         self._leaving.clear()
         self._scores.take()

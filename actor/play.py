@@ -10,10 +10,11 @@ import numpy as np
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.acting.policy import Policy
 from farflung.actor.recording import Columns, Recorder
+from farflung.actor.scores import Scores
 from farflung.actor.worlds.world import Due, Outcomes, Turn, World
 from farflung.common import heads
 from farflung.common.data import seeds
-from farflung.common.data.parcel import Parcel, Results
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights
 from farflung.common.heads import Choice, Chooser
@@ -94,46 +95,6 @@ class ActingPolicy(Protocol):
         """
 
 
-class Scores:
-    """Returns and lengths of running episodes and of finished ones. A lost one has no result."""
-
-    def __init__(self, seats: int) -> None:
-        self._returns = np.zeros(seats, np.float64)
-        self._lengths = np.zeros(seats, np.int32)
-        self._finished: list[tuple[float, int]] = []
-
-    def add(self, outcomes: Outcomes) -> dict[int, tuple[float, int]]:
-        """Count one step of each seat; return the scores of finished episodes, by seat."""
-        if outcomes.seats is None:
-            self._returns += outcomes.rewards
-            self._lengths += 1
-        else:
-            self._returns[outcomes.seats] += outcomes.rewards
-            self._lengths[outcomes.seats] += 1
-        if not outcomes.ended and not outcomes.lost:
-            return {}
-        finished = {
-            seat: (float(self._returns[seat]), int(self._lengths[seat])) for seat in outcomes.ended
-        }
-        self._finished += finished.values()
-        begun = [*outcomes.ended, *outcomes.lost]
-        self._returns[begun] = 0.0
-        self._lengths[begun] = 0
-        return finished
-
-    def take(self) -> Results:
-        """Return the episodes that finished since the last call."""
-        finished, self._finished = self._finished, []
-        return results(finished)
-
-
-def results(finished: Sequence[tuple[float, int]]) -> Results:
-    """Return finished episodes, each a return and a length, as columns."""
-    return Results(
-        np.array([r for r, _ in finished], np.float64), np.array([n for _, n in finished], np.int32)
-    )
-
-
 class Player:
     """Plays windows of `horizon` steps, each under one version of the weights."""
 
@@ -150,7 +111,8 @@ class Player:
         self._horizon = spec.horizon
         self._stack = spec.stack
         self._plain = spec.stack == 1 and not spec.infos  # the policy sees just what is due
-        self._outputs = heads.further_outputs(spec) if spec.extras else {}
+        self._noted = bool(spec.row_extras)  # decisions have extra columns
+        self._outputs = heads.further_outputs(spec) if self._noted else {}
         per_observation = [column for column in spec.columns if column.per == "observation"]
         answered = [column.name for column in per_observation if column.name in self._outputs]
         self._answered = {name: self._outputs[name] for name in answered}
@@ -182,7 +144,7 @@ class Player:
         outputs = self._policy.answer(due.columns if self._plain else self._inputs(due))
         at = recorder.steps if recorder.aligned else recorder.at(due.seats)
         choice = (chooser or self._chooser).choose(at, outputs)
-        if self._spec.extras:
+        if self._noted:
             recorder.note(self._extras(choice, outputs, due), at)
         actions = choice.actions
         if recorder.aligned:
@@ -230,9 +192,9 @@ class Player:
         window = self._recorder.parcels(self.version, self._memory)
         played = sorted((self._whole(p) for p in window if p.rows), key=lambda p: p.version)
         parcels = [_merged(list(group)) for _, group in groupby(played, lambda p: p.version)]
-        if parcels:
-            parcels[-1] = replace(parcels[-1], results=self._scores.take())
         spec = self._spec
+        if parcels:
+            parcels[-1] = replace(parcels[-1], results=self._scores.take(spec.metrics))
         cuts = (parcel.parts(spec.most_rows, spec.columns, spec.stack) for parcel in parcels)
         return [part for parts in cuts for part in parts]
 

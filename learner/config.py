@@ -16,6 +16,7 @@ from farflung.common.process.config import load as load_any
 from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner import config_checks
 from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.core.curves import of_episodes, reported
 from farflung.learner.schedule.goal import Condition, parse
 
 MOST = Parameter(group=MOST_USED)
@@ -26,6 +27,7 @@ REPLAY = Parameter(group=Group("Replay and pacing", sort_key=4))
 TRAINING = Parameter(group=Group("Training", sort_key=5))
 EVALUATION = Parameter(group=Group("Evaluation", sort_key=6))
 NETWORK = Parameter(group=Group("Network", sort_key=7))
+SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
 ALGORITHM = Group("Algorithm", sort_key=8)
 
 SETTINGS = "config.toml"  # in the folder of a run
@@ -54,6 +56,9 @@ class LearnerConfig:
     """Package that registers your own environments and wrappers, or an environment as
     package.module:Class, which gets the id package.module.Class; repeatable."""
 
+    metrics: Annotated[tuple[str, ...], WORLD, SEVERAL, Parameter(metavar="NAME")] = ()
+    """Numbers in an environment's info at an episode's end to show, besides is_success."""
+
     actors: Annotated[int | Literal["auto"], MOST, Parameter(metavar="N")] = 0
     """Actors to start on this machine; auto: its processors less two."""
     environments: Annotated[int, MOST, Parameter(metavar="N", name="--envs")] = 1
@@ -61,7 +66,7 @@ class LearnerConfig:
     steps: Annotated[int, MOST, Parameter(metavar="STEPS")] = 0
     """Environment steps after which the run ends; 0: no limit."""
     until: Annotated[str, MOST, Parameter(metavar="CONDITION", show_default=False)] = ""
-    """Condition that ends the run, such as "evaluation >= 475 and steps > 1e4"."""
+    """Condition that ends the run: "evaluation >= 475 and steps > 1e4", "success_rate >= 0.9"."""
     seed: Annotated[int, RUN, Parameter(metavar="NUMBER")] = 0
     """Root of every random stream."""
     mode: Annotated[Literal["async", "sequential"], RUN, Parameter(metavar="MODE")] = "async"
@@ -84,6 +89,8 @@ class LearnerConfig:
         "auto"
     )
     """Display of progress; auto: the panel on a terminal, else lines."""
+    log_to: Annotated[tuple[str, ...], RUN, SEVERAL, Parameter(metavar="OUTLET")] = ()
+    """Where curves go besides the folder: wandb, mlflow, or your own as package.module:Class."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], RUN, Parameter(metavar="LEVEL")
     ] = "info"
@@ -191,7 +198,7 @@ class LearnerConfig:
     @property
     def condition(self) -> Condition:
         """Return the condition of `--until`."""
-        return parse(self.until)
+        return parse(self.until, tuple(map(of_episodes, reported(self.metrics))))
 
 
 def config_class(argv: Sequence[str]) -> type[LearnerConfig]:

@@ -5,7 +5,10 @@ import re
 from typing import TYPE_CHECKING
 
 from farflung.common.data.fields import NAME, RULE
+from farflung.common.data.spec import METRICS
 from farflung.common.process.config import require
+from farflung.learner.core.curves import SUCCESS_RATE, reported
+from farflung.learner.schedule import goal
 
 if TYPE_CHECKING:
     from farflung.learner.config import LearnerConfig
@@ -56,6 +59,13 @@ def check_names(config: "LearnerConfig") -> None:
         re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", config.device) is not None,
         f"--device {config.device!r}: write auto, cpu, cuda, cuda:N or mps",
     )
+    for name in config.metrics:
+        require(NAME.fullmatch(name) is not None, f"--metrics {name!r}: {RULE}")
+        require(
+            name not in (*goal.METRICS, SUCCESS_RATE),
+            f"--metrics {name}: the learner has a figure of that name; report it under another",
+        )
+    require(len(reported(config.metrics)) <= METRICS, f"--metrics: at most {METRICS - 1} of them")
     require(
         not config.model or ":" in config.model,
         f"--model {config.model!r}: write package.module:function",
@@ -94,7 +104,8 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--resume continues from a journal, and --durability none writes none: "
         "set fsync or process",
     )
-    waits = "evaluation" in config.condition.metrics
+    compared = config.condition.metrics
+    waits = any(name == "evaluation" or name.startswith("eval/") for name in compared)
     require(
         config.evaluate_every > 0 or not waits,
         "--until waits for evaluations, but none will run: add --evaluate-every",

@@ -31,6 +31,7 @@ from farflung.learner.local.actors import (
     start_local_actors,
 )
 from farflung.learner.local.children import Children
+from farflung.learner.observe import outlets
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal.journal import Journal
@@ -85,6 +86,8 @@ class Learner:
         """Do all that can be refused, what is quick first. A refused run leaves no folder."""
         config = self.config
         import_own(config.imports)
+        for name in config.log_to:
+            outlets.find(name)
         if config.mode == "async":
             require_descriptors(config)
             sockets.require_free(config.address)

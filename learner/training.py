@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,7 +23,8 @@ from farflung.learner.core.split import Split
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop, Transport
-from farflung.learner.observe.metrics import metrics
+from farflung.learner.observe.metrics import metrics, sent_on
+from farflung.learner.observe.outlets import RunFacts, started
 from farflung.learner.observe.screen import screen
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import to_document
@@ -92,7 +94,13 @@ class Training:
         supervisor = self.supervisor
         supervisor.callbacks.follow(host.callbacks, view, supervisor.figures, started_at)
         screens = screen(config.ui, sys.stdout), metrics(self._folder.folder)
-        self.supervisor.sinks += [*screens, feed]
+        outlets = map(sent_on, started(config.log_to, self._facts()))
+        self.supervisor.sinks += [*screens, feed, *outlets]
+
+    def _facts(self) -> RunFacts:
+        """Return the run as outlets describe it."""
+        folder = self._folder
+        return RunFacts(folder.identity, folder.name, folder.folder, asdict(self._config))
 
     def restore(self, recovered: Recovered, largest: float) -> None:
         """Restore the newest checkpoint, and the replay from the journal."""

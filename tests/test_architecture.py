@@ -83,6 +83,7 @@ def test_heavy_libraries_are_imported_in_one_place():
         "actor/worlds/gymnasium.py",
         "actor/worlds/gymnasium_check.py",
         "actor/worlds/gymnasium_spaces.py",
+        "actor/worlds/gymnasium_wrappers.py",
     }
     assert importers("onnxruntime") == {"actor/acting/policy.py"}
 
@@ -150,6 +151,7 @@ def test_modules_are_imported_by_name_only_from_flags():
         "actor/worlds/own.py",
         "learner/core/build.py",
         "learner/config.py",
+        "learner/observe/outlets.py",
     }
 
 

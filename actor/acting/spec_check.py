@@ -5,7 +5,16 @@ from collections.abc import Iterable
 
 from farflung.actor.acting import graph_check
 from farflung.common import heads
-from farflung.common.data.spec import Column, Exploration, Space, Spec, Tensor
+from farflung.common.data.fields import NAME
+from farflung.common.data.spec import (
+    METRICS,
+    Column,
+    Exploration,
+    Space,
+    Spec,
+    Tensor,
+    metric_column,
+)
 from farflung.common.process.errors import Refused
 
 SPEC_BYTES = 4 << 30  # of tables for one window: an honest window is one message of 64 MiB
@@ -28,6 +37,7 @@ def require_bounded(spec: Spec, seats: int) -> None:
     )
     for part in parts:
         _require_shape(part)
+    _require_metrics(spec)
     _require_space("the actions", spec.action)
     for key, space in spec.observation.items():
         _require_space(key or "the observations", space)
@@ -91,6 +101,18 @@ def _require_names(spec: Spec) -> None:
             len(name) <= MAX_LETTERS and name.isprintable(),
             f"a name has more than {MAX_LETTERS} letters, or others than text: {name[:40]!r}",
         )
+
+
+def _require_metrics(spec: Spec) -> None:
+    """Refuse metrics of episodes that are more than an actor takes, or other than numbers."""
+    names = spec.metrics
+    _require(len(names) <= METRICS, f"it asks for more than {METRICS} metrics of an episode")
+    _require(
+        len({*names}) == len(names)
+        and all(map(NAME.fullmatch, names))
+        and spec.result_extras == tuple(map(metric_column, names)),
+        "it makes no sense: a column per result is no metric of an episode",
+    )
 
 
 def _require_numbers(spec: Spec) -> None:

@@ -1,10 +1,11 @@
 """A world of one seat that a caller steps: its loop is owned from outside, see ActorSession."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from farflung.actor.worlds.measures import Measures
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Turn
 from farflung.common.data.parcel import Ending
@@ -22,10 +23,13 @@ class ExternalWorld:
     beginning of the next episode is known.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(
+        self, spec: Spec, report: Callable[[str, str], None] = lambda kind, text: None
+    ) -> None:
         fields = tuple(ObservationField(key, space) for key, space in spec.observation.items())
         self._name, self._policy = f"the learner's {spec.world.environment}", spec.policy
         self._adapter = SpaceAdapter(fields, spec.action, np.copy, spec.infos)
+        self._measures = Measures(spec.metrics, report)
         self._rows = self._adapter.rows(1)  # the same arrays in each turn
         self._outcomes = Outcomes(np.zeros(1, np.float32))
         self._acted = False
@@ -54,7 +58,8 @@ class ExternalWorld:
         if not self._acted or self._outcome is not None:
             raise ValueError("record() takes what came of an action, once: call act() before it")
         ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
-        self._outcome = float(reward), End(ending, self._capture(next_observation, info))
+        metrics = () if ending is Ending.OPEN else self._measures.read(info)
+        self._outcome = float(reward), End(ending, self._capture(next_observation, info), metrics)
 
     def taken(self, action: Any) -> np.ndarray:
         """Return an action of the caller's as the spec has it, [*shape], or refuse it."""

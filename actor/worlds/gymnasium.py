@@ -1,6 +1,6 @@
 """Worlds of Gymnasium: what they are made of and which spaces they have.
 
-Only this module, gymnasium_spaces and gymnasium_check import Gymnasium.
+Only this module and those named gymnasium_… beside it import Gymnasium.
 """
 
 import difflib
@@ -17,7 +17,9 @@ from farflung.actor.worlds import extras
 from farflung.actor.worlds.arguments import SENTENCE_LETTERS, require_plain, shown
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.gymnasium_spaces import adapter, starts
+from farflung.actor.worlds.gymnasium_wrappers import SuccessFromReturn
 from farflung.actor.worlds.lockstep import ListWorld
+from farflung.actor.worlds.measures import Measures
 from farflung.actor.worlds.spaces import SpaceAdapter
 from farflung.actor.worlds.vector import VectorWorld
 from farflung.actor.worlds.world import EVALUATION
@@ -28,7 +30,7 @@ Environment = Any  # gymnasium.Env is generic over types that are not known here
 
 # By the names that a spec asks for. A user's own join them at import; of Gymnasium's, those that
 # take no code and write no files.
-WRAPPERS: dict[str, Callable[..., Environment]] = {
+WRAPPERS: dict[str, Callable[..., Environment]] = {"SuccessFromReturn": SuccessFromReturn} | {
     name: getattr(gymnasium.wrappers, name)
     for name in (
         "AtariPreprocessing",
@@ -145,8 +147,13 @@ def open_world(
         around.beat()
         return make_vector(spec, count) if vector else (make_one or make)(spec.world)
 
-    failures = Failures(around.on_problem, around.wait, around.clock)
-    place = ("environment", *key)
+    inside: dict[str, Any] = {
+        "seed": spec.world.seed,
+        "key": ("environment", *key),
+        "beat": around.beat,
+        "failures": Failures(around.on_problem, around.wait, around.clock),
+        "measures": Measures(spec.metrics, around.on_problem),
+    }
     if not vector:
         environments = [another() for _ in range(count)]
         one = environments[0]
@@ -155,10 +162,7 @@ def open_world(
             another,
             _agreed(spec, one.observation_space, one.action_space),
             spec.policy,
-            seed=spec.world.seed,
-            key=place,
-            beat=around.beat,
-            failures=failures,
+            **inside,
         )
     environment = another()
     return VectorWorld(
@@ -168,10 +172,7 @@ def open_world(
         _agreed(spec, environment.single_observation_space, environment.single_action_space),
         spec.policy,
         same_step=environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP,
-        seed=spec.world.seed,
-        key=place,
-        beat=around.beat,
-        failures=failures,
+        **inside,
     )
 
 

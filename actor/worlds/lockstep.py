@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from farflung.actor.worlds.failures import Environment, Failures
+from farflung.actor.worlds.measures import NO_METRICS, Measures
 from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending
@@ -29,7 +30,9 @@ class ListWorld:
         key: tuple[int | str, ...],  # place in the seed tree; below it are seat and episode
         beat: Callable[[], None],
         failures: Failures,
+        measures: Measures = NO_METRICS,
     ) -> None:
+        self._measures = measures
         self._make, self._adapter, self._beat, self._failures = make, adapter, beat, failures
         self._policy, self._seed, self._key = policy, seed, key
         self._environments, count = environments, len(environments)
@@ -71,7 +74,8 @@ class ListWorld:
                 # Copied before the environment can write its next episode into the same array.
                 self._adapter.check(observations[seat], infos[seat])
                 final = self._adapter.capture(observations[seat], infos[seat])
-                ended[seat] = End(Ending.TERMINATED if terminated else Ending.TRUNCATED, final)
+                ending = Ending.TERMINATED if terminated else Ending.TRUNCATED
+                ended[seat] = End(ending, final, self._measures.read(infos[seat]))
                 self._begin(seat)
         self._gather()
         outcomes = self._outcomes

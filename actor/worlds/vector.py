@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from farflung.actor.worlds.failures import Environment, Failures
+from farflung.actor.worlds.measures import NO_METRICS, Measures
 from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending
@@ -28,11 +29,13 @@ class VectorWorld:
         key: tuple[int | str, ...],  # place in the seed tree; below it is the number of its resets
         beat: Callable[[], None],
         failures: Failures,
+        measures: Measures = NO_METRICS,
     ) -> None:
         """Make a world. `same_step`: episodes begin in the step that ended the one before.
 
         Else they begin in an empty step after that.
         """
+        self._measures = measures
         self._make, self._adapter, self._beat, self._failures = make, adapter, beat, failures
         self._policy, self._seed, self._key = policy, seed, key
         self._environment, self._same_step = environment, same_step
@@ -65,10 +68,12 @@ class VectorWorld:
         outcomes.lost = [] if self._same_step else list(outcomes.ended)
         over = np.flatnonzero(np.logical_or(terminated, truncated)).tolist()
         finals = infos["final_obs"] if self._same_step and over else observations
+        last = infos.get("final_info", infos) if self._same_step else infos
         outcomes.ended = {
             seat: End(
                 Ending.TERMINATED if terminated[seat] else Ending.TRUNCATED,
                 self._adapter.capture(_one(finals, seat), {}),
+                self._measures.read_seat(last, seat),
             )
             for seat in over
             if seat not in outcomes.lost

@@ -23,6 +23,7 @@ class End(NamedTuple):
 
     ending: Ending
     columns: Mapping[str, np.ndarray]  # as in Due, of one seat: [*shape]
+    metrics: tuple[float, ...] = ()  # of the episode in the order of the spec; NaN: none
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Collected data: trajectories of single seats, and parcels of trajectories."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -28,6 +28,16 @@ class Results:
 
     returns: "np.ndarray" = field(default_factory=lambda: _none("float64"))  # [E] float64
     lengths: "np.ndarray" = field(default_factory=lambda: _none("int32"))  # [E] int32
+    # Metrics of the spec by name, [E] float64, with NaN where an episode reported none; a metric
+    # that none reported may be missing here.
+    metrics: "Mapping[str, np.ndarray]" = field(default_factory=dict)
+
+    def columns(self, metrics: Iterable[str]) -> "list[np.ndarray]":
+        """Return the columns in the order of the wire, with all metrics of a spec."""
+        import numpy as np
+
+        unknown = np.full(len(self.returns), np.nan)
+        return [self.returns, self.lengths, *(self.metrics.get(m, unknown) for m in metrics)]
 
     def require_bounded(self) -> None:
         """Refuse results that no environment has: the sum of others need not be finite."""
@@ -36,6 +46,10 @@ class Results:
             0 in (abs(self.returns) <= MAGNITUDE).tobytes() or 0 in (self.lengths >= 0).tobytes()
         ):
             raise Refused("range", f"a return beyond {MAGNITUDE:g}, or a negative length")
+        for name, values in self.metrics.items():
+            # Infinity is beyond it, and NaN, which is no value, is not.
+            if len(values) and 1 in (abs(values) > MAGNITUDE).tobytes():
+                raise Refused("range", f"a metric {name} beyond {MAGNITUDE:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,7 @@ class Parcel:
         return (
             sum(column.nbytes for column in self.columns.values())
             + 5 * len(self.lengths)
-            + 12 * len(self.results.returns)
+            + (12 + 8 * len(self.results.metrics)) * len(self.results.returns)
         )
 
     def parts(self, most_rows: int, columns: Sequence[Column], stack: int) -> "list[Parcel]":

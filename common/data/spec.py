@@ -18,6 +18,8 @@ OBSERVATIONS = "observations"
 ACTIONS = "actions"
 REWARDS = "rewards"
 INFO = "info."  # in front of the name of an extra column that the world supplies
+RESULT = "result."  # in front of the name of a metric of episodes, an extra column per result
+METRICS = 64  # of an episode, at most
 SCHEMA_DIGITS = 16  # hexadecimal, of a SHA-256
 ALIGNMENT = 64  # bytes: a received block can be used where it lies, also by vector instructions
 WINDOWS = 64  # of one seat, in a parcel at most: it has so many times the horizon in rows
@@ -26,15 +28,15 @@ REMEMBERED = 1024  # layouts in the cache: the sizes of an actor's parcels recur
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
-    """One named array of a trajectory, with an element per observation, step or trajectory."""
+    """One named array of a parcel: an element per observation, step, trajectory or result."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    per: Literal["observation", "step", "trajectory"]
+    per: Literal["observation", "step", "trajectory", "result"]
 
     def count(self, steps: int, trajectories: int, stack: int) -> int:
-        """Return the number of elements in a parcel of these steps and trajectories."""
+        """Return the number of elements in the rows of so many steps and trajectories."""
         return {
             "observation": steps + trajectories * stack,
             "step": steps,
@@ -158,13 +160,28 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(extra for extra in self.extras if extra.name.startswith(INFO))
 
     @cached_property
+    def row_extras(self) -> tuple[Column, ...]:
+        """The extra columns of trajectories."""
+        return tuple(extra for extra in self.extras if extra.per != "result")
+
+    @cached_property
+    def result_extras(self) -> tuple[Column, ...]:
+        """The extra columns of results: metrics of episodes."""
+        return tuple(extra for extra in self.extras if extra.per == "result")
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of episodes by their names in the info of environments."""
+        return tuple(extra.name.removeprefix(RESULT) for extra in self.result_extras)
+
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Every column of a trajectory of this policy, in the order of the wire."""
         own = (
             Column(ACTIONS, self.action.dtype, self.action.shape, "step"),
             Column(REWARDS, "float32", (), "step"),
         )
-        return self.observations + own + self.extras
+        return self.observations + own + self.row_extras
 
     @cached_property
     def choices(self) -> dict[str, tuple[int, ...]]:
@@ -184,7 +201,10 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return [
             line("horizon", self.horizon),
             line("stack", self.stack),
-            *(line("column", c.per, c.dtype, sizes(c.shape), c.name) for c in self.columns),
+            *(
+                line("column", c.per, c.dtype, sizes(c.shape), c.name)
+                for c in (*self.columns, *self.result_extras)
+            ),
             *(line("choices", sizes(counts), name) for name, counts in self.choices.items()),
         ]
 
@@ -192,6 +212,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def schema(self) -> str:
         """Return the hash of `schema_lines`, which is in every parcel."""
         return digest(self.schema_lines)
+
+
+def metric_column(name: str) -> Column:
+    """Return the column of a metric of episodes, with NaN where an episode reported none."""
+    return Column(RESULT + name, "float64", (), "result")
 
 
 def column_name(key: str) -> str:

@@ -46,7 +46,7 @@ def require(spec: Spec) -> None:
     head = find(spec.head)
     head.require(spec)
     taken = [column.name for column in spec.columns]
-    for extra in spec.extras:
+    for extra in spec.row_extras:
         if taken.count(extra.name) > 1:
             raise Refused("columns", f"there are two columns named {extra.name}: rename one")
     further = {
@@ -64,7 +64,7 @@ def _further(spec: Spec) -> tuple[Column, ...]:
     Neither the head computes them, nor does the world or the owner of the loop supply them.
     """
     others = *find(spec.head).columns(spec), *spec.infos, INTERVENED
-    return tuple(extra for extra in spec.extras if extra not in others)
+    return tuple(extra for extra in spec.row_extras if extra not in others)
 
 
 def _unknown(extra: Column, computed: tuple[Column, ...], spec: Spec) -> str:

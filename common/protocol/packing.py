@@ -38,6 +38,14 @@ def from_plain(kind: type[T], plain: Any) -> T:
     return value
 
 
+def from_older(kind: type[T], plain: Any) -> T:
+    """Return the same of a file that an older release wrote: it may lack fields with a default."""
+    try:
+        return msgspec.convert(plain, kind, builtin_types=(bytes,))
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise Refused("malformed", f"{_name(kind)}: {error}") from error
+
+
 def from_flat(kind: type[S], plain: dict[str, Any]) -> S:
     """Return the same of a struct that holds no tables, in a fraction of the time.
 

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from farflung.common.data.fields import LARGEST
 from farflung.common.data.magnitudes import require_within
 from farflung.common.data.parcel import Ending, Parcel, Results
-from farflung.common.data.spec import ALIGNMENT, Column, Spec, layout
+from farflung.common.data.spec import ALIGNMENT, RESULT, Column, Spec, layout
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.packing import DECODE, ENCODE, pack
 from farflung.common.protocol.wire import (
@@ -48,7 +48,8 @@ class ParcelCodec:
             _Expected(column, spec.compression.get(column.name, "")) for column in spec.columns
         ]
         self._counts = [_Expected(column, "") for column in COUNTS]
-        self._results = [_Expected(column, "") for column in RESULTS]
+        self._results = [_Expected(column, "") for column in (*RESULTS, *spec.result_extras)]
+        self._metrics = {name: RESULT + name for name in spec.metrics}  # names of columns
         self._limits, self._most_rows = _limits(spec), spec.most_rows
         self._step_column = next(
             index for index, column in enumerate(spec.columns) if column.per == "step"
@@ -66,7 +67,7 @@ class ParcelCodec:
             else [(expected, parcel.columns[expected.name]) for expected in self._columns]
         )
         arrays += zip(self._counts, (parcel.lengths, parcel.endings), strict=True)
-        arrays += zip(self._results, (parcel.results.returns, parcel.results.lengths), strict=True)
+        arrays += zip(self._results, parcel.results.columns(self._metrics), strict=True)
         blocks = [expected.block(array) for expected, array in arrays]
         table = self._table(
             tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation
@@ -90,14 +91,9 @@ class ParcelCodec:
         if not known_finite:
             plan.require_within(arrays, self._largest)
         lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
-        parcel = Parcel(
-            envelope.version,
-            lengths,
-            endings,
-            arrays,
-            Results(returns, episodes),
-            evaluation,
-        )
+        metrics = {name: arrays.pop(column) for name, column in self._metrics.items()}
+        results = Results(returns, episodes, metrics)
+        parcel = Parcel(envelope.version, lengths, endings, arrays, results, evaluation)
         if not known_finite:
             parcel.require_bounded()
         if evaluation != (len(lengths) == 0):
@@ -124,7 +120,8 @@ class ParcelCodec:
         ):
             raise Refused("columns", "not the columns of the spec")
         steps = 0 if evaluation else _claimed(table[self._step_column])
-        trajectories, finished = _claimed(table[-4]), _claimed(table[-2])
+        first = 0 if evaluation else len(self._columns)
+        trajectories, finished = _claimed(table[first]), _claimed(table[first + 2])
         if steps > self._most_rows:
             raise Refused("rows", f"{steps} rows, and a parcel has {self._most_rows} at most")
         if not trajectories <= steps <= self._horizon * trajectories:
@@ -169,7 +166,7 @@ class ParcelCodec:
         counts = [expected.column.count(steps, trajectories, self._stack) for expected in columns]
         return _Plan(
             [*columns, *self._counts, *self._results],
-            [*counts, trajectories, trajectories, episodes, episodes],
+            [*counts, trajectories, trajectories, *[episodes] * len(self._results)],
             steps,
         )
 
@@ -202,7 +199,7 @@ class _Plan:
         self._floats = [
             column.name
             for column, count in zip(columns, counts, strict=True)
-            if column.dtype.kind == "f" and count
+            if column.dtype.kind == "f" and count and column.column.per != "result"
         ]
 
     def cut(self, data: memoryview) -> dict[str, np.ndarray]:

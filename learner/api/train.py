@@ -58,6 +58,9 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
     for setting in ("algorithm", "model"):
         if given.get(setting) is not None:
             given[setting] = own.here(setting, given[setting])
+    outlets = given.get("log_to") or ()
+    listed = outlets if isinstance(outlets, list | tuple) else (outlets,)
+    given["log_to"] = [own.here("log_to", outlet) for outlet in listed]
     try:
         if given.get("env") is not None:
             words = keywords.words({key: given.get(key) for key in ("mode", "config")})

@@ -12,12 +12,13 @@ from farflung.actor.worlds import gymnasium
 from farflung.actor.worlds.gymnasium import Description
 from farflung.common import heads
 from farflung.common.data import seeds
-from farflung.common.data.spec import INTERVENED, Graph, Spec
+from farflung.common.data.spec import INTERVENED, Graph, Spec, metric_column
 from farflung.common.process import plugins
 from farflung.common.process.errors import ConfigurationError, FarflungError, Refused
 from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
+from farflung.learner.core.curves import reported, wanted
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.core.spec import describe, save_spec, world_of
 from farflung.learner.graph import acting_graph
@@ -48,6 +49,7 @@ def build_core(
         _start_from(config.init, algorithm)
     if spec is not None:
         _require_same_graph(algorithm, draft, spec)
+        _require_metrics(config, spec)
     else:
         spec = structs.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
@@ -97,7 +99,8 @@ def _draft(config: LearnerConfig, run: Run, described: Description) -> Spec:
     extras = algorithm.columns(draft, config.settings)
     if config.interventions and INTERVENED not in extras:
         extras += (INTERVENED,)
-    return structs.replace(draft, extras=extras)
+    metrics = map(metric_column, reported(config.metrics))
+    return structs.replace(draft, extras=(*extras, *metrics))
 
 
 def _algorithm(config: LearnerConfig, draft: Spec, device: torch.device) -> Algorithm:
@@ -134,9 +137,12 @@ def _written(algorithm: Algorithm, draft: Spec) -> Graph:
 
 
 def _require_same_graph(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
-    """Refuse a policy that is not the one in the run's acting graph: actors have that graph."""
-    if draft.extras != spec.extras:
-        asked, kept = ([extra.name for extra in each.extras] for each in (draft, spec))
+    """Refuse a policy that is not the one in the run's acting graph: actors have that graph.
+
+    A run of an older release has no metrics of episodes: it goes on without them.
+    """
+    if draft.row_extras != spec.row_extras:
+        asked, kept = ([extra.name for extra in each.row_extras] for each in (draft, spec))
         raise ConfigurationError(
             f"The algorithm asks for the extra columns {asked}, and this run's journal has {kept}: "
             "--resume continues with those, --init starts another run from its weights"
@@ -152,6 +158,16 @@ def _require_same_graph(algorithm: Algorithm, draft: Spec, spec: Spec) -> None:
             f"{error} This run began with another network: --resume continues with that one, "
             "--init starts another run from its weights"
         ) from error
+
+
+def _require_metrics(config: LearnerConfig, spec: Spec) -> None:
+    """Refuse metrics of episodes that a run began without: its actors do not send them."""
+    names = wanted(config.metrics, config.condition.metrics)
+    if missing := [name for name in names if name not in spec.metrics]:
+        raise ConfigurationError(
+            f"this run began without the metric {missing[0]}, and its journal has none: --resume "
+            "continues with those that it began with, --init starts another run from its weights"
+        )
 
 
 def _require_head(spec: Spec) -> None:

@@ -16,7 +16,7 @@ from farflung.common.protocol.tensors import Gradients as WorkerGradients
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.curves import published, require_name
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
-from farflung.learner.core.own_metrics import Metrics, Updates
+from farflung.learner.core.own_metrics import ENOUGH, Metrics, Updates
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.progress import Progress
 from farflung.learner.core.split import Split
@@ -75,8 +75,18 @@ class Core:
         self.recorded.add(published(name), (float(value),))
 
     def value(self, curve: str) -> float | None:
-        """Return the newest value of a curve of updates or callers, or None."""
-        if (figure := self.recorded.figure(curve)) is not None:
+        """Return the newest value of a curve of episodes, updates or callers, or None.
+
+        One episode is no rate: a metric of training episodes has a value after 20 of them.
+        """
+        group, _, short = curve.partition("/")
+        figure = self.recorded.figure(curve)
+        if group == "rollout":
+            figure = self.progress.metrics.figure(short)
+            figure = figure if figure is not None and figure.count >= ENOUGH else None
+        if group == "eval" and self.progress.evaluation is not None:
+            figure = self.progress.evaluation.figures.get(short)
+        if figure is not None:
             return figure.mean
         names = [name for name in self.metrics if published(name) == curve]
         return self.update_metrics.mean(names[0]) if names else None

@@ -7,17 +7,23 @@ import logging
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-
-import torch
+from typing import TYPE_CHECKING
 
 from farflung.common.data.fields import MAGNITUDE
+from farflung.common.data.parcel import Results
 from farflung.common.data.statistics import Figure, summary
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.text import printable
+from farflung.learner.core.curves import of_episodes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
 
 log = logging.getLogger(__name__)
 
 LATEST = 100  # values of a metric that its figures are taken over
+ENOUGH = 20  # episodes that make a mean to decide by
 NAMES = 256  # metrics of one source
 
 
@@ -53,18 +59,30 @@ class Metrics:
         return {name: summary(values) for name, values in self._values.items() if values}
 
 
+def known(values: "np.ndarray") -> list[float]:
+    """Return the values [E] of a metric of episodes, without NaN: those reported none."""
+    kept: list[float] = values[values == values].tolist()  # NaN is not itself
+    return kept
+
+
+def figures(results: Results) -> dict[str, Figure]:
+    """Return the metrics that some episodes reported, over all of these."""
+    reported = {of_episodes(name): known(values) for name, values in results.metrics.items()}
+    return {name: summary(values) for name, values in reported.items() if values}
+
+
 class Updates:
     """The metrics that the latest updates returned. They stay on their device until asked for."""
 
     def __init__(self) -> None:
         self._latest: deque[Mapping[str, torch.Tensor]] = deque(maxlen=LATEST)
 
-    def add(self, metrics: Mapping[str, torch.Tensor]) -> None:
+    def add(self, metrics: Mapping[str, "torch.Tensor"]) -> None:
         """Take the metrics of one update: 0-d tensors that nothing changes later."""
         self._latest.append(metrics)
 
     @property
-    def newest(self) -> Mapping[str, torch.Tensor]:
+    def newest(self) -> Mapping[str, "torch.Tensor"]:
         """The metrics of the newest update."""
         return self._latest[-1] if self._latest else {}
 
@@ -75,6 +93,8 @@ class Updates:
 
     def mean(self, name: str) -> float:
         """Return the mean of the finite values of one metric, or NaN if there is none."""
+        import torch
+
         tensors = [metrics[name] for metrics in self._latest if name in metrics]
         # One tensor is one transfer from an accelerator.
         values = torch.stack(tensors).flatten().tolist() if tensors else ()

@@ -7,9 +7,11 @@ import numpy as np
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Parcel, Results
 from farflung.common.data.spec import OBSERVATIONS
-from farflung.common.data.statistics import History, Interval, Spread, confidence
+from farflung.common.data.statistics import Figure, History, Interval, Spread, confidence
 from farflung.common.data.weights import Version
 from farflung.learner.api.callback import Episode
+from farflung.learner.core.curves import of_episodes
+from farflung.learner.core.own_metrics import Metrics, figures, known
 
 RECENT = 100  # episodes that a mean return is taken over
 SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported
@@ -23,6 +25,7 @@ class Progress:
         self.returns: deque[float] = deque(maxlen=RECENT)
         self.lengths: deque[float] = deque(maxlen=RECENT)
         self.history, self.evaluations = History(), History()
+        self.metrics = Metrics()  # of episodes, by the names of their means
         self.lag = Spread()  # versions between that of a parcel or gradients and the newest
         self.evaluation: EvaluationResult | None = None  # the newest
         self._candidate: EvaluationResult | None = None  # the best since the last look
@@ -49,6 +52,9 @@ class Progress:
             self.history.add(value)
         if self.heard is not None:
             self.heard += map(Episode, returns, results.lengths.tolist())
+        for metric, reported in results.metrics.items():
+            if values := known(reported):
+                self.metrics.add(of_episodes(metric), values)
         if version.epoch == newest.epoch:
             self.lag.add(newest.number - version.number)
 
@@ -82,7 +88,7 @@ class EvaluationResult:
     def __init__(self, steps: int, version: Version, results: Results) -> None:
         self.steps = steps  # counted by the learner when the result came in
         self.version = version
-        self.results = Results(_bounded(results.returns), results.lengths)
+        self.results = Results(_bounded(results.returns), results.lengths, results.metrics)
         self.mean = float(self.results.returns.mean())
         self.length_mean = float(results.lengths.mean())
         self.episodes = len(results.returns)
@@ -90,6 +96,11 @@ class EvaluationResult:
     def cut(self, max_steps: int) -> int:
         """Return how many episodes went on for so many steps, and were cut there."""
         return int((self.results.lengths >= max_steps).sum())
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """The metrics that its episodes reported, by the names of their means."""
+        return figures(self.results)
 
     @property
     def interval(self) -> Interval:

@@ -15,7 +15,7 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.config import LearnerConfig
-from farflung.learner.storage.policies import SPEC, STARTS
+from farflung.learner.storage.policies import SPEC, STARTS, stored_spec
 from farflung.learner.storage.run_folder import Run
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def saved_spec(config: LearnerConfig, run: Run) -> Spec | None:
     Return None if the folder has no graph, or one for other observations or actions.
     """
     try:
-        message = wire.read(wire.open_frame(run.file(*SPEC).read_bytes()))
+        before = stored_spec(run.file(*SPEC))
     except FileNotFoundError:
         return None
     except (OSError, Refused) as error:
@@ -84,9 +84,6 @@ def saved_spec(config: LearnerConfig, run: Run) -> Spec | None:
             "the acting graph in %s cannot be read and is written again: %s", run.folder, error
         )
         return None
-    if not isinstance(message, Announcement):
-        return None
-    before = message.spec
     described = describe(config, run, before.head)
     now = structs.replace(described, graph=before.graph, extras=before.extras)
     seen = [(spec.observation, spec.action, spec.stack) for spec in (before, now)]

@@ -6,10 +6,12 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from farflung.learner.core.curves import published
+from farflung.learner.observe.outlets import Moment, OutletThread
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import FigureStatus, Status
 
@@ -20,6 +22,34 @@ def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink:
     """Return the sink that writes a run's figures into its folder, each evaluation once."""
     files = _Files(folder, clock)
     return StatusSink(f"metrics in {folder}", files.write, INTERVAL_S, files.close)
+
+
+def sent_on(outlet: OutletThread, clock: Callable[[], float] = time.time) -> StatusSink:
+    """Return the sink that passes a run's figures on to an outlet, each evaluation once."""
+    moments = Moments(clock)
+
+    def offer(status: Status) -> None:
+        moment = moments.of(status)
+        finite = {name: v for name, v in moment.figures.items() if math.isfinite(v)}
+        outlet.offer(replace(moment, figures=finite))
+
+    return StatusSink("an outlet", offer, INTERVAL_S, outlet.close)
+
+
+class Moments:
+    """The moments of a run: a figure of an evaluation is in one of them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._evaluation: object = None
+
+    def of(self, status: Status) -> Moment:
+        """Return the figures of a status, with those of its evaluation if that is new."""
+        named = scalars(status)
+        if status.evaluation == self._evaluation:
+            named = {name: value for name, value in named.items() if not name.startswith("eval/")}
+        self._evaluation = status.evaluation
+        return Moment(named, status.steps, status.epoch, self._clock())
 
 
 def scalars(status: Status) -> dict[str, float]:
@@ -65,18 +95,14 @@ def _in_detail(figures: Mapping[str, FigureStatus]) -> dict[str, float | None]:
 class _Files:
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         self._folder = folder
-        self._clock = clock
-        self._evaluation: object = None
+        self._moments = Moments(clock)
         self._events: _Events | None = None
         self._tensorboard = True
 
     def write(self, status: Status) -> None:
         """Write one line and one event."""
-        named = scalars(status)
-        if status.evaluation == self._evaluation:
-            named = {name: value for name, value in named.items() if not name.startswith("eval/")}
-        self._evaluation = status.evaluation
-        now = self._clock()
+        moment = self._moments.of(status)
+        named, now = moment.figures, moment.wall_time
         finite = {name: value if math.isfinite(value) else None for name, value in named.items()}
         _append(
             self._folder / "metrics.jsonl",
@@ -90,7 +116,7 @@ class _Files:
             events, self._events = self._events, None
             events.close()
 
-    def _event(self, named: dict[str, float], steps: int, now: float) -> None:
+    def _event(self, named: Mapping[str, float], steps: int, now: float) -> None:
         if not self._tensorboard:
             return
         try:
@@ -140,7 +166,7 @@ class _Events:
             self._event(wall_time=now, file_version="brain.Event:2").SerializeToString()
         )
 
-    def write(self, named: dict[str, float], steps: int, now: float) -> None:
+    def write(self, named: Mapping[str, float], steps: int, now: float) -> None:
         """Write all figures of one moment as one record."""
         summary = self._summary(
             value=[

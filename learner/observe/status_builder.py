@@ -1,5 +1,6 @@
 """The builder of a learner's status: from training, the network thread and the clock."""
 
+import logging
 from collections import Counter, deque
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,8 @@ from farflung.common.heads import registry as heads
 from farflung.common.protocol.messages import State
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
+from farflung.learner.core.curves import IS_SUCCESS, of_episodes, wanted
+from farflung.learner.core.own_metrics import ENOUGH
 from farflung.learner.core.pacing import Cause, Waiting
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
@@ -18,6 +21,9 @@ from farflung.learner.storage.run_folder import Run
 
 PROBLEMS = 10
 RECENT = 20  # calls of `status`, four a second
+DERIVED = ": --wrapper SuccessFromReturn:at_least=R derives is_success from the return"
+
+log = logging.getLogger(__name__)
 
 
 class StatusBuilder:
@@ -44,6 +50,8 @@ class StatusBuilder:
             until=config.until,
             ratio_wanted=config.replay_ratio,
         )
+        self._wanted = wanted(config.metrics, config.condition.metrics)
+        self._said = False
         self._moved: tuple[int, int] = (-1, -1)
         self._moved_at = 0.0
         self.noticed = ""  # about the newest evaluation
@@ -55,9 +63,8 @@ class StatusBuilder:
         progress, pacing = core.progress, core.pacing
         self._tick(seconds)
         self.noticed = self._cut()
-        noticed = filter(
-            None, (progress.constant_observations.verdict, core.guard.sentence, self.noticed)
-        )
+        verdicts = progress.constant_observations.verdict, core.guard.sentence
+        noticed = filter(None, (*verdicts, self.noticed, self._unreported()))
         return replace(
             self._lasting,
             state=leaving,
@@ -129,8 +136,28 @@ class StatusBuilder:
 
     def _figures(self) -> dict[str, FigureStatus]:
         """Return the metrics of one's own by the names of their curves."""
-        figures = self._core.recorded.figures
+        progress = self._core.progress
+        evaluated = progress.evaluation.figures if progress.evaluation else {}
+        figures = {
+            **{f"rollout/{name}": figure for name, figure in progress.metrics.figures.items()},
+            **{f"eval/{name}": figure for name, figure in evaluated.items()},
+            **self._core.recorded.figures,
+        }
         return {name: FigureStatus(f.mean, f.spread, f.count) for name, f in figures.items()}
+
+    def _unreported(self) -> str:
+        """Return a sentence if episodes end without a metric that the settings name."""
+        progress = self._core.progress
+        known = progress.metrics.figures if len(progress.returns) >= ENOUGH else None
+        missing = [m for m in self._wanted if known is not None and of_episodes(m) not in known]
+        if not missing:
+            return ""
+        advice = DERIVED if IS_SUCCESS in missing else ""
+        sentence = f"no episode has reported {', '.join(missing)} in its info yet{advice}"
+        if not self._said:
+            self._said = True
+            log.warning(sentence)
+        return sentence
 
     def _evaluation(self, result: EvaluationResult | None) -> EvaluationStatus | None:
         if result is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from farflung.learner.core.own_metrics import figures
 from farflung.learner.policies.evaluating import Evaluated
 from farflung.learner.storage.manifest import BEST
 from farflung.learner.storage.policies import Best
@@ -26,6 +27,8 @@ def text(found: Evaluated, trained: Best | None) -> str:
             f"return {found.interval} (95 % interval), deviation {returns.std():.3g}, "
             f"from {returns.min():g} to {returns.max():g}; length {lengths.mean():.1f}"
         )
+    for name, figure in figures(found.results).items():
+        lines.append(f"{name} {figure.mean:.3g} over {figure.count} episodes")
     if found.cut:
         lines.append(
             f"{found.cut} of them were cut after {asked.max_steps:,} steps: they would go on"
@@ -58,6 +61,10 @@ def document(found: Evaluated) -> dict[str, Any]:
         "mean": mean if played else None,
         "interval_95": [mean - half, mean + half] if math.isfinite(half) else None,
         "deviation": float(np.std(results.returns)) if played else None,
+        "metrics": {
+            name: {"mean": figure.mean, "deviation": figure.spread, "episodes": figure.count}
+            for name, figure in figures(results).items()
+        },
         "max_steps": asked.max_steps,
         "cut": found.cut,
         "returns": results.returns.tolist(),

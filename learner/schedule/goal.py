@@ -7,13 +7,13 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from farflung.common.process.config import suggestion
 from farflung.common.process.errors import UsageError
-from farflung.learner.core.curves import OWN
+from farflung.learner.core.curves import OWN, SUCCESS_RATE
 
 if TYPE_CHECKING:  # settings import this module, and a core imports torch
     from farflung.learner.config import LearnerConfig
@@ -79,16 +79,22 @@ class Condition:
         )
 
 
-def parse(text: str) -> Condition:
-    """Return the condition in a text; an empty text is never met."""
+def parse(text: str, episodes: Collection[str] = (SUCCESS_RATE,)) -> Condition:
+    """Return the condition in a text; an empty text is never met.
+
+    It may name means of these metrics of episodes.
+    """
     if not text.strip():
         return Condition()
     return Condition(
-        tuple(tuple(_comparison(part) for part in AND.split(side)) for side in OR.split(text))
+        tuple(
+            tuple(_comparison(part, episodes) for part in AND.split(side))
+            for side in OR.split(text)
+        )
     )
 
 
-def _comparison(text: str) -> Comparison:
+def _comparison(text: str, episodes: Collection[str]) -> Comparison:
     found = COMPARISON.fullmatch(text)
     if found is None:
         raise UsageError(
@@ -96,10 +102,13 @@ def _comparison(text: str) -> Comparison:
             "Write one such as 'evaluation >= 475', and join several by 'and' or 'or'"
         )
     metric, sign, number = found.groups()
-    if metric not in METRICS and metric.partition("/")[0] in ("", metric, *OWN):
+    known = (*METRICS, *episodes, *(f"eval/{name}" for name in episodes))
+    group, slash, short = metric.partition("/")
+    own = slash and group and group not in OWN  # of an algorithm or a caller
+    if metric not in known and not own and not (group == "rollout" and short in episodes):
         raise UsageError(
-            f"--until: unknown metric {metric!r} (known: {', '.join(METRICS)}, and train/NAME "
-            f"of what updates return).{suggestion(metric, METRICS)}"
+            f"--until: unknown metric {metric!r} (known: {', '.join(known)}; --metrics adds "
+            f"those of an environment, train/NAME is one of updates).{suggestion(metric, known)}"
         )
     return Comparison(metric, sign, float(number))
 
@@ -110,7 +119,10 @@ class Goal:
     def __init__(self, config: "LearnerConfig") -> None:
         self._steps, self._until, self._condition = config.steps, config.until, config.condition
         self._warmup = config.warmup
-        self._curves = [name for name in self._condition.metrics if "/" in name]
+        self._curves = {  # by the name in the condition
+            name: name if "/" in name else f"rollout/{name}"
+            for name in self._condition.metrics - METRICS.keys()
+        }
         self._seen: Mapping[str, float | None] = {}  # values of those
         self._seen_at: object = None
 
@@ -138,7 +150,7 @@ class Goal:
         moment = state.updates // SELDOM, state.steps, evaluation
         if self._curves and moment != self._seen_at:
             self._seen_at = moment
-            self._seen = {name: core.value(name) for name in self._curves}
+            self._seen = {name: core.value(curve) for name, curve in self._curves.items()}
         return {
             "evaluation": evaluation.mean if evaluation else None,
             "return": core.progress.return_mean,

@@ -19,6 +19,7 @@ from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol import packing, tensors, wire
 from farflung.common.protocol.messages import Announcement
+from farflung.common.protocol.wire import Kind
 from farflung.learner.storage import manifest
 from farflung.learner.storage.manifest import BEST, FOLDER, WEIGHTS
 
@@ -44,16 +45,21 @@ def read_spec(run_folder: Path) -> Spec:
     """Return the spec of a run."""
     path = run_folder.joinpath(*SPEC)
     try:
-        message = wire.read(wire.open_frame(path.read_bytes()))
+        return stored_spec(path)
     except OSError as error:
         raise ConfigurationError(
             f"{run_folder} is not the folder of a run with a policy: {error.strerror} ({path})"
         ) from error
     except Refused as refusal:
         raise ConfigurationError(f"{path} is damaged: {refusal}") from refusal
-    if not isinstance(message, Announcement):
-        raise ConfigurationError(f"{path} is damaged: it holds no spec")
-    return message.spec
+
+
+def stored_spec(path: Path) -> Spec:
+    """Return the spec in a file. Fields that an older release did not write have defaults."""
+    opened = wire.open_frame(path.read_bytes())
+    if opened.kind is not Kind.ANNOUNCEMENT:
+        raise Refused("kind", "it holds no spec")
+    return packing.from_older(Announcement, opened.envelope).spec
 
 
 def read_starts(run_folder: Path) -> dict[str, tuple[int, ...]]:

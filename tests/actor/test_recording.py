@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.cutting import cut
-from farflung.actor.play import Scores, results
 from farflung.actor.recording import Recorder
+from farflung.actor.scores import Scores, results
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Column
@@ -213,7 +213,7 @@ def test_scores_are_of_whole_episodes() -> None:
     assert scores.add(step) == {}
     assert len(scores.take().returns) == 0
     step.ended = {0: End(Ending.TRUNCATED, {})}
-    assert scores.add(step) == {0: (3.0, 2)}
+    assert scores.add(step) == {0: (3.0, 2, ())}
     step.ended, step.lost = {}, [1]
     scores.add(step)
     step.ended, step.lost = {0: End(Ending.TERMINATED, {}), 1: End(Ending.TERMINATED, {})}, []

@@ -31,7 +31,7 @@ from farflung.actor.connection import policy_client
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Results
-from farflung.common.data.spec import Column, Graph, Space, Spec
+from farflung.common.data.spec import Column, Graph, Space, Spec, metric_column
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import FarflungError, Refused
@@ -59,6 +59,7 @@ def specs() -> tuple[Spec, ...]:
     extras = (
         Column("log_probability", "float32", (), "step"),
         Column("state", "float32", (3,), "trajectory"),
+        metric_column("is_success"),
     )
     return (
         a_spec(),

@@ -10,6 +10,7 @@ from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.common.process.settings_file import resolved_toml
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.config import LearnerConfig, load
+from farflung.learner.core.curves import reported, wanted
 from farflung.learner.local.actors import evaluations
 
 
@@ -294,3 +295,30 @@ def test_without_a_journal_there_is_nothing_to_resume(words: list[str]) -> None:
     """Refused as early as the command line."""
     with pytest.raises(UsageError, match="continues from a journal"):
         load(["--resume", "auto", *words])
+
+
+def test_metrics_of_episodes_are_named_once() -> None:
+    """`is_success` is there without being named."""
+    config = load(["--metrics", "grip", "is_success", "x.y", "--seed", "3"]).config
+    assert (reported(config.metrics), config.seed) == (("is_success", "grip", "x.y"), 3)
+    assert wanted(config.metrics, ()) == ("is_success", "grip", "x.y")
+    assert wanted((), {"eval/success_rate", "steps"}) == ("is_success",)
+    assert wanted((), ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"metrics": ("a b",)}, "--metrics 'a b': a name has at most 64"),
+        ({"metrics": ("a/b",)}, "--metrics 'a/b'"),
+        ({"metrics": ("return",)}, "the learner has a figure of that name"),
+        ({"metrics": ("success_rate",)}, "the learner has a figure of that name"),
+        ({"metrics": tuple(f"m{n}" for n in range(64))}, "at most 63 of them"),
+        ({"until": "eval/success_rate > 0.5", "evaluate_every": 0}, "add --evaluate-every"),
+        ({"until": "grip > 0.5"}, "unknown metric 'grip'.*--metrics adds"),
+    ],
+)
+def test_metrics_that_cannot_be_are_refused(changes: dict[str, Any], says: str) -> None:
+    """In a sentence, before anything begins."""
+    with pytest.raises(UsageError, match=says):
+        LearnerConfig(**changes)

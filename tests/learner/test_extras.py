@@ -19,7 +19,9 @@ from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.learner import learner, training
+from farflung.learner.core import build
 from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.storage.policies import read_spec
 
 
 @pytest.fixture
@@ -129,3 +131,19 @@ def test_a_run_goes_on_with_the_columns_that_it_began_with(run, tmp_path):
     assert run(mode="async", port=0, steps=40, algorithm="dqn") == 0
     with pytest.raises(ConfigurationError, match=r"asks for the extra columns .*'when'.* has \[\]"):
         run(mode="async", port=0, steps=80, resume=str(tmp_path / "one"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("acting")
+def test_a_run_of_an_older_release_goes_on_without_metrics(run, tmp_path, monkeypatch):
+    """Its journal has no columns for them, and its actors learn none; to ask for one is refused."""
+    plain = {"mode": "async", "port": 0, "algorithm": "dqn", "resume": str(tmp_path / "one")}
+    with monkeypatch.context() as older:
+        older.setattr(build, "reported", lambda metrics: ())
+        assert run(steps=40, **(plain | {"resume": ""})) == 0
+    assert read_spec(tmp_path / "one").extras == ()
+    for asked in ({"metrics": ("grip",)}, {"until": "success_rate > 0.5"}):
+        with pytest.raises(ConfigurationError, match="began without the metric"):
+            run(steps=80, **plain, **asked)
+    assert run(steps=80, **plain) == 0
+    assert read_spec(tmp_path / "one").extras == ()

@@ -319,6 +319,22 @@ class Homeless(gymnasium.Env):
         )
 
 
+class Graded(Stamp):
+    """Reports metrics at the end of each episode: success in every second, and its number.
+
+    `odd` is no number, and `half` is there in every second episode.
+    """
+
+    def step(self, action: Any) -> Outcome:
+        observation, reward, terminated, truncated, _ = super().step(action)
+        info: dict[str, Any] = {"is_success": True, "number": -1.0}
+        if terminated or truncated:
+            info = {"is_success": self._episode % 2 == 0, "number": np.float32(self._episode)}
+            info |= {"half": 0.5} if self._episode % 2 else {}
+            info |= {"odd": [1, 2]}
+        return observation, reward, terminated, truncated, info
+
+
 def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
     """Return a maker of vector environments with this mode of new episodes."""
     return lambda num_envs, **arguments: SyncVectorEnv(
@@ -343,9 +359,10 @@ for _environment in (
     Endless,
     Odd,
     Homeless,
+    Graded,
 ):
     gymnasium.register(f"toys/{_environment.__name__}-v0", _environment)
-for _environment in (Stamp, Parts, Faulty):
+for _environment in (Stamp, Parts, Faulty, Graded):
     for _mode in AutoresetMode:
         _name = f"toys/{_environment.__name__}{_mode.name.title().replace('_', '')}-v0"
         gymnasium.register(_name, _environment, vector_entry_point=vectorised(_environment, _mode))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from support.makers import a_parcel, a_spec, an_evaluation, some_weights  # noqa
 from support.messages import PARAMETERS, SENDER, from_actor, from_learner, gradients  # noqa: E402
 
 from farflung.common.data.parcel import Ending  # noqa: E402
-from farflung.common.data.spec import Space, Spec  # noqa: E402
+from farflung.common.data.spec import Space, Spec, metric_column  # noqa: E402
 from farflung.common.data.weights import Version  # noqa: E402
 from farflung.common.protocol import packing, wire  # noqa: E402
 from farflung.common.protocol.packing import DECODE  # noqa: E402
@@ -25,6 +26,7 @@ SPEC = a_spec()
 PICTURES = a_spec(
     observation={"": Space("box", "uint8", (4, 4))}, stack=2, compression={"observations": "lz4"}
 )
+MEASURED = a_spec(extras=tuple(map(metric_column, ("is_success", "grip"))))
 
 
 def parcel(spec: Spec, content: Any) -> bytes:
@@ -46,6 +48,13 @@ def pictures() -> Any:
     )
 
 
+def measured() -> Any:
+    """Return a parcel with two episodes, of which the first was a success."""
+    parcel = a_parcel((2, 3), (Ending.TERMINATED, Ending.TRUNCATED), results=((1.5, 4), (-2.0, 9)))
+    metrics = {"is_success": np.array([1.0, 0.0]), "grip": np.array([0.25, -3.0])}
+    return replace(parcel, results=replace(parcel.results, metrics=metrics))
+
+
 def frames() -> dict[str, bytes]:
     """Return the frame of each example by its name."""
     endings = (Ending.OPEN, Ending.TRUNCATED)
@@ -53,6 +62,7 @@ def frames() -> dict[str, bytes]:
     return {
         "parcel": parcel(SPEC, a_parcel((2, 3), endings, results=((1.5, 4), (-2.0, 9)))),
         "parcel-lz4": parcel(PICTURES, pictures()),
+        "parcel-metrics": parcel(MEASURED, measured()),
         "evaluation": parcel(SPEC, an_evaluation([3.0, 4.0])),
         "gradients": bytes(GradientsCodec(PARAMETERS).encode(gradients())),
         "weights": bytes(encode_weights(some_weights(SPEC, 2, steps=96, value=0.5))),

@@ -12,6 +12,7 @@ from support.stamps import a_stamp_spec
 from farflung.actor.acting.spec_check import SPEC_BYTES, require_bounded, table_bytes
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.common.data.spec import (
+    METRICS,
     Column,
     Evaluation,
     Exploration,
@@ -20,6 +21,7 @@ from farflung.common.data.spec import (
     Spec,
     Tensor,
     World,
+    metric_column,
 )
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, wire
@@ -67,6 +69,20 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "escapes": ({"world": World("x\x1b[2J")}, "others than text"),
     "wrapper": ({"world": World("x", wrappers=(("w" * 300, {}),))}, "more than 256 letters"),
     "column": ({"extras": (Column("c" * 300, "uint8", (), "step"),)}, "more than 256 letters"),
+    "metrics": (
+        {"extras": tuple(metric_column(f"m{n}") for n in range(METRICS + 1))},
+        "more than 64 metrics",
+    ),
+    "metric of another name": (
+        {"extras": (Column("is_success", "float64", (), "result"),)},
+        "is no metric of an episode",
+    ),
+    "metric of another type": (
+        {"extras": (Column("result.is_success", "float64", (1 << 40,), "result"),)},
+        "makes no sense",
+    ),
+    "metric with escapes": ({"extras": (metric_column("\x1b[2J"),)}, "makes no sense"),
+    "metric twice": ({"extras": (metric_column("m"),) * 2}, "is no metric of an episode"),
     "columns": (
         {"extras": tuple(Column(f"c{n}", "uint8", (), "step") for n in range(300))},
         "more than 256 columns",

@@ -6,7 +6,15 @@ import pytest
 from msgspec.structs import replace
 from support.makers import a_spec
 
-from farflung.common.data.spec import Column, Exploration, Space, Tensor, World, column_name
+from farflung.common.data.spec import (
+    Column,
+    Exploration,
+    Space,
+    Tensor,
+    World,
+    column_name,
+    metric_column,
+)
 
 
 def test_spec_columns_have_the_order_of_the_wire():
@@ -40,6 +48,7 @@ def test_spec_of_a_plain_space_has_one_observation_column():
         {"observation": {"x": Space("box", "float32", (2,))}},
         {"action": Space("discrete", "int64", (), (3,))},
         {"extras": (Column("mask", "bool", (3,), "step"),)},
+        {"extras": (metric_column("is_success"),)},
     ],
 )
 def test_schema_changes_with_everything_a_receiver_relies_on(change):
@@ -73,7 +82,9 @@ def schema_by_the_page(spec):
     leaves.append(("actions", "step", spec.action))
     rows = [(per, space.dtype, space.shape, name) for name, per, space in leaves]
     rows.append(("step", "float32", (), "rewards"))
-    rows += [(extra.per, extra.dtype, extra.shape, extra.name) for extra in spec.extras]
+    for late in (False, True):  # those per result are the last in the table
+        extras = [extra for extra in spec.extras if (extra.per == "result") is late]
+        rows += [(extra.per, extra.dtype, extra.shape, extra.name) for extra in extras]
     text = f"horizon {spec.horizon}\nstack {spec.stack}\n"
     for per, dtype, shape, name in rows:
         text += f"column {per} {dtype} {word(shape)} {name}\n"
@@ -104,12 +115,27 @@ def schema_by_the_page(spec):
                 Column("mask", "bool", (3,), "observation"),
             )
         },
+        {"extras": (Column("mask", "bool", (3,), "step"), *map(metric_column, ("win", "x.y")))},
     ],
 )
 def test_schema_is_what_the_protocol_page_says(changes):
     """A second implementation, written from the page, comes to the same hash."""
     spec = a_spec(**changes)
     assert schema_by_the_page(spec) == spec.schema
+
+
+def test_metrics_of_episodes_are_no_columns_of_rows():
+    """A replay and a recorder see the other extra columns only."""
+    mask = Column("mask", "bool", (3,), "step")
+    spec = a_spec(extras=(metric_column("is_success"), mask))
+    assert spec.metrics == ("is_success",)
+    assert (spec.row_extras, spec.result_extras) == ((mask,), (metric_column("is_success"),))
+    assert [column.name for column in spec.columns] == [
+        "observations",
+        "actions",
+        "rewards",
+        "mask",
+    ]
 
 
 def test_schema_of_a_continuous_action_is_free_of_its_bounds():

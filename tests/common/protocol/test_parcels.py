@@ -1,5 +1,6 @@
 """Parcels as bytes and back, checked against the receiver's own spec."""
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -8,7 +9,7 @@ from support.makers import a_frame, a_parcel, a_spec, an_evaluation, rewritten
 
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Ending
-from farflung.common.data.spec import Column, Space
+from farflung.common.data.spec import Column, Space, metric_column
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.parcels import ParcelCodec
@@ -249,3 +250,74 @@ def test_codec_remembers_few_tables(spec, monkeypatch):
         opened = wire.open_frame(a_frame(spec, a_parcel(lengths, (Ending.OPEN,) * len(lengths))))
         assert form.decode(opened, wire.read_envelope(opened)).rows == sum(lengths)
     assert read_table.call_count == 6
+
+
+METRICS = {"is_success": np.array([1.0, np.nan]), "grip": np.array([-MAGNITUDE, 2.5])}
+
+
+def measured(parcel, metrics):
+    """Return a parcel with metrics of its episodes."""
+    return replace(parcel, results=replace(parcel.results, metrics=metrics))
+
+
+@pytest.fixture
+def measuring():
+    """The same spec with two metrics of episodes."""
+    return a_spec(extras=tuple(map(metric_column, METRICS)))
+
+
+@pytest.mark.parametrize(
+    "parcel", [a_parcel(results=[(1.0, 1), (2.0, 2)]), an_evaluation([3.0, 4.0])]
+)
+def test_metrics_travel_with_the_results_of_their_episodes(measuring, parcel):
+    """Also from sender to sender that remembers the table. NaN is an episode without one."""
+    frame = a_frame(measuring, measured(parcel, METRICS))
+    codec, opened = ParcelCodec(measuring), wire.open_frame(frame)
+    for known in (False, False, True):
+        found = codec.decode(opened, wire.read_envelope(opened), known_finite=known)
+        assert found.results.metrics.keys() == METRICS.keys()
+        for name, values in METRICS.items():
+            np.testing.assert_array_equal(found.results.metrics[name], values)
+        assert found.results.returns.tolist() == parcel.results.returns.tolist()
+        assert set(found.columns).isdisjoint({"result.is_success", "result.grip"})
+
+
+def test_metric_that_an_actor_has_not_is_sent_as_none(measuring):
+    """A robot's session may report one and not the other, or end no episode."""
+    parcel = a_parcel(results=[(1.0, 1), (2.0, 2)])
+    found = read(measuring, a_frame(measuring, measured(parcel, {"grip": np.array([1.0, 2.0])})))
+    assert np.isnan(found.results.metrics["is_success"]).all()
+    assert found.results.metrics["grip"].tolist() == [1.0, 2.0]
+    assert read(measuring, a_frame(measuring)).results.metrics["grip"].shape == (0,)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1.001 * MAGNITUDE, -1e308])
+def test_metric_without_measure_is_refused(measuring, value):
+    """One such value would hide the mean of the others."""
+    for parcel in (a_parcel(results=[(1.0, 1), (2.0, 2)]), an_evaluation([3.0, 4.0])):
+        hostile = measured(parcel, METRICS | {"grip": np.array([1.0, value])})
+        with pytest.raises(Refused, match="range: a metric grip"):
+            read(measuring, a_frame(measuring, hostile))
+
+
+def test_parcel_with_other_metrics_than_the_spec_is_refused(spec, measuring):
+    """The names come from the learner: an actor neither adds one nor leaves one out."""
+    parcel = a_parcel(results=[(1.0, 1), (2.0, 2)])
+    for learner, actor in ((spec, measuring), (measuring, spec)):
+        with pytest.raises(Refused, match="columns: not the columns of the spec"):
+            read(learner, a_frame(actor, parcel, schema=learner.schema))
+    other = a_spec(extras=tuple(map(metric_column, ("is_success", "gripp"))))
+    with pytest.raises(Refused, match=r"'result.gripp' where result.grip belongs"):
+        read(measuring, a_frame(other, parcel, schema=measuring.schema))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "reason"),
+    [(2, [1], "shape"), (2, [3], "shape"), (1, "float32", "dtype"), (4, 8, "columns")],
+)
+def test_metric_of_another_length_or_type_is_refused(measuring, place, value, reason):
+    """A metric has one number for each episode."""
+    parcel = measured(a_parcel(results=[(1.0, 1), (2.0, 2)]), METRICS)
+    with pytest.raises(Refused) as refused:
+        read(measuring, altered(measuring, -1, place, value, parcel))
+    assert refused.value.reason == reason

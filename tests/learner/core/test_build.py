@@ -178,7 +178,7 @@ def test_extra_columns_of_an_algorithm_are_in_the_spec(tmp_path, own):
 
     own.Own = Own
     spec = a_learner(a_config(algorithm="own:Own"), tmp_path).core.spec
-    assert spec.extras == (Column("log_probability", "float32", (), "step"),)
+    assert spec.row_extras == (Column("log_probability", "float32", (), "step"),)
 
 
 @pytest.mark.slow

@@ -1,10 +1,14 @@
 """Statistics of the parcels that came in."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from support.makers import a_parcel, an_evaluation
 
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.spec import OBSERVATIONS
+from farflung.common.data.statistics import Figure
 from farflung.common.data.weights import Version
 from farflung.learner.core.progress import ConstantObservations, Progress
 
@@ -102,3 +106,34 @@ def test_progress_hands_over_the_best_evaluation_since_the_last_look():
     assert progress.take_candidate() is None
     progress.count(an_evaluation([1.0, 3.0], version=9), 70, NEWEST)
     assert progress.take_candidate().interval.mean == 2.0
+
+
+def measured(parcel, **metrics):
+    """Return a parcel with metrics of its episodes."""
+    values = {name: np.array(each) for name, each in metrics.items()}
+    return replace(parcel, results=replace(parcel.results, metrics=values))
+
+
+def test_progress_sums_up_metrics_by_episodes():
+    """A success in 1 of 1 and in 1 of 3 are 2 of 4; an episode that reported none counts not."""
+    progress = Progress()
+    one = a_parcel(results=[(1.0, 1)])
+    progress.count(measured(one, is_success=[1.0], grip=[np.nan]), 3, NEWEST)
+    more = a_parcel(results=[(1.0, 1)] * 4)
+    metrics = {"is_success": [0.0, 1.0, np.nan, 0.0], "grip": [np.nan, 3.0, 5.0, np.nan]}
+    progress.count(measured(more, **metrics), 6, NEWEST)
+    rate, grip = progress.metrics.figure("success_rate"), progress.metrics.figure("grip")
+    assert (rate.mean, rate.count) == (0.5, 4)
+    assert rate.spread == pytest.approx((1 / 3) ** 0.5)
+    assert (grip.mean, grip.count) == (4.0, 2)
+    assert progress.metrics.figure("is_success") is None
+
+
+def test_metrics_of_an_evaluation_are_its_own():
+    """Training and evaluation are two policies: one explores."""
+    progress = Progress()
+    progress.count(measured(a_parcel(results=[(1.0, 1)]), is_success=[0.0]), 3, NEWEST)
+    evaluation = measured(an_evaluation([1.0, 2.0]), is_success=[1.0, 1.0], grip=[np.nan] * 2)
+    progress.count(evaluation, 3, NEWEST)
+    assert progress.metrics.figures == {"success_rate": Figure(0.0, None, 1)}
+    assert progress.evaluation.figures == {"success_rate": Figure(1.0, 0.0, 2)}

@@ -74,6 +74,47 @@ def test_status_has_what_a_caller_recorded(overview, core):
     }
 
 
+def finished(count, **metrics):
+    """Return the results of episodes of one step with these metrics, the same in all."""
+    values = {name: np.full(count, value) for name, value in metrics.items()}
+    return Results(np.ones(count), np.ones(count, np.int32), values)
+
+
+def test_status_has_the_metrics_of_episodes(overview, core):
+    """Those of training and those of the newest evaluation stand apart."""
+    core.progress.add(finished(4, is_success=1.0, grip=2.5), Version(1, 1), Version(1, 1))
+    core.progress.evaluation = EvaluationResult(0, Version(1, 1), finished(2, is_success=0.0))
+    assert overview.status(EndpointStatus(), 0.0).figures == {
+        "rollout/success_rate": FigureStatus(1.0, 0.0, 4),
+        "rollout/grip": FigureStatus(2.5, 0.0, 4),
+        "eval/success_rate": FigureStatus(0.0, 0.0, 2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({}, ""),
+        ({"metrics": ("grip", "force")}, "force"),
+        ({"until": "success_rate > 0.9"}, "is_success"),
+        ({"until": "eval/success_rate > 0.9", "evaluate_every": 9}, "is_success"),
+    ],
+)
+def test_metric_that_no_episode_reports_is_named(tmp_path, caplog, settings, missing):
+    """A misspelt name would be waited for without end. Twenty episodes are enough to tell."""
+    config = a_config(**settings)
+    core = a_learner(config, tmp_path).core
+    overview = StatusBuilder(config, an_empty_run(tmp_path), core, "cpu")
+    core.progress.add(finished(19, grip=2.5), Version(1, 1), Version(1, 1))
+    assert overview.status(EndpointStatus(), 0.0).problems == ()
+    core.progress.add(finished(1, grip=2.5), Version(1, 1), Version(1, 1))
+    problems = [overview.status(EndpointStatus(), 0.0).problems for _ in range(3)]
+    told = f"no episode has reported {missing} in its info yet"
+    assert [told in " ".join(each) for each in problems] == [bool(missing)] * 3
+    assert ("SuccessFromReturn" in caplog.text) is (missing == "is_success")
+    assert caplog.text.count(told) == bool(missing)
+
+
 def test_status_shows_the_most_frequent_wait_of_the_last_seconds(overview, core):
     """A single moment would show chance: the side that waits changes many times a second."""
     pacing = core.pacing

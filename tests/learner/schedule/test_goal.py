@@ -1,10 +1,14 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support.learners import a_config, a_learner
 
+from farflung.common.data.parcel import Results
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import UsageError
+from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.schedule.goal import Goal, parse
 
 
@@ -62,6 +66,10 @@ def test_condition_names_its_metrics() -> None:
     [
         ("evalution >= 475", r"unknown metric 'evalution' .* Did you mean evaluation\?"),
         ("zebra > 1", r"unknown metric 'zebra' \(known: evaluation, return"),
+        ("grip > 1", "unknown metric 'grip'"),
+        ("sucess_rate > 1", "Did you mean success_rate"),
+        ("is_success > 1", "unknown metric 'is_success'"),
+        ("eval/grip > 1", "unknown metric 'eval/grip'"),
         ("rollout/ep_rew_mean > 1", "unknown metric 'rollout/ep_rew_mean'"),
         ("time/fps > 1", "unknown metric 'time/fps'"),
         ("/x > 1", "unknown metric '/x'"),
@@ -107,3 +115,41 @@ def test_goal_is_reached_by_what_updates_return(tmp_path: Path) -> None:
     assert goal.reached(core, 0.0) == "solved: train/loss < 0.5"
     core.state.updates = 10
     assert goal.reached(core, 0.0) == ""
+
+
+@pytest.mark.parametrize("name", ["success_rate", "rollout/success_rate", "eval/success_rate"])
+def test_goal_is_reached_by_a_metric_of_episodes(name: str, tmp_path: Path) -> None:
+    """Training and evaluation apart; one lucky training episode is no rate."""
+    config = a_config(until=f"{name} >= 0.9", evaluate_every=10)
+    goal, core = Goal(config), a_learner(config, tmp_path).core
+    own = name.startswith("eval/")
+
+    def finish(evaluation: bool, successes: list[float]) -> None:
+        results = Results(
+            np.ones(len(successes)),
+            np.ones(len(successes), np.int32),
+            {"is_success": np.array(successes)},
+        )
+        if evaluation:
+            core.progress.evaluation = EvaluationResult(0, Version(1, 1), results)
+        else:
+            core.progress.add(results, Version(1, 1), Version(1, 1))
+        core.state.steps += 1
+
+    finish(not own, [1.0] * 30)
+    assert goal.reached(core, 0.0) == ""
+    finish(own, [1.0] * 8 + [0.0] * 2)
+    assert goal.reached(core, 0.0) == ""
+    if own:
+        finish(own, [1.0])
+    else:
+        finish(own, [1.0] * 9)
+        assert goal.reached(core, 0.0) == ""
+        finish(own, [1.0])
+    assert goal.reached(core, 0.0) == f"solved: {name} >= 0.9"
+
+
+def test_condition_may_name_the_metrics_of_settings() -> None:
+    """In all three places."""
+    names = "grip > 1 and rollout/grip > 1 and eval/x.y-z > 1"
+    assert parse(names, ("grip", "x.y-z")).metrics == {"grip", "rollout/grip", "eval/x.y-z"}

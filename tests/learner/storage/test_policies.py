@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from support.makers import a_spec, some_weights
+from support.makers import a_command, a_spec, rewritten, some_weights
 
 from farflung.common.data.parcel import Results
 from farflung.common.process import atomic_file
@@ -132,3 +132,19 @@ def test_torn_draft_changes_nothing(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         policies.write_best(tmp_path, some_weights(SPEC, 2), results(9.0))
     assert policies.read_weights(tmp_path, SPEC, "best").version == (1, 1)
+
+
+def test_spec_of_an_older_release_is_read(tmp_path):
+    """A field that it lacks has its default, so that its run can be resumed and evaluated."""
+
+    def older(fields):
+        del fields["spec"]["evaluation"]["max_steps"]
+
+    frame = wire.encode(Announcement(a_spec(), 0, 0, -1, -1))
+    path = tmp_path.joinpath(*policies.SPEC)
+    path.parent.mkdir()
+    path.write_bytes(rewritten(frame, older))
+    assert policies.read_spec(tmp_path) == a_spec()
+    path.write_bytes(wire.encode(a_command()))
+    with pytest.raises(ConfigurationError, match="is damaged: kind: it holds no spec"):
+        policies.read_spec(tmp_path)
