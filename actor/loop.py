@@ -110,6 +110,12 @@ class ActorLoop:
             self._play = Play(world, {p: self._player(joined, n) for p, n in seats.items()})
             if not evaluates:
                 self._play.reset()
+        rounds = joined.spec.rounds
+        if not evaluates and rounds is not None and joined.index >= rounds.actors:
+            log.warning(
+                "the rounds of this run have %d actors, and all places are taken: this actor waits",
+                rounds.actors,
+            )
         if not evaluates:
             count = sum(seats.values())
             log.info(

@@ -10,6 +10,7 @@ import numpy as np
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.acting.policy import Policy
 from farflung.actor.recording import Columns, Recorder
+from farflung.actor.rounds import Share
 from farflung.actor.scores import Scores
 from farflung.actor.worlds.world import Due, Outcomes, Turn, World
 from farflung.common import heads
@@ -105,6 +106,7 @@ class Player:
         policy: ActingPolicy,
         chooser: Chooser,
         scores: Scores | None = None,
+        index: int = 0,
     ) -> None:
         self.version: Version | None = None  # of the window
         self._spec, self._policy, self._chooser = spec, policy, chooser
@@ -120,12 +122,13 @@ class Player:
         self._memory = FrameMemory(seen, seats, spec.stack)
         self._recorder = Recorder(spec.columns, seats, spec.horizon, spec.stack, answered)
         self._scores = scores or Scores(seats)
+        self._share = Share(spec.rounds, index)
         self._due: Due | None = None
         self.full = True  # the window is over: a seat has all its steps, or there is no window
 
     def wants(self, weights: Weights) -> bool:
-        """Return True: there is always another window to play."""
-        return True
+        """Return whether there is a window to play: in the sync mode, a round has so many."""
+        return self._share.wants(weights.version)
 
     def begin(self, weights: Weights, steps: int) -> None:
         """Start a window on these weights; exploration follows the steps the learner counted."""
@@ -133,7 +136,9 @@ class Player:
             self._policy.load(weights)
             self.version = weights.version
         self.full = False
-        self._chooser.begin(self._horizon, steps)
+        self._share.begin(weights.version)
+        # In rounds exploration follows the version: a beacon's steps depend on when it came.
+        self._chooser.begin(self._horizon, weights.steps if self._spec.rounds else steps)
         self._recorder.begin(self._due, self._memory)
 
     def act(self, due: Due, chooser: Chooser | None = None) -> np.ndarray:
@@ -175,7 +180,8 @@ class Player:
             self._scores.add(outcomes)
             if outcomes.ended or outcomes.lost:
                 self._memory.forget([*outcomes.ended, *outcomes.lost])
-            self.full = self.full or recorder.steps == self._horizon
+            cut = self._share.is_over(len(outcomes.ended))
+            self.full = self.full or recorder.steps == self._horizon or cut
         self._due = due
         if due is not None:
             if self._stack > 1:
@@ -196,7 +202,8 @@ class Player:
         if parcels:
             parcels[-1] = replace(parcels[-1], results=self._scores.take(spec.metrics))
         cuts = (parcel.parts(spec.most_rows, spec.columns, spec.stack) for parcel in parcels)
-        return [part for parts in cuts for part in parts]
+        parts = [part for cut in cuts for part in cut]
+        return parts if spec.rounds is None else self._share.placed(parts)
 
     def _inputs(self, due: Due) -> Columns:
         """Return the inputs of the graph: the observations, without the world's extra columns."""
@@ -237,7 +244,7 @@ def exploring(
     heads.require(spec)
     rng = seeds.generator(spec.world.seed, "explore", index, start)
     chooser = heads.find(spec.head).explorer(spec, seats, index, rng)
-    return Player(spec, seats, Policy(spec.graph), chooser, scores)
+    return Player(spec, seats, Policy(spec.graph), chooser, scores, index)
 
 
 def _merged(parcels: list[Parcel]) -> Parcel:

@@ -24,6 +24,7 @@ WORLD = Parameter(group=Group("World", sort_key=1))
 RUN = Parameter(group=Group("Run", sort_key=2))
 COLLECTION = Parameter(group=Group("Collection", sort_key=3))
 REPLAY = Parameter(group=Group("Replay and pacing", sort_key=4))
+ROUNDS = Parameter(group=Group("Rounds (sync and sequential)", sort_key=4.5))
 TRAINING = Parameter(group=Group("Training", sort_key=5))
 EVALUATION = Parameter(group=Group("Evaluation", sort_key=6))
 NETWORK = Parameter(group=Group("Network", sort_key=7))
@@ -69,8 +70,11 @@ class LearnerConfig:
     """Condition that ends the run: "evaluation >= 475 and steps > 1e4", "success_rate >= 0.9"."""
     seed: Annotated[int, RUN, Parameter(metavar="NUMBER")] = 0
     """Root of every random stream."""
-    mode: Annotated[Literal["async", "sequential"], RUN, Parameter(metavar="MODE")] = "async"
-    """async: actors and learner side by side; sequential: one process, reproducible to the bit."""
+    mode: Annotated[Literal["async", "sync", "sequential"], RUN, Parameter(metavar="MODE")] = (
+        "async"
+    )
+    """async: actors and learner side by side; sync: in rounds, reproducible to the bit; sequential:
+    the same in one process."""
     run_dir: Annotated[str, RUN, Parameter(metavar="FOLDER")] = "runs"
     """Folder of all runs."""
     name: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
@@ -123,6 +127,15 @@ class LearnerConfig:
     """Average number of times that each transition is sampled; inf: train without waiting."""
     tolerance: Annotated[float | None, REPLAY, Parameter(metavar="SAMPLES")] = None
     """Samples to collect ahead of learning (default: ratio x warm-up, or the least that works)."""
+
+    round_actors: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
+    """Actors that play each round, from anywhere; 0: those of --actors."""
+    round_steps: Annotated[int, ROUNDS, Parameter(metavar="STEPS")] = 0
+    """Steps of each environment in a round; 0: the horizon."""
+    round_episodes: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
+    """Episodes that each actor ends in a round; 0: a round has --round-steps."""
+    round_updates: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
+    """Updates after each round; 0: as many as --replay-ratio allows."""
 
     batch_size: Annotated[int, TRAINING, Parameter(metavar="ROWS")] = 128
     """Transitions in an update."""

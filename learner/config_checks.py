@@ -91,8 +91,9 @@ def check_combinations(config: "LearnerConfig") -> None:
         "would never begin: lower it",
     )
     require(
-        config.mode != "sequential" or config.replay_ratio < math.inf,
-        "--mode sequential would train for ever with --replay-ratio inf: set a number",
+        config.mode == "async" or config.replay_ratio < math.inf or config.round_updates > 0,
+        f"--mode {config.mode} would train for ever with --replay-ratio inf: set a number, or "
+        "--round-updates",
     )
     require(
         not (config.resume and config.mode == "sequential"),
@@ -104,6 +105,7 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--resume continues from a journal, and --durability none writes none: "
         "set fsync or process",
     )
+    check_rounds(config)
     compared = config.condition.metrics
     waits = any(name == "evaluation" or name.startswith("eval/") for name in compared)
     require(
@@ -111,3 +113,28 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--until waits for evaluations, but none will run: add --evaluate-every",
     )
     _ = config.arguments, config.wrappers, config.address
+
+
+def check_rounds(config: "LearnerConfig") -> None:
+    """Refuse rounds without actors or modes without rounds."""
+    actors, steps = config.round_actors, config.round_steps
+    for name in ("round_actors", "round_steps", "round_episodes", "round_updates"):
+        flag, value = f"--{name.replace('_', '-')}", getattr(config, name)
+        require(value >= 0, f"{flag} must not be negative")
+        require(
+            not value or config.mode != "async",
+            f"{flag} is for --mode sync or sequential: async has no rounds",
+        )
+    require(
+        config.mode != "sync" or config.actors == "auto" or config.actors > 0 or actors > 0,
+        "--mode sync waits for a fixed number of actors: start them here with --actors N, or "
+        "elsewhere with --round-actors N",
+    )
+    require(
+        not steps or steps % config.horizon == 0,
+        f"--round-steps {steps} is no multiple of --horizon {config.horizon}: set --horizon too",
+    )
+    require(
+        not (steps and config.round_episodes),
+        "a round has either --round-steps or --round-episodes",
+    )

@@ -26,11 +26,11 @@ from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.local.actors import (
     evaluations,
     join_command,
-    local_actors,
     players,
     start_local_actors,
 )
 from farflung.learner.local.children import Children
+from farflung.learner.local.processors import local_actors
 from farflung.learner.observe import outlets
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage import manifest
@@ -88,7 +88,7 @@ class Learner:
         import_own(config.imports)
         for name in config.log_to:
             outlets.find(name)
-        if config.mode == "async":
+        if config.mode != "sequential":
             require_descriptors(config)
             sockets.require_free(config.address)
         self._folder = choose_run(config, resolved_toml(config, self._origins))
@@ -177,7 +177,7 @@ class Learner:
         self.training = Training(config, self._folder, epoch, spec)
         if endpoint is None:
             endpoint = self._make_endpoint(self.training.core.spec)
-            if config.mode == "async":
+            if config.mode != "sequential":
                 self.network = self._listen(endpoint)
         transport = self.network or InProcess(endpoint, players(config, self.stop))
         self._children = self.resources.enter_context(

@@ -8,6 +8,7 @@ from typing import Protocol
 from farflung.common.protocol.messages import State
 from farflung.learner.core.core import Core
 from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.endpoint.items import by_place
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.schedule.schedule import (
     STOP,
@@ -101,8 +102,8 @@ class Loop:
         match action:
             case Update():
                 self.core.update()
-            case Insert(parcels):
-                self._insert(parcels)
+            case Insert(parcels, in_order):
+                self._insert(parcels, in_order)
             case Apply(gradients):
                 self._apply(gradients)
             case Publish():
@@ -117,17 +118,21 @@ class Loop:
         self._endpoint.progress(state.steps, state.updates, room)
 
     def drain(self) -> None:
-        """Insert all that waits, without pacing: it is acknowledged already."""
-        while self._queue.parcels:
+        """Insert all that waits, without pacing: it is acknowledged already.
+
+        Part of a round stays in the journal, from where a resumed run takes it.
+        """
+        while self._queue.parcels and not self._schedule.keeps_rounds:
             self._insert(1)
 
-    def _insert(self, parcels: int) -> None:
+    def _insert(self, parcels: int, in_order: bool = False) -> None:
         """Move so many parcels from the head of the queue into the replay, in one go."""
         items = self._queue.parcels.take(parcels)
-        self.core.insert([item.content for item in items])
+        self.core.insert([item.content for item in (by_place(items) if in_order else items)])
+        together = self.extent.rows + sum(item.rows for item in items) if in_order else 0
         for item in items:
             if item.end is not None:
-                self.extent.inserted(item.content.rows, item.end)
+                self.extent.inserted(item.rows, item.end, together)
 
     def _apply(self, gradients: int) -> None:
         """Take so many gradients from the head of the queue, and settle them once applied."""

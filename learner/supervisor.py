@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Who
@@ -13,6 +14,7 @@ from farflung.learner.local.actors import EVALUATOR
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Transport
 from farflung.learner.observe.forecast import Forecast
+from farflung.learner.observe.late import Late
 from farflung.learner.observe.metrics import scalars
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import ActorState, Status
@@ -44,11 +46,12 @@ class Supervisor:
         self.verdict = ""  # why the run ended, once it has
         self.finished = False  # the goal was reached
         self.sinks: list[StatusSink] = []
+        self.missing: Callable[[], list[int]] = list  # the actors that a round waits for
         self.callbacks = Callbacks(core, saver)
         self.saver = saver
         self._core, self._status, self._children = core, status, children
         self._transport = transport
-        self._goal = Goal(config)
+        self._goal, self._late = Goal(config), Late()
         self._forecast = Forecast(config.condition, config.steps)
         self._stop, self._who, self._started_at = stop, who, started_at
         self._checkpoint_every = config.checkpoint_every
@@ -130,6 +133,9 @@ class Supervisor:
         for problem in (self.saver.problem(), self.saver.best.problem()):
             if problem:
                 self._report(problem)
+        number, roster = self._core.state.version.number, self._transport.status.roster
+        if sentence := self._late.sentence(number, self.missing(), roster, now):
+            self._report(sentence)
         self._status.checkpoint_pause_s = self.saver.pause_s
         since = now - self._started_at
         self._forecast.look(since, self._goal.values(self._core, since))

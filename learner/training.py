@@ -29,9 +29,11 @@ from farflung.learner.observe.screen import screen
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import to_document
 from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.schedule.rounds import sentence
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.recover import Recovered
+from farflung.learner.storage.redo import redo
 from farflung.learner.storage.restore import restore
 from farflung.learner.storage.run_folder import Run
 from farflung.learner.storage.saver import Saver
@@ -58,6 +60,8 @@ class Training:
         self.status = StatusBuilder(config, folder, self.core, str(where))
         self._config, self._folder = config, folder
         log.info("memory: %s", out_of_memory.formula(self.core.replay))
+        if (rounds := self.core.spec.rounds) is not None:
+            log.info(sentence(config, rounds))
 
     def connect(
         self,
@@ -72,7 +76,8 @@ class Training:
         """Make loop and supervisor around the core, for actors that this transport reaches."""
         config = self._config
         self._endpoint, self._transport = endpoint, transport
-        self.loop = Loop(self.core, schedule_of(config), endpoint, transport)
+        schedule, queue = schedule_of(config), endpoint.queue
+        self.loop = Loop(self.core, schedule, endpoint, transport)
         journal = endpoint.log if isinstance(endpoint.log, Journal) else None
         # The first evaluation is of weights that have learned little; those of --init have before.
         young = 0 if config.init else config.evaluate_every
@@ -83,6 +88,7 @@ class Training:
         self.supervisor = Supervisor(
             config, self.core, self.status, self._saver, transport, children, stop, who, started_at
         )
+        self.supervisor.missing = lambda: schedule.missing(self.core.state, queue)
         feed = StatusSink(
             "telemetry", lambda status: endpoint.publish_status(to_document(status)), 1.0
         )
@@ -105,14 +111,12 @@ class Training:
     def restore(self, recovered: Recovered, largest: float) -> None:
         """Restore the newest checkpoint, and the replay from the journal."""
         log.info("restoring checkpoint and replay", extra=LASTING)
-        sentence = restore(
-            self._folder.folder,
-            self.core,
-            self.loop.extent,
-            recovered,
-            largest,
-        )
-        log.info("resumed: %s", sentence)
+        where = self._folder.folder, self.core, self.loop.extent, recovered
+        if schedule_of(self._config).keeps_rounds:
+            said = redo(*where, self._endpoint.queue, largest)
+        else:
+            said = restore(*where, largest)
+        log.info("resumed: %s", said)
         self._endpoint.publisher.state = State.RUN
 
     def run(self) -> None:

@@ -5,6 +5,7 @@ It has no sockets and no clock.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from farflung.actor.acting import spec_check
 from farflung.actor.connection.notices import Notices
@@ -48,7 +49,7 @@ class PolicyClient:
         self._stranger: Refused | None = None  # the first learner has another version
         self._unplayable: Refused | None = None  # the spec of our learner's run
         self._second = 0  # the other learner of our run that was named last
-        self.tracker = LearnerTracker(draw_identity)
+        self.tracker = LearnerTracker(partial(topics.draw_nonce, evaluates))
         self.outbox: Outbox[Parcel] = Outbox(
             self._encode,
             incarnation=draw_identity(),
@@ -289,6 +290,7 @@ class PolicyClient:
             base,
             parcel.version,
             spec.schema,
+            parcel.place or 0,
         )
         return self._format.encode(envelope, parcel)
 

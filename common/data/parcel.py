@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from farflung.common.data.fields import MAGNITUDE
+from farflung.common.data.fields import MAGNITUDE, Natural
 from farflung.common.data.spec import Column
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
@@ -52,6 +52,13 @@ class Results:
                 raise Refused("range", f"a metric {name} beyond {MAGNITUDE:g}")
 
 
+class Place(NamedTuple):
+    """A parcel's place in a round of the sync mode."""
+
+    actor_index: Natural
+    ends: bool  # it is the actor's last parcel of the round that its version began
+
+
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """Consecutive steps of one seat in one episode under one version of the weights.
@@ -80,6 +87,7 @@ class Parcel:
     columns: "Mapping[str, np.ndarray]"
     results: Results = field(default_factory=Results)
     evaluation: bool = False  # greedy episodes on their own start states: results without rows
+    place: Place | None = None  # of the sync mode
     rows: int = field(init=False)  # environment steps in it
 
     def __post_init__(self) -> None:

@@ -96,6 +96,14 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     max_steps: int = LONGEST_EPISODE  # after so many an episode is cut: it may never end
 
 
+class Rounds(Struct, frozen=True, forbid_unknown_fields=True):
+    """The rounds of the sync mode: the share that each actor plays under one version."""
+
+    actors: int  # with the indices below it; others wait
+    windows: int = 1  # of `horizon` steps
+    episodes: int = 0  # with N > 0: windows until N episodes have ended, the last one cut there
+
+
 class Tensor(Struct, frozen=True, forbid_unknown_fields=True):
     """An input, an output or a weight of the acting graph.
 
@@ -145,6 +153,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         Column, ...
     ] = ()  # optional columns: masks, log-probabilities, recurrent state, priorities
     compression: dict[str, Literal["lz4"]] = {}  # by column name
+    rounds: Rounds | None = None  # None: actors play as much as they have credit for
 
     @cached_property
     def observations(self) -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from farflung.common.data.fields import LARGEST
 from farflung.common.data.magnitudes import require_within
-from farflung.common.data.parcel import Ending, Parcel, Results
+from farflung.common.data.parcel import Ending, Parcel, Place, Results
 from farflung.common.data.spec import ALIGNMENT, RESULT, Column, Spec, layout
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.packing import DECODE, ENCODE, pack
@@ -93,7 +93,8 @@ class ParcelCodec:
         lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
         metrics = {name: arrays.pop(column) for name, column in self._metrics.items()}
         results = Results(returns, episodes, metrics)
-        parcel = Parcel(envelope.version, lengths, endings, arrays, results, evaluation)
+        place = envelope.round if isinstance(envelope.round, Place) else None
+        parcel = Parcel(envelope.version, lengths, endings, arrays, results, evaluation, place)
         if not known_finite:
             parcel.require_bounded()
         if evaluation != (len(lengths) == 0):

@@ -88,8 +88,10 @@ class Roster:
         yield from [self._places[index] for index in sorted(self._places)]
         yield from [member for member in self._members.values() if member.index < 0]
 
-    def join(self, actor: str, incarnation: int, now: float) -> Member:
+    def join(self, actor: str, incarnation: int, now: float, least: int = 0) -> Member:
         """Return the place of an incarnation: its own, else its name's, else the first free one.
+
+        No index is below `least`, unless the name has one already.
 
         A new one may be sent at once: `first_start`, which makes it new, is as durable as the
         epoch that it belongs to.
@@ -99,9 +101,22 @@ class Roster:
         if member is None or member.incarnation != incarnation:
             member = self._replace(member, actor, incarnation, now)
         if member.index < 0:
-            self._place(member, self._free(now))
+            self._place(member, self._free(now, least))
         member.seen_at, member.left = now, False
         return member
+
+    def claim(self, actor: str, incarnation: int, index: int, now: float) -> bool:
+        """Return whether an incarnation has an index; one without a place takes it if it is free.
+
+        An actor may have been given it before a restart of the learner.
+        """
+        member, holder = self._members.get(actor), self._places.get(index)
+        if member is None or member.incarnation != incarnation:
+            return False
+        if member.index < 0 and (holder is None or not holder.is_there(now)):
+            self._reach(index)
+            self._place(member, index)
+        return member.index == index
 
     def note_message(
         self,
@@ -191,16 +206,22 @@ class Roster:
             del self._places[member.index]
             self._taken = min(self._taken, member.index)
 
-    def _free(self, now: float) -> int:
-        """Return the lowest index without a present member.
+    def _free(self, now: float, least: int = 0) -> int:
+        """Return the lowest index without a present member, from one on.
 
         The search begins at 0 once a second only, so that a crowd that joins does not make it
         slow.
         """
         while (member := self._places.get(self._taken)) is not None and member.is_there(now):
             self._taken += 1
-        self._starts += [self._first_start] * (self._taken + 1 - len(self._starts))
-        return self._taken
+        index = max(self._taken, least)
+        while (member := self._places.get(index)) is not None and member.is_there(now):
+            index += 1
+        self._reach(index)
+        return index
+
+    def _reach(self, index: int) -> None:
+        self._starts += [self._first_start] * (index + 1 - len(self._starts))
 
     def _look(self, now: float) -> None:
         """Look at all members once a second: forget the long absent, and who brought nothing."""

@@ -7,10 +7,11 @@ a snapshot, arrives at a learner, the subscriptions to `a/`, `c/` and `w/` stand
 import re
 from typing import NamedTuple
 
-from farflung.common.data.fields import ACTOR, NAME
+from farflung.common.data.fields import ACTOR, IDENTITY_BITS, NAME, draw_identity
 
 NAMED = NAME.pattern.encode()
 # Of one policy or of all; status of one broker or of all.
+EVALUATES = 1 << IDENTITY_BITS - 1  # set in the nonce of an evaluator's question, and in no other
 SHARED = re.compile(rb"[swct]/(?:%b/)?|t/broker:(?:%b/)?" % (NAMED, NAMED))
 
 
@@ -21,6 +22,11 @@ class Private(NamedTuple):
     actor: str
     incarnation: int
     nonce: int | None  # of the snapshot that it asks for; None: its acknowledgements
+
+    @property
+    def evaluates(self) -> bool:
+        """True for a question of an evaluator, which plays no rounds."""
+        return self.nonce is not None and bool(self.nonce & EVALUATES)
 
 
 def announcement(policy: str = "") -> bytes:
@@ -46,6 +52,11 @@ def telemetry(policy: str = "") -> bytes:
 def acknowledgement(policy: str, actor: str, incarnation: int) -> bytes:
     """Return the topic of an incarnation's acknowledgements."""
     return f"a/{policy}/{actor}/{incarnation:016x}".encode()
+
+
+def draw_nonce(evaluates: bool) -> int:
+    """Draw the number of a question."""
+    return draw_identity() & ~EVALUATES | (EVALUATES if evaluates else 0)
 
 
 def snapshot(policy: str, actor: str, incarnation: int, nonce: int) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
 
 from farflung.common.data.fields import Natural
+from farflung.common.data.parcel import Place
 from farflung.common.data.spec import ALIGNMENT, aligned, layout
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
@@ -109,7 +110,7 @@ class Envelope(Numbered, frozen=True, forbid_unknown_fields=True):
 
     version: Version  # of the weights that acted
     schema: str  # of the spec
-    round: Natural = 0  # of the sync mode; 0 outside of it
+    round: Place | Natural = 0  # of the sync mode; 0 outside of it
     evaluation: bool = False  # results without rows
 
 

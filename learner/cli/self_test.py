@@ -27,7 +27,7 @@ from farflung.learner.local.actors import players
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop
 from farflung.learner.observe.status_builder import StatusBuilder
-from farflung.learner.schedule.schedule import Sequential
+from farflung.learner.schedule.schedule import InRounds
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.storage.saver import Saver
 from farflung.learner.supervisor import Supervisor
@@ -153,7 +153,7 @@ def _trained(seed: int) -> str:
                 who,
                 started_at,
             )
-            Loop(core, Sequential(), endpoint, transport).run(supervisor)
+            Loop(core, InRounds(), endpoint, transport).run(supervisor)
         finally:
             transport.close()
             stop.close()

@@ -1,6 +1,7 @@
 """From settings to a core: the algorithm is made, and the acting graph written and proved."""
 
 import logging
+import math
 from functools import partial
 from pathlib import Path
 
@@ -66,7 +67,12 @@ def build_core(
 
 
 def pacing(config: LearnerConfig) -> Pacing:
-    """Return the pacing of these settings; without a tolerance the warm-up's rows have room."""
+    """Return the pacing of these settings; without a tolerance the warm-up's rows have room.
+
+    Where each round has its number of updates, only the warm-up waits.
+    """
+    if config.round_updates:
+        return Pacing(math.inf, config.batch_size, config.warmup, 1)
     parcel = config.horizon * config.environments
     least = config.batch_size + config.replay_ratio * parcel
     tolerance = config.tolerance or max(2 * least, config.replay_ratio * config.warmup)

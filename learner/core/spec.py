@@ -15,6 +15,7 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.config import LearnerConfig
+from farflung.learner.schedule.rounds import rounds_of
 from farflung.learner.storage.policies import SPEC, STARTS, stored_spec
 from farflung.learner.storage.run_folder import Run
 
@@ -56,6 +57,7 @@ def describe(
             config.evaluate_every, config.evaluate_episodes, config.evaluate_max_steps
         ),
         compression={column_name(key): "lz4" for key in images if config.compress},
+        rounds=rounds_of(config),
     )
 
 

@@ -69,6 +69,7 @@ class Endpoint:
         if learner_id is None:
             learner_id = draw_identity()
         self.publisher = Publisher(spec, learner_id, self.epoch, self.receiver, self.snapshots)
+        self.publisher.on_place = lambda member: self.log.note_place(member)
         self._steps = self._updates = 0
         self.bytes_in = self.bytes_out = 0  # of messages received, and on the feed
         self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
@@ -85,7 +86,8 @@ class Endpoint:
         largest: float = LARGEST,
     ) -> "Endpoint":
         """Return the endpoint of a run's next epoch, with a recovered inbox and its members."""
-        first_start = (inbox.epoch - FIRST_EPOCH) * STARTS
+        # The journal has the places of all that play rounds.
+        first_start = 0 if spec.rounds else (inbox.epoch - FIRST_EPOCH) * STARTS
         roster = Roster(first_start)
         if members is not None:
             roster = Roster.restore(members, now, first_start)

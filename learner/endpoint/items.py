@@ -3,6 +3,7 @@
 They pass through a log, which is the journal or nothing at all, and wait in a queue for training.
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeGuard, TypeVar
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.protocol.messages import Command, Numbered
+from farflung.common.protocol.roster import Member
 from farflung.common.protocol.shared_buffer import Load
 from farflung.common.protocol.tensors import Gradients
 from farflung.common.protocol.wire import Kind
@@ -93,6 +95,25 @@ def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:
     return isinstance(item.content, Parcel)
 
 
+def by_place(items: Sequence[Item[Parcel]]) -> list[Item[Parcel]]:
+    """Return the parcels of a round in the order of their actors' indices, then their numbers.
+
+    Each incarnation of an actor stays together, the first to arrive before the others. Parcels
+    without a place, such as evaluations, come last, as they arrived.
+    """
+    first: dict[tuple[str, int], int] = {}
+    for arrival, item in enumerate(items):
+        first.setdefault((item.envelope.actor, item.envelope.incarnation), arrival)
+
+    def key(item: Item[Parcel]) -> tuple[float, int, int]:
+        envelope, place = item.envelope, item.content.place
+        if place is None:
+            return math.inf, 0, 0
+        return place.actor_index, first[envelope.actor, envelope.incarnation], envelope.sequence
+
+    return sorted(items, key=key)
+
+
 class Lane(Generic[ContentT]):
     """The waiting items of one kind, in order. Training takes them; other threads append."""
 
@@ -103,14 +124,18 @@ class Lane(Generic[ContentT]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __iter__(self) -> Iterator[Item[ContentT]]:
+        """Iterate over the items in order, without taking any; other threads may append."""
+        for index in range(len(self._items)):
+            yield self._items[index]
+
     def append(self, item: Item[ContentT]) -> None:
         """Append an item."""
         self._items.append(item)
 
     def rows(self) -> Iterator[int]:
-        """Yield the rows of each item in order, without taking any."""
-        for index in range(len(self._items)):  # other threads only append meanwhile
-            yield self._items[index].content.rows
+        """Return the rows of each item in order."""
+        return (item.content.rows for item in self)
 
     def take(self, count: int) -> list[Item[ContentT]]:
         """Take so many items from the head, for good."""
@@ -197,6 +222,10 @@ class ItemLog(Protocol):
         """Note that a version was published."""
         ...
 
+    def note_place(self, member: Member) -> None:
+        """Note the place of an actor that plays rounds, before any parcel of it."""
+        ...
+
     def check(self) -> None:
         """Raise the error that ended the log, if one did."""
         ...
@@ -226,6 +255,9 @@ class Unlogged:
             item.settle()
 
     def mark(self, weights: Weights) -> None:
+        """Note nothing."""
+
+    def note_place(self, member: Member) -> None:
         """Note nothing."""
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ Weights, beacons, acknowledgements, snapshots and telemetry are states, never ev
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from farflung.common.data.spec import Spec
@@ -20,6 +20,7 @@ from farflung.common.protocol.messages import (
     State,
     Telemetry,
 )
+from farflung.common.protocol.roster import Member
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.receiver import Receiver
 
@@ -46,6 +47,8 @@ class Publisher:
     ) -> None:
         self.state = State.RUN
         self.newest = Version(epoch, 0)
+        # Called with the place of an actor that plays rounds, before it is sent.
+        self.on_place: Callable[[Member], None] = lambda member: None
         self._spec, self._learner_id = spec, learner_id
         self._receiver, self._snapshots = receiver, snapshots
         self._weights: bytes | bytearray = b""  # the newest, once there are any
@@ -117,9 +120,18 @@ class Publisher:
                 return
             asked = topics.parse_private(topic.encode())
             assert asked is not None
-            member = self._receiver.roster.join(asked.actor, asked.incarnation, now)
+            member = self._place(asked, now)
             yield topic.encode(), self._announcement(member.index, member.start)
             yield topic.encode(), self._weights
+
+    def _place(self, asked: topics.Private, now: float) -> Member:
+        """Return the place of an actor; those below the number of a round's actors are players'."""
+        rounds = self._spec.rounds
+        least = rounds.actors if rounds is not None and asked.evaluates else 0
+        member = self._receiver.roster.join(asked.actor, asked.incarnation, now, least)
+        if rounds is not None and member.index < rounds.actors:
+            self.on_place(member)
+        return member
 
     def _due_beacon(self, outlook: Outlook, now: float) -> Iterator[Publication]:
         """Yield the state that all actors share, every second and when it changes."""

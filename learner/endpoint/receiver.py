@@ -39,7 +39,7 @@ from farflung.learner.endpoint.items import (
     RefusedNumber,
     Settlements,
 )
-from farflung.learner.endpoint.seen import Records, require_bounded
+from farflung.learner.endpoint.seen import Records, require_bounded, require_place
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Receiver:
         self.allowances.spend(key)
         try:
             self.quarantine.require_none(envelope.actor, now)
-            content = self._content(opened, envelope)
+            content = self._content(opened, envelope, now)
         except Refused as refusal:
             self.inbox.refuse(*number, refusal.reason)
             if refusal.reason in POISON and self.quarantine.offend(envelope.actor, now):
@@ -195,12 +195,14 @@ class Receiver:
         if not self._buffer.has_room(sender.peer, size):
             raise Refused(CREDIT, f"{envelope.actor} or its peer has too much waiting")
 
-    def _content(self, opened: Opened, envelope: Numbered) -> Content:
+    def _content(self, opened: Opened, envelope: Numbered, now: float) -> Content:
         """Return the checked content of a message, if this learner takes its kind."""
         if opened.kind not in self._takes:
             raise Refused("kind", f"this learner takes no {NUMBERED[opened.kind]}")
         if isinstance(envelope, Envelope):
-            return self._parcels.decode(opened, envelope)
+            parcel = self._parcels.decode(opened, envelope)
+            require_place(self.roster, self._spec, envelope, parcel, now)
+            return parcel
         if isinstance(envelope, GradientsEnvelope):
             version, newest = envelope.version, self.newest
             if version.epoch != newest.epoch or not 1 <= version.number <= newest.number:

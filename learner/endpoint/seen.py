@@ -5,6 +5,8 @@ import math
 from collections import deque
 
 from farflung.common.data.fields import MAGNITUDE
+from farflung.common.data.parcel import Parcel
+from farflung.common.data.spec import Spec
 from farflung.common.data.statistics import Rate
 from farflung.common.net.bucket import Bucket
 from farflung.common.process.errors import Refused
@@ -12,6 +14,8 @@ from farflung.common.process.log import once_every
 from farflung.common.process.text import indented, printable
 from farflung.common.protocol.messages import Hello, Problem, Report
 from farflung.common.protocol.names import Key
+from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.wire import Envelope
 
 log = logging.getLogger(__name__)
 
@@ -128,3 +132,16 @@ class Records:
                 f"two actors call themselves {actor}: start each with its own --name"
             )
             log.warning("two actors call themselves %s: start each with its own --name", actor)
+
+
+def require_place(
+    roster: Roster, spec: Spec, envelope: Envelope, parcel: Parcel, now: float
+) -> None:
+    """Refuse a parcel of a round from an actor that does not have the place that it names."""
+    if spec.rounds is None or parcel.evaluation:
+        return
+    index = spec.rounds.actors if parcel.place is None else parcel.place.actor_index
+    if index >= spec.rounds.actors or not roster.claim(
+        envelope.actor, envelope.incarnation, index, now
+    ):
+        raise Refused("place", f"{envelope.actor} does not play as number {index} of the rounds")

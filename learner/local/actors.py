@@ -21,17 +21,13 @@ from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.learner.config import LearnerConfig
 from farflung.learner.local.children import Children, actor_command
-from farflung.learner.local.processors import actors_for, usable_processors
+from farflung.learner.local.processors import local_actors
+from farflung.learner.schedule.rounds import round_actors
 from farflung.learner.transport.in_process import Player
 
 DEFAULT_POLICY = ActorConfig().policy
 EVALUATION_SEATS = 20
 EVALUATOR = "evaluator"
-
-
-def local_actors(config: LearnerConfig) -> int:
-    """Return how many actors this learner starts on its own machine."""
-    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
 
 
 def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
@@ -85,7 +81,7 @@ def players(config: LearnerConfig, stop: Stop) -> list[Player]:
     """Return the actors of the sequential mode, with the same names and sizes."""
     make = partial(local_actor, config.policy, wait=stop.wait, clock=time.monotonic, stop=stop)
     made: list[Player] = [
-        make(f"local-{index}", config.environments) for index in range(max(1, local_actors(config)))
+        make(f"local-{index}", config.environments) for index in range(round_actors(config))
     ]
     if config.evaluate_every:
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)

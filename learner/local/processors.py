@@ -4,6 +4,8 @@ import math
 import os
 from pathlib import Path
 
+from farflung.learner.config import LearnerConfig
+
 
 def usable_processors(
     cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
@@ -21,6 +23,11 @@ def actors_for(processors: int) -> int:
     One processor is left for training, and one for network and disk.
     """
     return max(1, processors - 2)
+
+
+def local_actors(config: LearnerConfig) -> int:
+    """Return how many actors this learner starts on its own machine."""
+    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
 
 
 def _quota(cgroup: Path, own: Path) -> float:

@@ -6,12 +6,15 @@ after a crash.
 """
 
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter
 from typing import ClassVar, Protocol
 
 from farflung.common.protocol.wire import Kind
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.pacing import CoreState, Waiting
 from farflung.learner.endpoint.items import PARCELS, ItemQueue
+from farflung.learner.schedule.rounds import rounds_of
 
 NEVER = float("-inf")
 PUBLISH_S = 0.05  # at least, between two versions of the async mode
@@ -24,6 +27,7 @@ class Insert:
     """Take so many parcels from the head of the queue into the replay, in one go."""
 
     parcels: int
+    in_order: bool = False  # of the actors' indices, and not in that of arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,15 @@ class Schedule(Protocol):
         """Return how many rows may be on their way into the replay: the credit of all senders."""
         ...
 
+    def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
+        """Return the indices of the actors that a round still waits for."""
+        ...
+
+    @property
+    def keeps_rounds(self) -> bool:
+        """True if parcels enter the replay in whole rounds only, also at the end of a run."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Asynchronous:
@@ -99,6 +112,8 @@ class Asynchronous:
     """
 
     takes: ClassVar[frozenset[Kind]] = PARCELS
+
+    keeps_rounds: ClassVar[bool] = False
 
     publish_every: int  # updates between two versions
 
@@ -123,33 +138,79 @@ class Asynchronous:
         """Return the rows that pacing has room for, and no more than the run still wants."""
         return min(core.pacing.room, moment.rows_wanted)
 
+    def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
+        """Return none: nothing waits for all actors."""
+        return []
+
 
 @dataclass(frozen=True, slots=True)
-class Sequential:
-    """The sequential mode: actors and learner take turns in one process, and repeat to the bit.
+class InRounds:
+    """The sync mode, and the sequential one, which repeat to the bit.
 
-    Rounds: publish, let every actor take its turn, insert, make all updates that are due.
+    A round: publish, wait until every actor has played its share under that version, insert all of
+    it in the order of the actors' indices, make all updates that are due. In the sequential mode
+    actors take turns in the learner's process.
     """
 
     takes: ClassVar[frozenset[Kind]] = PARCELS
 
+    actors: int = 0  # with the indices below it; 0: a round is what came in one turn of all
+    updates: int = 0  # in each round after the warm-up; 0: as many as pacing allows
+
+    @property
+    def keeps_rounds(self) -> bool:
+        """True if actors elsewhere play them: what came of the next one waits for a restart."""
+        return self.actors > 0
+
     def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
-        """Return the next action. A run ends between two rounds only."""
-        if queue.parcels:
-            return Insert(len(queue.parcels))
-        if core.pacing.may_update:
-            return UPDATE
-        if moment.over:
-            return STOP
-        if moment.published_at == NEVER or core.steps > core.published_steps:
-            return PUBLISH
-        return Wait(core.pacing.waiting)
+        """Return the next action. A run ends between two rounds, or while one is played."""
+        is_between = core.steps == core.published_steps
+        if is_between and moment.published_at == NEVER and not moment.over:
+            return PUBLISH  # for the first time, or again after a restart
+        if count := self._ready(core, queue):
+            return Insert(count, in_order=True)
+        if not is_between:  # the round is in the replay
+            if self._may_update(core):
+                return UPDATE
+            return STOP if moment.over else PUBLISH
+        return STOP if moment.over else Wait(core.pacing.waiting)
 
     def room(self, core: CoreState, moment: Moment) -> int:
-        """Return no bound."""
+        """Return no bound: a round is one."""
         return ROOM
+
+    def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
+        """Return the indices of the actors that a round still waits for."""
+        if core.steps > core.published_steps:
+            return []  # it is in the replay
+        number = core.version.number
+        ended = {
+            place.actor_index
+            for item in queue.parcels
+            if (place := item.content.place) is not None
+            and place.ends
+            and item.content.version.number == number
+        }
+        return [index for index in range(self.actors) if index not in ended]
+
+    def _ready(self, core: CoreState, queue: ItemQueue) -> int:
+        """Return the number of parcels of a whole round, or of evaluations before it.
+
+        After a restart of the learner, parcels of the next round may wait behind them already.
+        """
+        parcels = (item.content for item in queue.parcels)
+        if core.steps > core.published_steps or self.missing(core, queue):
+            return sum(1 for _ in takewhile(attrgetter("evaluation"), parcels))
+        of_round = takewhile(lambda one: one.version.number <= core.version.number, parcels)
+        return sum(1 for _ in of_round)
+
+    def _may_update(self, core: CoreState) -> bool:
+        return core.pacing.may_update and (not self.updates or core.unpublished < self.updates)
 
 
 def schedule_of(config: LearnerConfig) -> Schedule:
     """Return the schedule of a mode."""
-    return Sequential() if config.mode == "sequential" else Asynchronous(config.publish_every)
+    if config.mode == "async":
+        return Asynchronous(config.publish_every)
+    rounds = rounds_of(config)
+    return InRounds(rounds.actors if rounds else 0, config.round_updates)

@@ -12,7 +12,7 @@ from farflung.learner.storage import audit_checkpoints, manifest
 from farflung.learner.storage.audit_checkpoints import Parcels
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.order import Order
-from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
+from farflung.learner.storage.journal.payloads import Joined, Marker, Refusal, Short, Start
 from farflung.learner.storage.journal.record import Damage, Kind, Position, Record
 from farflung.learner.storage.journal.totals import JournalTotals
 
@@ -141,7 +141,7 @@ class Audit:
         )
 
     def _count_short(self, content: Short, where: str) -> str:
-        """Count a start, a marker or a refusal."""
+        """Count a start, a marker, a place or a refusal."""
         before = self.totals.marker
         admission = self.totals.add(content)
         if isinstance(content, Marker):
@@ -153,6 +153,8 @@ class Audit:
                     f"{where}: epoch {content.epoch} starts after epoch {self.starts[-1].epoch}"
                 )
             self.starts.append(content)
+            return ""
+        if isinstance(content, Joined):
             return ""
         return self._line_of_refusal(content, admission, where)
 

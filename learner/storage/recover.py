@@ -4,7 +4,7 @@ import logging
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,10 +14,10 @@ from typing import Any
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.roster import RosterState
+from farflung.common.protocol.roster import MemberState, RosterState
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal import payloads, segments
-from farflung.learner.storage.journal.payloads import Marker
+from farflung.learner.storage.journal.payloads import Joined, Marker
 from farflung.learner.storage.journal.record import NO_LINK, Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.manifest import TOTALS, needed_from
@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 PROGRESS_S = 2.0  # between two log lines of a long recovery
 
-Places = Mapping[int, "array[int]"]  # by segment: start and end of each parcel's record
+# By segment, of each parcel's record: its start, its end, and the rows of all parcels up to it.
+Places = Mapping[int, "array[int]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,9 @@ class Recovered:
     rows: int
     episodes: int
     marker: Marker
-    roster: RosterState | None = None  # as of the newest checkpoint
+    roster: RosterState | None = None  # of those that play rounds, or as of the newest checkpoint
     parcels: Places = field(default_factory=dict)
+    markers: Sequence[Marker] = ()  # of the segments that were read
 
 
 def recover(run: Run, *, durable: bool) -> Recovered:
@@ -61,7 +63,7 @@ def recover(run: Run, *, durable: bool) -> Recovered:
             f"--init {run.folder} starts another run from its weights"
         )
     saved = _readable_facts(run.folder)
-    totals, parcels = _count(run, journal, numbers, saved)
+    totals, parcels, markers = _count(run, journal, numbers, saved)
     if durable:
         _write_again(journal, numbers[-1])
         for path in (*(segments.path_of(journal, number) for number in numbers), journal):
@@ -72,9 +74,30 @@ def recover(run: Run, *, durable: bool) -> Recovered:
         totals.rows,
         totals.episodes,
         totals.marker,
-        saved[0].get("roster") if saved else None,
+        members(totals.places) or (saved[0].get("roster") if saved else None),
         parcels,
+        markers,
     )
+
+
+def members(places: Mapping[int, Joined]) -> RosterState | None:
+    """Return the roster of all that play rounds; None if there are none."""
+    if not places:
+        return None
+    starts = [0] * (max(places) + 1)
+    listed: list[MemberState] = []
+    for index, place in sorted(places.items()):
+        starts[index] = place.start + 1
+        listed.append(
+            MemberState(
+                actor=place.actor,
+                incarnation=place.incarnation,
+                index=index,
+                start=place.start,
+                left=False,
+            )
+        )
+    return RosterState(starts=starts, members=listed)
 
 
 def _write_again(journal: Path, number: int) -> None:
@@ -103,13 +126,14 @@ def _readable_facts(run_folder: Path) -> list[dict[str, Any]]:
 
 def _count(
     run: Run, journal: Path, numbers: list[int], saved: list[dict[str, Any]]
-) -> tuple[JournalTotals, Places]:
+) -> tuple[JournalTotals, Places, list[Marker]]:
     """Mend the needed segments and count their records."""
     spare = {
         number: Record(Kind.TOTALS, memoryview(packed), 0, 0)
         for number, packed in (facts[TOTALS] for facts in saved if TOTALS in facts)
     }
     parcels = defaultdict[int, "array[int]"](partial(array, "Q"))
+    markers: list[Marker] = []
     # A run's first segment follows nothing. Its own totals may never have been finished.
     totals = JournalTotals(run.identity) if numbers == [1] else None
     blank = numbers[:1] == [1]  # a learner that dies before its first record leaves such a segment
@@ -120,12 +144,14 @@ def _count(
             log.warning(found)
             continue
         blank, link = False, found.link
-        if found.kind is Kind.MESSAGE:
-            parcels[number].extend((found.start, found.end))
         if totals is None and found.kind is not Kind.TOTALS:
             totals = _spare_totals(spare.get(number), journal, number, numbers[-1])
         if totals is not None or found.kind is Kind.TOTALS:
             totals = counted(totals, found, f"segment {number}, byte {found.start}")
+        if found.kind is Kind.MESSAGE:
+            parcels[number].extend((found.start, found.end, totals.rows if totals else 0))
+        elif found.kind is Kind.MARKER and totals is not None:
+            markers.append(totals.marker)
     if totals is None and blank:
         totals = JournalTotals(run.identity)
     if totals is None:
@@ -134,7 +160,7 @@ def _count(
             f"--init {run.folder} starts another run from its weights"
         )
     totals.link = link
-    return totals, parcels
+    return totals, parcels, markers
 
 
 def _first_needed(run_folder: Path) -> int:

@@ -24,16 +24,20 @@ class ReplayExtent:
 
     def __init__(self) -> None:
         self.position = BEGINNING  # all parcels before it have entered the replay
-        self._rows = 0  # inserted so far
-        self._segments: deque[tuple[int, int]] = deque()  # number, rows inserted before it
+        self.rows = 0  # inserted so far
+        self._segments: deque[tuple[int, int]] = deque()  # number, rows before it
         self._digests: dict[int, int] = {}  # by segment, of its parcels so far
 
-    def inserted(self, rows: int, end: Position) -> None:
-        """Count a parcel that entered the replay and ends at this position."""
+    def inserted(self, rows: int, end: Position, together: int = 0) -> None:
+        """Count a parcel that entered the replay and ends at this position.
+
+        Call it in the order of the journal. The parcels of a round enter in another order: then
+        `together` is their last row, and all of them are needed until that one is old.
+        """
         if end.segment not in self._digests:
-            self._segments.append((end.segment, self._rows))
+            self._segments.append((end.segment, together or self.rows))
         self._digests[end.segment] = end.digest
-        self._rows += rows
+        self.rows += rows
         self.position = end
 
     def oldest_segment(self, size: int) -> int:
@@ -41,7 +45,7 @@ class ReplayExtent:
 
         Those are all that the replay holds; older segments are forgotten.
         """
-        oldest = self._rows - size
+        oldest = self.rows - size
         while len(self._segments) > 1 and self._segments[1][1] <= oldest:
             del self._digests[self._segments.popleft()[0]]
         return self._segments[0][0] if self._segments else self.position.segment

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.wire import Envelope
 from farflung.learner.core.core import Core
 from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.checkpoint import Checkpoint
@@ -41,10 +42,9 @@ def restore(
     Updates that were published and lost count as done, and their batches as sampled. Return a
     sentence about what was restored.
     """
-    saved = _restore_checkpoint(run_folder, core)
+    saved = restore_checkpoint(run_folder, core)
     _restore_replay(run_folder / segments.FOLDER, saved.facts, core, extent, recovered, largest)
-    updates = int(saved.facts.get("updates", 0))
-    samples = int(saved.facts.get("samples", updates * core.pacing.batch))
+    updates, samples = learned(saved, core)
     reached = max(recovered.marker.updates, updates)
     core.resume(
         steps=recovered.rows,
@@ -53,15 +53,26 @@ def restore(
         samples=samples + (reached - updates) * core.pacing.batch,
         version=recovered.marker.version.number,
     )
+    return sentence(core, updates)
+
+
+def sentence(core: Core, updates: int) -> str:
+    """Return what was restored: the weights are those of so many updates."""
+    state = core.state
     return (
-        f"epoch {core.state.version.epoch}, {core.state.steps} steps, "
-        f"{core.state.updates} updates, "
+        f"epoch {state.version.epoch}, {state.steps} steps, {state.updates} updates, "
         f"{core.replay.steps} transitions in the replay, "
         f"parameters {core.fingerprint} as of update {updates}"
     )
 
 
-def _restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
+def learned(saved: Checkpoint, core: Core) -> tuple[int, int]:
+    """Return the updates of a checkpoint, and the samples that they drew."""
+    updates = int(saved.facts.get("updates", 0))
+    return updates, int(saved.facts.get("samples", updates * core.pacing.batch))
+
+
+def restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
     """Restore the newest checkpoint that can be read; return it, or an empty one."""
     if not manifest.kept(run_folder):
         log.warning(
@@ -97,7 +108,9 @@ def _restore_replay(
     """
     expected = Position(*saved.get(POSITION, (0, 0)))
     end, waiting, rows = BEGINNING, list[Parcel](), 0
-    for parcel, end in _parcels(journal, int(saved.get(REPLAY_FROM, 0)), core, recovered, largest):
+    first = int(saved.get(REPLAY_FROM, 0))
+    for found in parcels(journal, first, core, recovered, largest):
+        parcel, end = found.parcel, found.end
         waiting.append(parcel)
         rows += parcel.rows
         extent.inserted(parcel.rows, end)
@@ -105,7 +118,7 @@ def _restore_replay(
             core.insert(waiting)
             waiting, rows = [], 0
         if end == expected:
-            _compare(saved, core, extent)
+            compare(saved, core, extent)
     core.insert(waiting)
     if end < expected:
         log.error(
@@ -116,20 +129,29 @@ def _restore_replay(
         )
 
 
-def _parcels(
+class Found(NamedTuple):
+    """A parcel of the journal."""
+
+    envelope: Envelope
+    parcel: Parcel
+    end: Position  # of its record
+    total: int  # rows of the journal up to it
+
+
+def parcels(
     journal: Path, first: int, core: Core, recovered: Recovered, largest: float
-) -> Iterator[tuple[Parcel, Position]]:
-    """Yield the parcels from a segment on, each with its end.
+) -> Iterator[Found]:
+    """Yield the parcels from a segment on.
 
     Accepted ones are finite; those of an older learner may have values that overflow in training.
     """
     codec = ParcelCodec(core.spec)
     needed = {number: places for number, places in recovered.parcels.items() if number >= first}
-    total = sum(len(places) // 2 for places in needed.values())
+    number_of_all = sum(len(places) // 3 for places in needed.values())
     progress, count = SlowProgress("restored %d of %d parcels"), 0
     for number, places in needed.items():
         data, digest = memoryview(segments.content(journal, number)), 0
-        for start, end in zip(places[::2], places[1::2], strict=True):
+        for start, end, total in zip(places[::3], places[1::3], places[2::3], strict=True):
             payload = record.payload_at(data, start)
             envelope, opened = payloads.open_message(payload)
             try:
@@ -147,12 +169,12 @@ def _parcels(
                     "Resume it with the settings that it was written under"
                 ) from refusal
             digest = record.chained(digest, payload)
-            yield parcel, Position(number, end, digest)
+            yield Found(envelope, parcel, Position(number, end, digest), total)
             count += 1
-            progress.report(count, total)
+            progress.report(count, number_of_all)
 
 
-def _compare(saved: Mapping[str, Any], core: Core, extent: ReplayExtent) -> None:
+def compare(saved: Mapping[str, Any], core: Core, extent: ReplayExtent) -> None:
     """Compare the replay with that of the checkpoint; restore its sampling state if equal."""
     found, expected = extent.digest(core.replay.steps), saved.get(REPLAY_HASH)
     place = f"journal {extent.position}"

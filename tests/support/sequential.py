@@ -8,7 +8,7 @@ from farflung.common.process.lifecycle import Stop
 from farflung.learner.local.actors import LocalActor, local_actor
 from farflung.learner.loop import Loop
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.schedule.schedule import Sequential
+from farflung.learner.schedule.schedule import InRounds
 from farflung.learner.transport.in_process import InProcess
 
 
@@ -38,7 +38,7 @@ def play(learner: Any, players: list[Any], until: Callable[[], bool]) -> Until:
     transport = InProcess(learner.endpoint, players)
     supervisor.look = lambda: transport.status
     try:
-        Loop(learner.core, Sequential(), learner.endpoint, transport).run(supervisor)
+        Loop(learner.core, InRounds(), learner.endpoint, transport).run(supervisor)
     finally:
         transport.close()
     return supervisor

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process import atomic_file, descriptors
+from farflung.common.protocol.roster import Member
 from farflung.learner.endpoint.items import Deliver, LoggedItem, holds_parcel
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
 from farflung.learner.storage.journal.log import Log
-from farflung.learner.storage.journal.payloads import Marker, Refusal
+from farflung.learner.storage.journal.payloads import Joined, Marker, Refusal, Short
 from farflung.learner.storage.journal.record import Kind, Payload, Position
 from farflung.learner.storage.journal.totals import JournalTotals
 
@@ -31,7 +32,7 @@ class Entry(NamedTuple):
 
     kind: Kind
     payload: Payload
-    content: Parcel | Refusal | Marker
+    content: Parcel | Short
     item: LoggedItem | None = None  # settled once the record is durable
 
     @property
@@ -82,6 +83,11 @@ class Journal:
         """Write that a version was published."""
         marker = Marker(weights.version, weights.steps, weights.updates)
         self._put(Entry(Kind.MARKER, payloads.pack(marker), marker))
+
+    def note_place(self, member: Member) -> None:
+        """Write the place of an actor that plays rounds."""
+        joined = Joined(member.actor, member.incarnation, member.index, member.start)
+        self._put(Entry(Kind.JOINED, payloads.pack(joined), joined))
 
     def drain(self, timeout_s: float) -> bool:
         """Wait for an idle thread, a failure or the time; return True if all is written."""

@@ -51,11 +51,22 @@ class Marker:
     updates: int
 
 
-Short = Start | Refusal | Marker
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The place of an actor that plays rounds. It comes before all parcels of the actor."""
+
+    actor: str
+    incarnation: int
+    index: int
+    start: int
+
+
+Short = Start | Refusal | Marker | Joined
 SHORT: dict[Kind, type[Short]] = {
     Kind.START: Start,
     Kind.REFUSAL: Refusal,
     Kind.MARKER: Marker,
+    Kind.JOINED: Joined,
 }
 
 

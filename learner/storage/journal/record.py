@@ -43,6 +43,7 @@ class Kind(IntEnum):
     MESSAGE = 3  # a parcel as received
     REFUSAL = 4  # a sequence number that was refused
     MARKER = 5  # a version was published
+    JOINED = 6  # an actor has a place in the rounds
 
 
 @dataclass(frozen=True, slots=True, order=True)

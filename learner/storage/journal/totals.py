@@ -1,14 +1,14 @@
 """The totals of a journal: the numbers that it holds, and the counts of its records."""
 
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from farflung.common.data.weights import Version
 from farflung.common.protocol.inbox import Admission, Inbox, InboxState
 from farflung.common.protocol.messages import Numbered
 from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.learner.storage.journal import payloads
-from farflung.learner.storage.journal.payloads import Marker, Refusal, Short, Start
+from farflung.learner.storage.journal.payloads import Joined, Marker, Refusal, Short, Start
 from farflung.learner.storage.journal.record import NO_LINK, Record
 
 UNPUBLISHED = Marker(Version(0, 0), 0, 0)
@@ -22,6 +22,7 @@ class TotalsState(TypedDict):
     episodes: int
     marker: Marker
     inbox: InboxState
+    places: NotRequired[list[Joined]]  # in the order of their indices; none outside of rounds
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class JournalTotals:
     rows: int = 0
     episodes: int = 0
     marker: Marker = UNPUBLISHED  # the newest
+    places: dict[int, Joined] = field(default_factory=dict)  # by index: the newest of each
     link: bytes = NO_LINK  # to the last record that was found, which the next segment follows
 
     def add_message(self, envelope: Numbered, rows: int, episodes: int) -> Admission:
@@ -53,7 +55,9 @@ class JournalTotals:
         """Count a short record."""
         if isinstance(content, Refusal):
             return self._add_refusal(content)
-        if isinstance(content, Start):
+        if isinstance(content, Joined):
+            self.places[content.index] = content
+        elif isinstance(content, Start):
             self.inbox.epoch = content.epoch
         else:
             self.marker = content
@@ -76,6 +80,8 @@ class JournalTotals:
             "marker": to_plain(self.marker),
             "inbox": self.inbox.state(),
         }
+        if self.places:
+            state["places"] = [to_plain(place) for _, place in sorted(self.places.items())]
         return payloads.pack_plain(state)
 
     @classmethod
@@ -84,4 +90,5 @@ class JournalTotals:
         state = from_plain(TotalsState, payloads.unpack_plain(record))
         inbox = Inbox.restore(state["inbox"])
         inbox.epoch = state["inbox"]["epoch"]  # a record follows where a new epoch starts
-        return cls(state["run"], inbox, state["rows"], state["episodes"], state["marker"])
+        places = {place.index: place for place in state.get("places", [])}
+        return cls(state["run"], inbox, state["rows"], state["episodes"], state["marker"], places)

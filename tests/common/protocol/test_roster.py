@@ -188,3 +188,26 @@ def test_forgotten_member_gives_its_index_back() -> None:
     roster.forget("a", 8)
     roster.forget("b", 7)
     assert (roster.join("c", 7, 0.0).index, len(list(roster))) == (1, 2)
+
+
+def test_evaluator_leaves_the_places_of_players_alone() -> None:
+    """It joins first, and has the first index from 2 on."""
+    roster = Roster()
+    assert roster.join("evaluator", 7, 0.0, least=2).index == 2
+    assert [roster.join(name, 7, 0.0).index for name in "ab"] == [0, 1]
+    assert roster.join("another", 7, 0.0, least=2).index == 3
+
+
+def test_actor_keeps_the_place_that_an_earlier_learner_gave_it() -> None:
+    """A roster that does not know it yet follows its claim, unless another one is there."""
+    roster = Roster()
+    roster.join("b", 7, 0.0)
+    for actor in ("a", "c"):
+        roster.note_message(actor, 7, 0.0)
+    assert roster.claim("a", 7, 3, 0.0)
+    assert roster.claim("a", 7, 3, 1.0)
+    assert not roster.claim("a", 7, 2, 1.0)
+    assert not roster.claim("c", 7, 0, 1.0)
+    assert not roster.claim("c", 8, 5, 1.0)
+    assert not roster.claim("unknown", 7, 6, 1.0)
+    assert places(roster) == [("b", 0, 0), ("a", 3, 0), ("c", -1, 0)]

@@ -150,3 +150,15 @@ def test_a_learner_agrees_to_the_beginnings_of_its_own_shared_topics(topic):
 def test_a_learner_agrees_to_no_other_shared_topic(topic):
     """It would never publish there."""
     assert not topics.is_shared_of("left", topic)
+
+
+def test_question_of_an_evaluator_says_so() -> None:
+    """By the highest bit of its nonce; acknowledgements are of either."""
+    for evaluates in (False, True):
+        nonce = topics.draw_nonce(evaluates)
+        asked = topics.parse_private(topics.snapshot("default", "box-1", 7, nonce))
+        assert asked is not None
+        assert asked.evaluates is evaluates
+    acknowledgements = topics.parse_private(topics.acknowledgement("default", "box-1", 7))
+    assert acknowledgements is not None
+    assert not acknowledgements.evaluates

@@ -14,13 +14,14 @@ from support.makers import (
     a_frame,
     a_gradients_frame,
     a_parcel,
+    a_spec,
     an_evaluation,
     rewritten,
 )
 
 from farflung.common.data.fields import MAGNITUDE
-from farflung.common.data.parcel import Ending
-from farflung.common.data.spec import Graph
+from farflung.common.data.parcel import Ending, Place
+from farflung.common.data.spec import Graph, Rounds
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import BROKER, Client
 from farflung.common.protocol import topics, wire
@@ -28,7 +29,7 @@ from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Repor
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import RefusedNumber
 from farflung.learner.endpoint.seen import Records
-from farflung.learner.schedule.schedule import Asynchronous, Sequential
+from farflung.learner.schedule.schedule import Asynchronous, InRounds
 
 KEY = ("box-1", 7)
 
@@ -257,7 +258,7 @@ def test_receiver_refuses_the_number_of_a_kind_that_its_schedule_does_not_take(m
 
 def test_learners_of_this_release_take_parcels_only():
     """Both modes; the schedules of others come with them."""
-    for schedule in (Sequential(), Asynchronous(1)):
+    for schedule in (InRounds(), Asynchronous(1)):
         assert schedule.takes == {Kind.PARCEL}
 
 
@@ -745,3 +746,17 @@ def test_actor_that_repeats_its_offences_is_in_quarantine(side, frame):
     assert "box-1 is in quarantine: magnitude" in "".join(side.receiver.problems)
     assert side.receiver.receive(frame(actor="box-2"), 59.0).rows == 3
     assert side.receiver.receive(frame(sequence=11), 60.0).rows == 3
+
+
+@pytest.mark.parametrize("place", [0, Place(1, False), Place(5, True)])
+def test_parcel_with_the_place_of_another_actor_is_refused(place):
+    """In rounds an actor plays under the index that it was handed out, and no other."""
+    side = LearnerDouble(a_spec(rounds=Rounds(actors=2)))
+    assert side.receiver.roster.join(*KEY, 0.0).index == 0
+    side.receiver.roster.join("box-2", 8, 0.0)
+    right = side.receiver.receive(a_frame(side.spec, round=Place(0, True)), 0.0)
+    assert right is not None
+    assert right.content.place == Place(0, True)
+    refused = side.receiver.receive(a_frame(side.spec, sequence=2, round=place), 0.0)
+    assert refused is not None
+    assert refused.content == RefusedNumber("place")

@@ -11,7 +11,7 @@ from support.stamps import a_stamp_spec
 from farflung.common.data.spec import Evaluation, World
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
-from farflung.learner.local import actors
+from farflung.learner.local import actors, processors
 from farflung.learner.local.children import Children
 
 
@@ -41,7 +41,7 @@ def test_local_actors_are_ordinary_ones(tmp_path, monkeypatch):
 
 def test_actors_auto_is_the_number_of_processors_less_two(monkeypatch):
     """Eight processors make six actors; a number in the settings is used unchanged."""
-    monkeypatch.setattr(actors, "usable_processors", lambda: 8)
+    monkeypatch.setattr(processors, "usable_processors", lambda: 8)
     assert actors.local_actors(a_config(mode="async", actors="auto")) == 6
     assert actors.local_actors(a_config(actors=3)) == 3
 

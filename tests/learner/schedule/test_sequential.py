@@ -11,9 +11,9 @@ from farflung.learner.schedule.schedule import (
     PUBLISH,
     STOP,
     UPDATE,
+    InRounds,
     Insert,
     Moment,
-    Sequential,
     Wait,
 )
 
@@ -29,8 +29,8 @@ def a_state(rows=0, updates=0, published_steps=0):
     [
         (a_state(), 0, Moment(), PUBLISH),
         (a_state(), 0, Moment(published_at=0.0), Wait(Waiting(Cause.WARMUP, 1))),
-        (a_state(), 3, Moment(published_at=0.0), Insert(3)),
-        (a_state(rows=100), 3, Moment(published_at=0.0, over=True), Insert(3)),
+        (a_state(), 3, Moment(published_at=0.0), Insert(3, in_order=True)),
+        (a_state(100, 9, 100), 3, Moment(published_at=0.0, over=True), Insert(3, in_order=True)),
         (a_state(rows=5), 0, Moment(published_at=0.0, over=True), UPDATE),
         (a_state(rows=5, updates=5), 0, Moment(published_at=0.0), PUBLISH),
         (a_state(rows=5, updates=5), 0, Moment(published_at=0.0, over=True), STOP),
@@ -53,9 +53,9 @@ def test_sequential_decides(state, parcels, moment, action):
     """One row of the table."""
     queue = ItemQueue()
     queue.put([an_item(a_parcel((5,)))] * parcels)
-    assert Sequential().decide(state, queue, moment) == action
+    assert InRounds().decide(state, queue, moment) == action
 
 
 def test_sequential_bounds_no_credit():
     """The order of the turns paces collection."""
-    assert Sequential().room(a_state(rows=1000), Moment(rows_wanted=0)) > 10**9
+    assert InRounds().room(a_state(rows=1000), Moment(rows_wanted=0)) > 10**9

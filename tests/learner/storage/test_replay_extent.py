@@ -25,6 +25,21 @@ def test_oldest_segment_moves_when_the_replay_has_dropped_its_rows():
     assert extent.oldest_segment(10) == 3
 
 
+def test_rows_of_a_round_are_needed_until_all_of_it_is_old():
+    """A round of 20 rows enters in another order than the journal's, and begins two segments.
+
+    Without rounds the first segment could go once 10 of its rows are old.
+    """
+    apart, together = ReplayExtent(), ReplayExtent()
+    for extent, last in ((apart, 0), (together, 20)):
+        extent.inserted(10, Position(1, 100), last)
+        extent.inserted(10, Position(2, 100), last)
+        extent.inserted(10, Position(3, 100), last and 30)
+    assert [apart.oldest_segment(size) for size in (20, 11)] == [2, 2]
+    assert [together.oldest_segment(size) for size in (20, 11)] == [1, 1]
+    assert together.oldest_segment(10) == 2
+
+
 def test_empty_extent_is_at_the_beginning():
     """An extent without rows needs no segment."""
     extent = ReplayExtent()

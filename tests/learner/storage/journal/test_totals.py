@@ -5,9 +5,10 @@ import pytest
 
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
-from farflung.learner.storage.journal.payloads import Marker, Refusal
+from farflung.learner.storage.journal.payloads import Joined, Marker, Refusal
 from farflung.learner.storage.journal.record import Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.storage.recover import members
 
 
 def record(state):
@@ -43,3 +44,18 @@ def test_totals_with_odd_retired_incarnations_are_refused(state):
     state["inbox"]["retired"]["hashes"] = b"torn"
     with pytest.raises(Refused, match="retired"):
         JournalTotals.unpack(record(state))
+
+
+def test_totals_keep_the_newest_place_of_each_index(state):
+    """Those of runs without rounds have none, as in earlier releases."""
+    assert "places" not in state
+    totals = JournalTotals.unpack(record(state))
+    for incarnation, index in ((7, 1), (8, 0), (9, 1)):
+        totals.add(Joined(f"box-{index}", incarnation, index, 0))
+    again = JournalTotals.unpack(record(msgpack.unpackb(totals.pack())))
+    assert again.places == {0: Joined("box-0", 8, 0, 0), 1: Joined("box-1", 9, 1, 0)}
+    roster = members(again.places)
+    assert roster is not None
+    assert roster["starts"] == [1, 1]
+    assert [member["incarnation"] for member in roster["members"]] == [8, 9]
+    assert members({}) is None
