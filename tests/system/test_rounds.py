@@ -112,7 +112,7 @@ def test_evaluator_takes_no_place_of_a_round(shell):
     shell.actor(learner.address, "--evaluate", "--name", "judge")
     learner.says("judge joined")
     learner.says("round 1 has waited .* s for number 0, which has not joined")
-    shell.actor(learner.address, "--name", "robot")
+    shell.actor(learner.address, "--name", "robot").says("collecting CartPole-v1 as actor 0.0")
     shell.actor(learner.address, "--name", "spare").says("all places are taken")
     assert learner.ended() == 0, learner.said
     assert "judge" in learner.said
