@@ -5,7 +5,6 @@ It has no sockets and no clock.
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from farflung.actor.acting import spec_check
 from farflung.actor.connection.notices import Notices
@@ -49,7 +48,7 @@ class PolicyClient:
         self._stranger: Refused | None = None  # the first learner has another version
         self._unplayable: Refused | None = None  # the spec of our learner's run
         self._second = 0  # the other learner of our run that was named last
-        self.tracker = LearnerTracker(partial(topics.draw_nonce, evaluates))
+        self.tracker = LearnerTracker(lambda: topics.draw_nonce(evaluates))
         self.outbox: Outbox[Parcel] = Outbox(
             self._encode,
             incarnation=draw_identity(),
@@ -281,11 +280,9 @@ class PolicyClient:
         assert self.joined is not None
         assert self._format is not None
         spec = self.joined.spec
+        sender = spec.run, spec.policy, self.actor, incarnation
         envelope = Envelope(
-            spec.run,
-            spec.policy,
-            self.actor,
-            incarnation,
+            *sender,
             sequence,
             base,
             parcel.version,
