@@ -4,7 +4,7 @@ import logging
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,7 +46,8 @@ class Recovered:
     marker: Marker
     roster: RosterState | None = None  # of those that play rounds, or as of the newest checkpoint
     parcels: Places = field(default_factory=dict)
-    markers: Sequence[Marker] = ()  # of the segments that were read
+    # Steps and updates of each version in the segments that were read, one after the other.
+    published: "array[int]" = field(default_factory=partial(array, "Q"))
 
 
 def recover(run: Run, *, durable: bool) -> Recovered:
@@ -63,7 +64,7 @@ def recover(run: Run, *, durable: bool) -> Recovered:
             f"--init {run.folder} starts another run from its weights"
         )
     saved = _readable_facts(run.folder)
-    totals, parcels, markers = _count(run, journal, numbers, saved)
+    totals, parcels, published = _count(run, journal, numbers, saved)
     if durable:
         _write_again(journal, numbers[-1])
         for path in (*(segments.path_of(journal, number) for number in numbers), journal):
@@ -76,7 +77,7 @@ def recover(run: Run, *, durable: bool) -> Recovered:
         totals.marker,
         members(totals.places) or (saved[0].get("roster") if saved else None),
         parcels,
-        markers,
+        published,
     )
 
 
@@ -126,14 +127,14 @@ def _readable_facts(run_folder: Path) -> list[dict[str, Any]]:
 
 def _count(
     run: Run, journal: Path, numbers: list[int], saved: list[dict[str, Any]]
-) -> tuple[JournalTotals, Places, list[Marker]]:
+) -> tuple[JournalTotals, Places, "array[int]"]:
     """Mend the needed segments and count their records."""
     spare = {
         number: Record(Kind.TOTALS, memoryview(packed), 0, 0)
         for number, packed in (facts[TOTALS] for facts in saved if TOTALS in facts)
     }
     parcels = defaultdict[int, "array[int]"](partial(array, "Q"))
-    markers: list[Marker] = []
+    published = array("Q")
     # A run's first segment follows nothing. Its own totals may never have been finished.
     totals = JournalTotals(run.identity) if numbers == [1] else None
     blank = numbers[:1] == [1]  # a learner that dies before its first record leaves such a segment
@@ -151,7 +152,7 @@ def _count(
         if found.kind is Kind.MESSAGE:
             parcels[number].extend((found.start, found.end, totals.rows if totals else 0))
         elif found.kind is Kind.MARKER and totals is not None:
-            markers.append(totals.marker)
+            published.extend((totals.marker.steps, totals.marker.updates))
     if totals is None and blank:
         totals = JournalTotals(run.identity)
     if totals is None:
@@ -160,7 +161,7 @@ def _count(
             f"--init {run.folder} starts another run from its weights"
         )
     totals.link = link
-    return totals, parcels, markers
+    return totals, parcels, published
 
 
 def _first_needed(run_folder: Path) -> int:

@@ -44,9 +44,8 @@ def redo(
     saved, (updates, samples) = checkpoint.facts, learned(checkpoint, core)
     newest = recovered.marker
     again = _Again(core, extent, saved, newest.updates)
-    for marker in recovered.markers:
-        again.ends.append((marker.steps, marker.updates))
-    again.ends = deque(sorted({*again.ends, (int(saved.get("steps", 0)), updates)}))
+    published = zip(recovered.published[::2], recovered.published[1::2], strict=True)
+    again.ends = deque(sorted({*published, (int(saved.get("steps", 0)), updates)}))
     core.resume(steps=0, episodes=0, updates=updates, samples=samples, version=0)
     journal, first = run_folder / segments.FOLDER, int(saved.get(REPLAY_FROM, 0))
     for found in parcels(journal, first, core, recovered, largest):
