@@ -16,6 +16,7 @@ from farflung.common.net.listener import Listener
 from farflung.common.process import descriptors
 
 MOST = 20
+MANY = 2000  # parts at most, of a message without an end: a busy machine looks late
 CROWD = 5 * MOST
 
 
@@ -91,7 +92,9 @@ def test_client_with_too_many_connections_loses_its_own(context, keys_folder, mo
         def bounded() -> bool:
             while front.pull.poll(0):
                 front.sender(front.pull.recv(copy=False))
-            return watch.ended["share"] >= MOST and len(watch.connections) <= MOST
+            # One that is closed dials again, and is silent then: its message went with the first.
+            ended = watch.ended["share"] + watch.ended["silent"]
+            return ended >= MOST and watch.ended["share"] > 0 and len(watch.connections) <= MOST
 
         eventually(bounded)
         robot.send(b"still the same connection")
@@ -158,12 +161,12 @@ def test_a_message_without_an_end_ends_its_connection(front, caplog, monkeypatch
         honest = sockets.experience_sender(theirs, front.address, keys=front.client)
         send_part = endless()
         with suppress(OSError):
-            for number in range(200):
+            for number in range(MANY):
                 honest.send(bytes(1 << 20))
                 send_part()
                 eventually(lambda: read() > number)  # noqa: B023  # it ends before the next
         eventually(lambda: read() and watch.ended["unfinished"])
-        assert len(came) < 200
+        assert len(came) < MANY
         honest.send(b"on")
         eventually(lambda: read() and came[-1] == len(b"on"))
     assert watch.ended == {"unfinished": 1}

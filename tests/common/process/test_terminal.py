@@ -4,6 +4,7 @@ import fcntl
 import io
 import os
 import pty
+import select
 import struct
 import termios
 import threading
@@ -96,9 +97,12 @@ def test_way_past_the_buffer_is_for_files_only(tmp_path: Path) -> None:
         assert isinstance(direct(file), Direct)
 
 
-def shown(front: int) -> str:
-    """Return what the terminal shows now."""
-    return os.read(front, 1 << 16).decode().replace("\r\n", "\n")
+def shown(front: int, length: int) -> str:
+    """Return what the terminal shows: so many characters or more, which may come in pieces."""
+    text = ""
+    while len(text.replace("\r\n", "\n")) < length and select.select([front], [], [], 30)[0]:
+        text += os.read(front, 1 << 16).decode()
+    return text.replace("\r\n", "\n")
 
 
 def test_a_lasting_line_has_its_seconds(terminal: tuple[int, TextIO]) -> None:
@@ -114,7 +118,8 @@ def test_a_lasting_line_has_its_seconds(terminal: tuple[int, TextIO]) -> None:
     line.end()
     line.end()
     assert not line.begun
-    assert shown(front) == "loading …\rloading … 3 s\n"
+    expected = "loading …\rloading … 3 s\n"
+    assert shown(front, len(expected)) == expected
 
 
 def test_a_line_that_wraps_has_its_seconds_below(terminal: tuple[int, TextIO]) -> None:
@@ -125,4 +130,5 @@ def test_a_line_that_wraps_has_its_seconds_below(terminal: tuple[int, TextIO]) -
     line = LastingLine(lambda: next(now))
     line.begin(direct(stream), "waiting " * 6)
     line.tick()
-    assert shown(front) == f"{'waiting ' * 6}\n  so far …\r  so far … 12 s"
+    expected = f"{'waiting ' * 6}\n  so far …\r  so far … 12 s"
+    assert shown(front, len(expected)) == expected

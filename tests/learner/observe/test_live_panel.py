@@ -127,7 +127,8 @@ def test_stopped_terminal_holds_up_no_caller_and_then_shows_the_newest(
     terminal.go_on()
     for text in ("999 of 2,000,000", f"line {3 * LINES - 1}", "lines were left out"):
         eventually(lambda text=text: terminal.has_shown(text), text)
-    assert terminal.seen.count(" of 2,000,000") <= frames + 3  # the frame that waited, and newer
+    # The frame that waited, and newer ones: more of those on a busy machine, but not 1,000.
+    assert terminal.seen.count(" of 2,000,000") <= frames + 30
     panel.show(at(5000))
     terminal.shows("5,000 of 2,000,000")
 
