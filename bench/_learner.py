@@ -82,6 +82,7 @@ class Draining:
     """The schedule of the async mode without its updates."""
 
     takes = PARCELS
+    keeps_rounds = False
 
     def __init__(self) -> None:
         self._asynchronous = Asynchronous(publish_every=1)
@@ -94,6 +95,10 @@ class Draining:
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return the room that training would grant."""
         return self._asynchronous.room(core, moment)
+
+    def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
+        """Return none: there are no rounds."""
+        return []
 
 
 @contextmanager

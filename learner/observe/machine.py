@@ -1,5 +1,6 @@
 """The processor and memory that this process and its machine use."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -22,10 +23,10 @@ class Machine:
 
     def __init__(self) -> None:
         self._process = psutil.Process()
-        self._process.cpu_percent()  # the first call begins the time that the next one measures
-        psutil.cpu_percent()
         self._looked_at: float | None = None
         self._usage = Usage()
+        with suppress(OSError, psutil.Error):
+            self._look()  # the first call begins the time that the next one measures
 
     def usage(self, seconds: float) -> Usage:
         """Return what is used, as of the last second."""
@@ -33,10 +34,14 @@ class Machine:
             self._looked_at = seconds
         if seconds - self._looked_at >= LOOK_S:
             self._looked_at = seconds
-            self._usage = Usage(
-                self._process.cpu_percent(),
-                psutil.cpu_percent(),
-                self._process.memory_info().rss,
-                psutil.virtual_memory().percent,
-            )
+            with suppress(OSError, psutil.Error):  # no descriptor is free: the last figures stay
+                self._usage = self._look()
         return self._usage
+
+    def _look(self) -> Usage:
+        return Usage(
+            self._process.cpu_percent(),
+            psutil.cpu_percent(),
+            self._process.memory_info().rss,
+            psutil.virtual_memory().percent,
+        )

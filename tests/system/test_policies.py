@@ -43,8 +43,8 @@ def run(house):
     trained = house.learner("--name", "policies", *FLAGS, "--steps", 6000, "--evaluate-every", 500)
     assert trained.ended() == 0, trained.said
     folder = house.folder / "runs" / "policies"
-    assert f"learner evaluate {folder} " in trained.said
-    assert f"learner export {folder} policies.onnx " in trained.said
+    assert f"learner evaluate {folder}\n" in trained.said
+    assert f"learner export {folder} policies.onnx\n" in trained.said
     assert "best evaluation: " in trained.said
     return folder
 

@@ -46,7 +46,8 @@ def test_learner_imports_a_users_own_common(shell, theirs):
     """`--import envs`, where `envs` imports `common.config`, finds the user's `common`."""
     theirs("common")
     (shell.folder / "envs.py").write_text("from common.config import SIZE\n\nassert SIZE == 3\n")
-    program = shell.learner("--import", "envs", "--mode", "sequential", "--steps", 64)
+    short = ("--mode", "sequential", "--steps", 64, "--warmup", 32)
+    program = shell.learner("--import", "envs", *short)
     assert program.ended() == 0, program.said
 
 
@@ -77,7 +78,7 @@ def limited(limit, role, *words):
     ("role", "words", "needed"),
     [
         ("broker", ("127.0.0.1:9",), 64 + 2 * (1 + 64)),
-        ("learner", ("--actors", 3), 64 + 3 + 2 * (3 + 64)),
+        ("learner", ("--actors", 3, "--evaluate-every", 0), 64 + 3 + 2 * (3 + 64)),
     ],
 )
 def test_too_few_file_descriptors_are_refused_with_the_number(shell, role, words, needed):
