@@ -56,16 +56,20 @@ class Machine:
         program.chmod(0o755)
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `make env`."""
-        return subprocess.Popen(
-            [str(shutil.which("make")), "env", *words],
-            cwd=self.folder,
-            env={"PATH": str(self._path), "SHELL": "/bin/sh"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        """Start `make env`, with SIGINT as on a terminal: tests in the background ignore it."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return subprocess.Popen(
+                [str(shutil.which("make")), "env", *words],
+                cwd=self.folder,
+                env={"PATH": str(self._path), "SHELL": "/bin/sh"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def make(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Return `make env`."""
