@@ -21,6 +21,7 @@ def test_the_picture_has_the_rows_and_figures_of_the_panel() -> None:
 
 
 def test_the_picture_is_small_and_the_readme_shows_it() -> None:
-    """It is part of every clone."""
+    """It is part of every clone, and asks no other host for a font."""
     assert PICTURE.stat().st_size < 40_000
+    assert "url(http" not in PICTURE.read_text()
     assert "(docs/panel.svg)" in (ROOT / "README.md").read_text()
