@@ -126,7 +126,7 @@ class ConnectionWatch:
                 if event == zmq.EVENT_ACCEPTED:
                     self._accept(value, numbered, of_feed)
                 elif event == zmq.EVENT_DISCONNECTED:
-                    self._walk(self.connections.close(value), now)
+                    self._close(value, of_feed, now)
                 else:
                     self._unheard += of_feed
             else:
@@ -142,9 +142,17 @@ class ConnectionWatch:
     def _accept(self, descriptor: int, numbered: int, of_feed: bool) -> None:
         peer = self._stand_for(descriptor)
         self._stand_for_none()
-        if peer is not None:
+        known = self.connections.find(descriptor)
+        # Each monitor has its own order: an event of the other socket may be older than a
+        # connection that has the descriptor by now. No two at a time have the same peer.
+        if peer is not None and (known is None or known.peer != peer):
             self.connections.accept(descriptor, peer, numbered)
             (self._at_feed.add if of_feed else self._at_feed.discard)(descriptor)
+
+    def _close(self, descriptor: int, of_feed: bool, now: float) -> None:
+        """Note the end of a connection, unless the other socket has one by that number by now."""
+        if (descriptor in self._at_feed) == of_feed:
+            self._walk(self.connections.close(descriptor), now)
 
     def _walk(self, connection: Connection | None, now: float) -> None:
         """Note the work that the end of a connection to the feed is, after its handshake."""

@@ -13,6 +13,7 @@ from support.contexts import ANYWHERE, fresh_context
 from support.waiting import eventually, readable
 
 from farflung.common.net import intake, keys, pace, sockets
+from farflung.common.net.connection_watch import EVENT, ConnectionWatch
 from farflung.common.net.listener import Listener
 from farflung.common.process import descriptors
 
@@ -220,3 +221,45 @@ def test_a_crowd_that_dials_again_and_again_waits_and_others_do_not(
         assert heard(robot)
     finally:
         front.close()
+
+
+class Events:
+    """A monitor's events, in the order of its own socket."""
+
+    def __init__(self, *events):
+        self._events = [EVENT.pack(event, value) for event, value in events]
+
+    def recv_multipart(self, flags):
+        """Return the next one."""
+        if not self._events:
+            raise zmq.Again
+        return [self._events.pop(0), b""]
+
+    def close(self):
+        """Close nothing."""
+
+
+@pytest.mark.parametrize("accepted", [True, False], ids=["whole", "end"])
+def test_late_events_of_the_other_socket_are_of_an_older_connection(context, accepted):
+    """A connection to the feed ended, and one with messages has its descriptor at once.
+
+    The events of the feed are read after that: the watch must not forget the newer connection.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as stack:
+        stack.enter_context(socket.create_connection(server.getsockname()))
+        near = stack.enter_context(server.accept()[0])
+        number = near.fileno()
+        watch = ConnectionWatch(context, MOST)
+        stack.callback(watch.close)
+        earlier = [(zmq.EVENT_ACCEPTED, number)] if accepted else []
+        watch.monitors = [
+            Events((zmq.EVENT_ACCEPTED, number)),
+            Events(*earlier, (zmq.EVENT_DISCONNECTED, number)),
+        ]
+        watch.read(0, 0.0)
+        found = watch.connections.find(number)
+        assert found is not None
+        assert found.peer == near.getpeername()
+        watch.monitors = [Events((zmq.EVENT_DISCONNECTED, number)), Events()]
+        watch.read(0, 0.0)
+        assert watch.connections.find(number) is None
