@@ -129,10 +129,7 @@ class Loop:
         """Move so many parcels from the head of the queue into the replay, in one go."""
         items = self._queue.parcels.take(parcels)
         self.core.insert([item.content for item in (by_place(items) if in_order else items)])
-        together = self.extent.rows + sum(item.rows for item in items) if in_order else 0
-        for item in items:
-            if item.end is not None:
-                self.extent.inserted(item.rows, item.end, together)
+        self.extent.entered(items, in_order)
 
     def _apply(self, gradients: int) -> None:
         """Take so many gradients from the head of the queue, and settle them once applied."""

@@ -106,7 +106,4 @@ class _Again:
         """Let the parcels of a round into the replay, as `Loop` does."""
         items, self._waiting = self._waiting, []
         self._core.insert([item.content for item in by_place(items)])
-        together = self._extent.rows + sum(item.rows for item in items)
-        for item in items:
-            assert item.end is not None
-            self._extent.inserted(item.rows, item.end, together)
+        self._extent.entered(items, in_order=True)

@@ -2,8 +2,11 @@
 
 import hashlib
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
+from farflung.common.data.parcel import Parcel
+from farflung.learner.endpoint.items import Item
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import BEGINNING, Position
 from farflung.learner.storage.manifest import (
@@ -39,6 +42,16 @@ class ReplayExtent:
         self._digests[end.segment] = end.digest
         self.rows += rows
         self.position = end
+
+    def entered(self, items: Sequence[Item[Parcel]], in_order: bool) -> None:
+        """Count items, in the order of the journal, that entered the replay together.
+
+        `in_order` is True if they entered in the order of a round, and not in this one.
+        """
+        together = self.rows + sum(item.rows for item in items) if in_order else 0
+        for item in items:
+            if item.end is not None:
+                self.inserted(item.rows, item.end, together)
 
     def oldest_segment(self, size: int) -> int:
         """Return the first segment that holds some of the newest `size` rows.
