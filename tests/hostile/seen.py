@@ -15,6 +15,7 @@ from hostile.victim import Victim
 
 from farflung.common.net import sockets
 from farflung.common.protocol import topics
+from farflung.common.protocol.learner_tracker import RETRY_S
 
 AFTER = 0.95  # of the steps/s before an attack: the target after it
 BACK_S = 10.0  # in which steps/s are to be back
@@ -149,7 +150,12 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def is_answered(peer: Peer, within_s: float) -> bool:
-    """Return whether a question for a snapshot is answered in time."""
-    topic = topics.snapshot(peer.policy, peer.name, peer.incarnation, peer.identity())
-    with sockets.feed_subscriber(peer._context, peer.address, [topic], keys=peer.keys) as feed:
-        return bool(feed.poll(round(1000 * within_s)))
+    """Return whether a question for a snapshot is answered in time, asked again as actors do."""
+    end = time.monotonic() + within_s
+    with sockets.feed_subscriber(peer._context, peer.address, [], keys=peer.keys) as feed:
+        while (left_s := end - time.monotonic()) > 0:
+            nonce = peer.identity()
+            feed.subscribe(topics.snapshot(peer.policy, peer.name, peer.incarnation, nonce))
+            if feed.poll(round(1000 * min(RETRY_S, left_s))):
+                return True
+    return False
