@@ -102,7 +102,11 @@ class Program:
         return found
 
     def send(self, *signals: signal.Signals) -> None:
-        """Send signals, one right after the other."""
+        """Send signals. It stands still until it has them all, so that it cannot end in between."""
+        if len(signals) > 1:
+            self.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+            signals = (*signals, signal.SIGCONT)
         for number in signals:
             self.process.send_signal(number)
 
