@@ -17,7 +17,7 @@ def test_steps_are_due_on_a_grid() -> None:
 
 
 def test_step_that_overruns_a_little_is_followed_at_once() -> None:
-    """It ends at 0.3125, in the next period, and that step begins 0.0625 late; no period is lost."""
+    """It ends at 0.3125, in the next period: that step begins 0.0625 late, and none is lost."""
     clock = Clock(4.0, now=0.0)
     clock.begin(0.0)
     assert clock.end(0.3125) == 0.0625
