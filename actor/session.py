@@ -10,21 +10,16 @@ does. On an event loop use `AsyncActorSession`: `async with`, and `await session
 """
 
 import asyncio
-import math
-import time
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
-from farflung.actor.connection.policy_client import WAITING_BYTES
 from farflung.actor.connection.port import GRACE_S
-from farflung.actor.participant import Participant, Waits
+from farflung.actor.participant import CLOSED, Participant, Waits
 from farflung.actor.worlds.external import NO_INFO
 from farflung.common.protocol.outbox import WhenFull
 
 __all__ = ["ActorSession", "AsyncActorSession", "WhenFull"]
-
-CLOSED = "the session was closed"
 
 
 class ActorSession(Participant):
@@ -51,50 +46,12 @@ class ActorSession(Participant):
     `keys` is a key file, as `actor --keys` takes it.
     """
 
-    def __init__(
-        self,
-        address: str = "127.0.0.1:5555",
-        *,
-        policy: str = "default",
-        name: str = "",
-        keys: str = "",
-        feed_port: int | None = None,
-        join_within_s: float = math.inf,
-        patience_s: float = math.inf,
-        when_full: WhenFull = WhenFull.WAIT,
-        waiting_bytes: int = WAITING_BYTES,
-        threaded: bool = False,
-        wait: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(
-            address,
-            policy=policy,
-            name=name,
-            keys=keys,
-            feed_port=feed_port,
-            join_within_s=join_within_s,
-            patience_s=patience_s,
-            when_full=when_full,
-            waiting_bytes=waiting_bytes,
-            threaded=threaded,
-            clock=clock,
-        )
-        if not wait:
-            return
+    def _open(self) -> None:
         try:
             self._drive(self._joining())
         except BaseException as error:
             self._disconnect(str(error), 0.0)
             raise
-
-    @property
-    def ready(self) -> bool:
-        """True once spec and weights of a run are here. To ask exchanges messages until then."""
-        if self._joined is None:
-            self._exchange()
-            self._take_part(self._connection.newest)
-        return self._joined is not None
 
     def act(
         self, observation: Any, *, explore: bool = True, info: Mapping[str, Any] = NO_INFO
@@ -114,83 +71,40 @@ class ActorSession(Participant):
 
         Return whether everything was acknowledged.
         """
-        if self._context is not None:
-            offered = self._leave()
-            self._disconnect(reason, patience_s)
-            self._acknowledged &= offered
-        return self._acknowledged
+        acknowledged: bool = self._drive(self._closing(reason, patience_s))
+        return acknowledged
 
     def __enter__(self) -> "ActorSession":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-            return
-        self._connection.problem("ended", repr(error))
-        self.close(reason=repr(error))
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close(reason=self._reason(error))
 
     def _drive(self, waits: Waits) -> Any:
         """Wait as asked, in the thread of the caller; return the result."""
-        while True:
-            try:
-                timeout_s = next(waits)
-            except StopIteration as end:
-                return end.value
-            self._exchange(timeout_s)
+        with closing(waits):
+            while True:
+                try:
+                    wait = next(waits)
+                except StopIteration as end:
+                    return end.value
+                wait()
 
 
 class AsyncActorSession(Participant):
-    """An ActorSession for an event loop, with the same options but for `wait` and `threaded`.
+    """An ActorSession for an event loop, with the same options; `threaded` it is always.
 
         async with AsyncActorSession("host:5555", patience_s=0.0) as session:
             action = await session.act(observation)
             session.record(reward, terminated, truncated, next_observation)
 
-    `async with` waits for the learner. The sockets belong to a thread of their own, all else to
-    the event loop: call it from one task at a time. The policy answers on the loop, in the time of
-    one forward pass; `record` never waits. A wait takes no time of the loop and can be cancelled:
-    no recorded step is lost by that, and the next `act` goes on with it.
+    `async with` waits for the learner, unless `wait` is false. The sockets belong to a thread of
+    their own, all else to the event loop: call it from one task at a time. The policy answers on
+    the loop, in the time of one forward pass; `record` never waits. A wait takes no time of the
+    loop and can be cancelled: no recorded step is lost by that, and the next `act` goes on with it.
     """
 
-    def __init__(
-        self,
-        address: str = "127.0.0.1:5555",
-        *,
-        policy: str = "default",
-        name: str = "",
-        keys: str = "",
-        feed_port: int | None = None,
-        join_within_s: float = math.inf,
-        patience_s: float = math.inf,
-        when_full: WhenFull = WhenFull.WAIT,
-        waiting_bytes: int = WAITING_BYTES,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(
-            address,
-            policy=policy,
-            name=name,
-            keys=keys,
-            feed_port=feed_port,
-            join_within_s=join_within_s,
-            patience_s=patience_s,
-            when_full=when_full,
-            waiting_bytes=waiting_bytes,
-            threaded=True,
-            clock=clock,
-        )
-
-    @property
-    def ready(self) -> bool:
-        """True once spec and weights of a run are here."""
-        self._connection.exchange(0.0)
-        return self._take_part(self._connection.newest)
+    THREADED = True
 
     async def act(
         self, observation: Any, *, explore: bool = True, info: Mapping[str, Any] = NO_INFO
@@ -203,11 +117,8 @@ class AsyncActorSession(Participant):
 
         Return whether everything was acknowledged.
         """
-        if self._context is not None:
-            offered = self._leave()
-            await asyncio.to_thread(self._disconnect, reason, patience_s)
-            self._acknowledged &= offered
-        return self._acknowledged
+        acknowledged: bool = await self._drive(self._closing(reason, patience_s))
+        return acknowledged
 
     async def __aenter__(self) -> "AsyncActorSession":
         try:
@@ -217,26 +128,15 @@ class AsyncActorSession(Participant):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            await self.close()
-            return
-        self._connection.problem("ended", repr(error))
-        await self.close(reason=repr(error))
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self.close(reason=self._reason(error))
 
     async def _drive(self, waits: Waits) -> Any:
         """Wait as asked, without holding up the event loop; return the result."""
-        while True:
-            try:
-                timeout_s = next(waits)
-            except StopIteration as end:
-                return end.value
-            if timeout_s:
-                await asyncio.to_thread(self._exchange, timeout_s)
-            else:
-                self._exchange()
+        with closing(waits):
+            while True:
+                try:
+                    wait = next(waits)
+                except StopIteration as end:
+                    return end.value
+                await asyncio.to_thread(wait)

@@ -46,20 +46,12 @@ class ExternalWorld:
         """Note that the seat has acted on what it saw."""
         self._acted, self._outcome = True, None
 
-    def record(
-        self,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
-        next_observation: Any,
-        info: Mapping[str, Any] = NO_INFO,
-    ) -> None:
-        """Note what came of the last action."""
+    def record(self, reward: float, ending: Ending, seen: Any, info: Mapping[str, Any]) -> None:
+        """Note what came of the last action: `seen` is the observation after it."""
         if not self._acted or self._outcome is not None:
             raise ValueError("record() takes what came of an action, once: call act() before it")
-        ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
         metrics = () if ending is Ending.OPEN else self._measures.read(info)
-        self._outcome = float(reward), End(ending, self._capture(next_observation, info), metrics)
+        self._outcome = float(reward), End(ending, self._capture(seen, info), metrics)
 
     def taken(self, action: Any) -> np.ndarray:
         """Return an action of the caller's as the spec has it, [*shape], or refuse it."""

@@ -136,6 +136,28 @@ def test_a_missing_learner_ends_the_block_before_it_begins() -> None:
     assert "connection" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_a_loop_need_not_wait_for_its_learner(serve: Serve) -> None:
+    """With `wait=False` the block begins at once; `ready` tells when the policy acts."""
+    served = serve(LearnerDouble(a_stamp_spec()))
+
+    async def loop() -> AsyncActorSession:
+        async with AsyncActorSession(str(served.address), policy="p", wait=False) as session:
+            with pytest.raises(ValueError, match="no learner has answered yet"):
+                await session.act([0, 0, 0])
+            while not session.ready:
+                await asyncio.sleep(0.01)
+            await play(session, range(4))
+        return session
+
+    assert run(loop()).ledger.acknowledged.rows == 4
+
+
+def test_sockets_on_the_event_loop_are_refused() -> None:
+    """A wait for messages would hold it up."""
+    with pytest.raises(ConfigurationError, match="leave threaded=False out"):
+        AsyncActorSession("127.0.0.1:9", threaded=False)
+
+
 def test_an_error_of_the_block_is_told_to_the_learner(serve: Serve) -> None:
     """As that of a session in a thread."""
     served = serve(LearnerDouble(a_stamp_spec()))

@@ -12,7 +12,10 @@ import pytest
 from support.makers import some_weights
 from support.stamps import a_stamp_spec
 
-from farflung.actor.play import Player, exploring
+from farflung.actor.connection.port import Joined
+from farflung.actor.external_play import ExternalPlay, explored
+from farflung.actor.play import Player
+from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import ExternalWorld
 from farflung.common import heads
 from farflung.common.data.parcel import Ending, Parcel
@@ -22,50 +25,39 @@ from farflung.common.process.errors import ConfigurationError
 
 
 class Seat:
-    """A world that a caller steps, and its player, as ActorSession drives them."""
+    """A world that a caller steps, as ActorSession drives it."""
 
     def __init__(self, spec: Spec, policy: Any = None) -> None:
-        self.world = ExternalWorld(spec)
+        joined = Joined(spec, 0, 0)
         if policy is None:
-            self.player = exploring(spec, 1, 0, 0)
+            self.play = explored(joined, Scores(1), lambda kind, text: None)
         else:
             chooser = heads.find(spec.head).explorer(spec, 1, 0, np.random.default_rng(0))
-            self.player = Player(spec, 1, policy, chooser)
-        self.greedy = heads.find(spec.head).greedy(spec)
-        self.policy, self.open = spec.policy, False
+            player = Player(spec, 1, policy, chooser)
+            self.play = ExternalPlay(joined, ExternalWorld(spec), player)
         self.weights: Weights | None = None
 
     def see(self, observation: Any, **info: Any) -> list[Parcel]:
         """Show the seat an observation; return the window that this completes."""
-        self.turn = self.world.see(observation, **info)
-        return self._record(self.turn)
+        self.play.see(observation, **info)
+        return self.play.end() if self.play.full else []
 
     def choose(self, weights: Weights | None, steps: int, explore: bool) -> Any:
         """An action for what it sees; a window begins on these weights, or on the last ones."""
-        if not self.open:
-            self.weights, self.open = weights or self.weights, True
-            self.player.begin(self.weights, steps)
-        chosen = self.player.act(self.turn.due[self.policy], None if explore else self.greedy)
-        self.world.acted()
-        return int(chosen[0]) if chosen.ndim == 1 else chosen[0].copy()
+        if not self.play.open:
+            self.weights = weights or self.weights
+            assert self.weights is not None
+            self.play.begin(self.weights, steps)
+        return self.play.act(explore)
 
-    def record(self, *outcome: Any, **info: Any) -> None:
+    def record(self, reward: float, terminated: bool, truncated: bool, seen: Any) -> None:
         """Record the outcome of the last action."""
-        self.world.record(*outcome, **info)
+        ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
+        self.play.record(reward, ending, seen)
 
     def rest(self) -> list[Parcel]:
         """Return the recorded steps that are in no window yet."""
-        turn = self.world.rest()
-        parcels = self._record(turn) if turn else []
-        return parcels or (self._parcels() if self.open else [])
-
-    def _record(self, turn: Any) -> list[Parcel]:
-        self.player.record(turn.outcomes.get(self.policy), turn.due.get(self.policy))
-        return self._parcels() if self.open and self.player.full else []
-
-    def _parcels(self) -> list[Parcel]:
-        self.open = False
-        return self.player.parcels()
+        return self.play.rest()
 
 
 MakeSeat = Callable[..., Seat]
