@@ -142,10 +142,11 @@ def test_signal_during_the_imports_ends_a_command_without_a_traceback(
 
 
 def test_changelog_dates_the_version_of_the_build():
-    """The first heading is the version in pyproject.toml, with the day of its release."""
+    """The newest released one is the version in pyproject.toml, with the day of its release."""
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
-    assert re.fullmatch(rf"{re.escape(built)} \(\d{{4}}-\d{{2}}-\d{{2}}\)", heading)
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = headings[headings[0] == "Unreleased"]
+    assert re.fullmatch(rf"{re.escape(built)} \(\d{{4}}-\d{{2}}-\d{{2}}\)", newest)
 
 
 def test_entry_points_import_only_what_the_handlers_need():
