@@ -25,7 +25,7 @@ class Evaluator:
         self._spec, self._policy, self._greedy = spec, policy, greedy
         self._seats = seats
         self._next = 0  # steps at which episodes are due
-        self._steps = 0
+        self._progress = 0  # of exploration
         self._version = Version(0, 0)
         self.full = True  # all episodes are played
         self._shares: list[int] = []  # episodes that are still to be played, by seat
@@ -45,7 +45,9 @@ class Evaluator:
         """Start an evaluation on these weights. The world is reset after it."""
         self._next = weights.steps + self._spec.evaluation.every
         self._policy.load(weights)
-        self._version, self._steps = weights.version, weights.steps
+        self._version = weights.version
+        exploration = self._spec.exploration
+        self._progress = exploration.progress(weights.steps, weights.version.number)
         episodes = self._spec.evaluation.episodes
         self._shares = [len(range(seat, episodes, self._seats)) for seat in range(self._seats)]
         self._finished, self.full = [], not any(self._shares)
@@ -53,7 +55,7 @@ class Evaluator:
 
     def act(self, due: Due) -> np.ndarray:
         """Return the best actions [n, *shape] for the due seats."""
-        self._greedy.begin(1, self._steps)
+        self._greedy.begin(1, self._progress)
         at = 0 if due.seats is None else (np.zeros_like(due.seats), due.seats)
         return self._greedy.choose(at, self._policy.answer(self._memory.stacks(due))).actions
 

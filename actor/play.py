@@ -138,7 +138,9 @@ class Player:
         self.full = False
         self._share.begin(weights.version)
         # In rounds exploration follows the version: a beacon's steps depend on when it came.
-        self._chooser.begin(self._horizon, weights.steps if self._spec.rounds else steps)
+        steps = weights.steps if self._spec.rounds else steps
+        exploration = self._spec.exploration
+        self._chooser.begin(self._horizon, exploration.progress(steps, weights.version.number))
         self._recorder.begin(self._due, self._memory)
 
     def act(self, due: Due, chooser: Chooser | None = None) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import Any
 from farflung.common.process.aliases import Aliases, translated
 
 STEPS = ("total-timesteps", "total-steps", "timesteps", "n-timesteps", "num-timesteps", "max-steps")
+STEPS_OF_ROUNDS = "With --mode sync or sequential: --round-steps or --round-episodes."
+UPDATES_OF_ROUNDS = "With --mode sync or sequential: --round-updates."
 SAME = dict.fromkeys(STEPS, "steps") | {
     "env-id": "env",
     "env-name": "env",
@@ -25,6 +27,10 @@ SAME = dict.fromkeys(STEPS, "steps") | {
     "num-actors": "actors",
     "num-env-runners": "actors",
     "num-rollout-workers": "actors",
+    "num-episodes-per-batch": "round-episodes",
+    "episodes-per-batch": "round-episodes",
+    "learning-steps-per-batch": "round-updates",
+    "updates-per-batch": "round-updates",
     "algo": "algorithm",
     "buffer-size": "capacity",
     "replay-size": "capacity",
@@ -58,10 +64,12 @@ SAME = dict.fromkeys(STEPS, "steps") | {
 OTHER = {
     "exploration-fraction": "Write --exploration-steps: environment steps, not a share of the run.",
     "epsilon": "Write --exploration-start and --exploration-end.",
-    "train-freq": "Write --replay-ratio: samples per transition couple collecting and training.",
-    "train-frequency": "Write --replay-ratio: samples per transition couple both.",
-    "gradient-steps": "Write --replay-ratio: samples per transition, updates x batch size.",
-    "utd-ratio": "Write --replay-ratio: samples per transition, updates per step x batch size.",
+    "train-freq": f"Write --replay-ratio: samples per transition. {STEPS_OF_ROUNDS}",
+    "train-frequency": f"Write --replay-ratio: samples per transition. {STEPS_OF_ROUNDS}",
+    "train-interval": f"Write --replay-ratio: samples per transition. {STEPS_OF_ROUNDS}",
+    "train-every": f"Write --replay-ratio: samples per transition. {STEPS_OF_ROUNDS}",
+    "gradient-steps": f"Write --replay-ratio: updates x batch size / steps. {UPDATES_OF_ROUNDS}",
+    "utd-ratio": f"Write --replay-ratio: updates per step x batch size. {UPDATES_OF_ROUNDS}",
     "cuda": "Write --device cuda.",
     "no-cuda": "Write --device cpu.",
     "gpu": "Write --device cuda.",

@@ -31,6 +31,7 @@ NETWORK = Parameter(group=Group("Network", sort_key=7))
 SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
 ALGORITHM = Group("Algorithm", sort_key=8)
 
+Updates = int | Literal["episodes", "steps"]
 SETTINGS = "config.toml"  # in the folder of a run
 BUILT_IN = {"dqn": DQNSettings}
 
@@ -134,8 +135,10 @@ class LearnerConfig:
     """Steps of each environment in a round; 0: the horizon."""
     round_episodes: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
     """Episodes that each actor ends in a round; 0: a round has --round-steps."""
-    round_updates: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
-    """Updates after each round; 0: as many as --replay-ratio allows."""
+    round_updates: Annotated[Updates, ROUNDS, Parameter(metavar="N")] = 0
+    """Updates after each round; episodes, steps: one for each; 0: as --replay-ratio allows."""
+    exploration_rounds: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
+    """Rounds from the first share of random actions to the last; 0: --exploration-steps."""
 
     batch_size: Annotated[int, TRAINING, Parameter(metavar="ROWS")] = 128
     """Transitions in an update."""
@@ -197,11 +200,11 @@ class LearnerConfig:
     @property
     def exploration(self) -> Exploration:
         """Return how actors explore. Weights of another run are not taught by random actions."""
-        start = self.exploration_start
-        if start is None:
-            start = self.exploration_end if self.init else 1.0
-        steps, ladder = self.exploration_steps, self.exploration_ladder
-        return Exploration(start, self.exploration_end, steps, ladder)
+        start, end, ladder = self.exploration_start, self.exploration_end, self.exploration_ladder
+        start = (end if self.init else 1.0) if start is None else start
+        if rounds := self.exploration_rounds:
+            return Exploration(start, end, rounds, ladder, per="round")
+        return Exploration(start, end, self.exploration_steps, ladder)
 
     @property
     def address(self) -> Address:

@@ -33,6 +33,15 @@ LEAST = {
 }
 
 
+OF_ROUNDS = (
+    "round_actors",
+    "round_steps",
+    "round_episodes",
+    "round_updates",
+    "exploration_rounds",
+)
+
+
 def check_numbers(config: "LearnerConfig") -> None:
     """Refuse numbers that are out of range."""
     for key, number in LEAST.items():
@@ -91,7 +100,7 @@ def check_combinations(config: "LearnerConfig") -> None:
         "would never begin: lower it",
     )
     require(
-        config.mode == "async" or config.replay_ratio < math.inf or config.round_updates > 0,
+        config.mode == "async" or config.replay_ratio < math.inf or config.round_updates != 0,
         f"--mode {config.mode} would train for ever with --replay-ratio inf: set a number, or "
         "--round-updates",
     )
@@ -118,9 +127,9 @@ def check_combinations(config: "LearnerConfig") -> None:
 def check_rounds(config: "LearnerConfig") -> None:
     """Refuse rounds without actors or modes without rounds."""
     actors, steps = config.round_actors, config.round_steps
-    for name in ("round_actors", "round_steps", "round_episodes", "round_updates"):
+    for name in OF_ROUNDS:
         flag, value = f"--{name.replace('_', '-')}", getattr(config, name)
-        require(value >= 0, f"{flag} must not be negative")
+        require(isinstance(value, str) or value >= 0, f"{flag} must not be negative")
         require(
             not value or config.mode != "async",
             f"{flag} is for --mode sync or sequential: async has no rounds",
@@ -137,4 +146,8 @@ def check_rounds(config: "LearnerConfig") -> None:
     require(
         not (steps and config.round_episodes),
         "a round has either --round-steps or --round-episodes",
+    )
+    require(
+        config.round_updates != "episodes" or config.round_episodes > 0,
+        "--round-updates episodes needs rounds of episodes: add --round-episodes N",
     )

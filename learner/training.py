@@ -29,6 +29,7 @@ from farflung.learner.observe.screen import screen
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import to_document
 from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.replay.replay import HASHED
 from farflung.learner.schedule.rounds import sentence
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage.journal.journal import Journal
@@ -165,6 +166,13 @@ class Training:
             metrics=MappingProxyType(self.supervisor.figures()),
         )
 
+    def _replayed(self) -> str:
+        """Return a hash of the rows in their order, in the modes that promise the same bits."""
+        replay = self.core.replay
+        if self._config.mode == "async" or not replay.size:
+            return ""
+        return f"\nreplay: {replay.digest()} (the newest {min(replay.size, HASHED)} rows in order)"
+
     def summary(self) -> str:
         """Return how the run ended, and the commands that continue it."""
         core, folder = self.core, self._folder.folder
@@ -186,7 +194,7 @@ class Training:
         return f"""\
 {self.supervisor.verdict}{learned}
 {facts}
-parameters: {core.fingerprint}
+parameters: {core.fingerprint}{self._replayed()}
 checkpoint: {self._saver.saved}
 best evaluation: {self._saver.best.sentence or "none yet"}
 To go on:

@@ -37,7 +37,9 @@ class LoadedPolicy:
         self, spec: Spec, graph: Graph, starts: Starts, steps: int, version: str, seed: int = 0
     ) -> None:
         self.spec, self.version = spec, version
-        self._graph, self._steps, self._seed = graph, steps, seed
+        self._graph, self._seed = graph, seed
+        number = int(version.rpartition(".")[2])
+        self._progress = spec.exploration.progress(steps, number)
         self._starts = {name: np.array(first, np.int64) for name, first in starts.items()}
         self._leaves = {column_name(key): (key, space) for key, space in spec.observation.items()}
         heads.require(spec)
@@ -155,5 +157,5 @@ class LoadedPolicy:
             head = heads.find(self.spec.head)
             self._explorer = count, head.explorer(self.spec, count, 0, rng)
         chooser = self._explorer[1]
-        chooser.begin(1, self._steps)
+        chooser.begin(1, self._progress)
         return chooser

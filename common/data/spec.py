@@ -70,7 +70,7 @@ class World(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
-    """Epsilon over the environment steps of the run, linear from start to end."""
+    """Epsilon over the environment steps or the rounds of the run, linear from start to end."""
 
     start: float = 1.0
     end: float = 0.05
@@ -78,9 +78,14 @@ class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
     ladder: int = (
         0  # with N > 1, seats take the N rungs of Ape-X: epsilon ** (1 + 7 * rung / (N - 1))
     )
+    per: Literal["step", "round"] = "step"  # the unit of `steps`
+
+    def progress(self, steps: int, version: int) -> int:
+        """Return the steps, or with the number of the newest version the rounds before it."""
+        return steps if self.per == "step" else max(0, version - 1)
 
     def epsilon(self, steps: int) -> float:
-        """Return the base value after a number of environment steps."""
+        """Return the base value after a number of environment steps, or of rounds."""
         return (
             self.start + (self.end - self.start) * min(1.0, steps / self.steps)
             if self.steps

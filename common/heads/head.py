@@ -63,7 +63,7 @@ class Head(Protocol):
         """Return the chooser that always takes the best action."""
 
     def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:
-        """Return the metrics of exploration after so many environment steps, for the screen."""
+        """Return the metrics of exploration after so many steps or rounds, for the screen."""
 
 
 def require_outputs(spec: Spec, names: tuple[str, ...], kind: str, shape: tuple[int, ...]) -> None:

@@ -1,6 +1,6 @@
 """The actors of a run: each one's place in the seed tree, and its presence."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
@@ -75,6 +75,8 @@ class Roster:
     """
 
     def __init__(self, first_start: int = 0) -> None:
+        # Called with a member that lost its index to another incarnation, and with that one.
+        self.on_succession: Callable[[Member, Member], None] = lambda former, member: None
         # Above every start that an earlier epoch may have given out.
         self._first_start = first_start
         self._members: dict[str, Member] = {}  # by name
@@ -199,6 +201,8 @@ class Roster:
         member.index, member.start = index, self._starts[index]
         self._starts[index] += 1
         self._places[index] = member
+        if former is not None and former is not member:
+            self.on_succession(former, member)
 
     def _remove(self, member: Member) -> None:
         del self._members[member.actor]

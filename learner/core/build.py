@@ -23,6 +23,7 @@ from farflung.learner.core.curves import reported, wanted
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.core.spec import describe, save_spec, world_of
 from farflung.learner.graph import acting_graph
+from farflung.learner.schedule.rounds import replay_ratio, round_updates
 from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.run_folder import Run
 
@@ -71,12 +72,12 @@ def pacing(config: LearnerConfig) -> Pacing:
 
     Where each round has its number of updates, only the warm-up waits.
     """
-    if config.round_updates:
+    if round_updates(config):
         return Pacing(math.inf, config.batch_size, config.warmup, 1)
-    parcel = config.horizon * config.environments
-    least = config.batch_size + config.replay_ratio * parcel
-    tolerance = config.tolerance or max(2 * least, config.replay_ratio * config.warmup)
-    return Pacing(config.replay_ratio, config.batch_size, config.warmup, parcel, tolerance)
+    parcel, ratio = config.horizon * config.environments, replay_ratio(config)
+    least = config.batch_size + ratio * parcel
+    tolerance = config.tolerance or max(2 * least, ratio * config.warmup)
+    return Pacing(ratio, config.batch_size, config.warmup, parcel, tolerance)
 
 
 def _algorithm_class(config: LearnerConfig) -> AlgorithmClass:

@@ -3,6 +3,7 @@
 Weights, beacons, acknowledgements, snapshots and telemetry are states, never events.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from farflung.common.protocol.messages import (
 from farflung.common.protocol.roster import Member
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.learner.endpoint.receiver import Receiver
+
+log = logging.getLogger(__name__)
 
 BEACON_S = 1.0
 ANNOUNCE_S = 0.1  # between two announcements to all, however many ask
@@ -51,6 +54,7 @@ class Publisher:
         self.on_place: Callable[[Member], None] = lambda member: None
         self._spec, self._learner_id = spec, learner_id
         self._receiver, self._snapshots = receiver, snapshots
+        receiver.roster.on_succession = self._log_succession
         self._weights: bytes | bytearray = b""  # the newest, once there are any
         self._beacon_at = float("-inf")
         self._beacon_state: State | None = None  # the state in the last beacon
@@ -132,6 +136,16 @@ class Publisher:
         if rounds is not None and member.index < rounds.actors:
             self.on_place(member)
         return member
+
+    def _log_succession(self, former: Member, member: Member) -> None:
+        """Log that the place of an actor in the rounds went to another start or actor."""
+        rounds = self._spec.rounds
+        if rounds is not None and member.index < rounds.actors:
+            log.warning(
+                "%s (actor %d.%d) ended in round %d: %s (actor %d.%d) plays it from its beginning",
+                *(former.actor, former.index, former.start, self.newest.number),
+                *(member.actor, member.index, member.start),
+            )
 
     def _due_beacon(self, outlook: Outlook, now: float) -> Iterator[Publication]:
         """Yield the state that all actors share, every second and when it changes."""

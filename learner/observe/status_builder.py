@@ -48,7 +48,7 @@ class StatusBuilder:
             folder=str(run.folder),
             steps_target=config.steps or None,
             until=config.until,
-            ratio_wanted=config.replay_ratio,
+            ratio_wanted=core.pacing.ratio,
         )
         self._wanted = wanted(config.metrics, config.condition.metrics)
         self._said = False
@@ -130,9 +130,9 @@ class StatusBuilder:
 
     def _metrics(self) -> dict[str, float | None]:
         """Return the figures of the algorithm, then those of exploration."""
-        core = self._core
-        exploration = heads.find(core.spec.head).metrics(core.spec, core.state.steps)
-        return {**core.update_metrics.means, **exploration}
+        core, spec = self._core, self._core.spec
+        progress = spec.exploration.progress(core.state.steps, core.state.version.number)
+        return {**core.update_metrics.means, **heads.find(spec.head).metrics(spec, progress)}
 
     def _figures(self) -> dict[str, FigureStatus]:
         """Return the metrics of one's own by the names of their curves."""

@@ -1,5 +1,6 @@
 """A replay: parcels go in, batches come out. An algorithm chooses its rows and its sampler."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,8 @@ from farflung.learner.replay.store import Store
 
 RETURNS = "returns"
 DISCOUNTS = "discounts"
+
+HASHED, AT_ONCE = 4096, 256  # rows: stacks of images in one gather are megabytes
 
 Columns = Mapping[str, np.ndarray]
 
@@ -162,6 +165,17 @@ class Replay:
         """Hand the priorities `[B]` of rows `[B] int64` to the sampler, unless they have left."""
         stored = indices >= self._store.numbers.start
         self._sampler.prioritise(indices[stored], priorities[stored])
+
+    def digest(self) -> str:
+        """Return a hash of the newest rows, at most `HASHED`, in order and as batches have them."""
+        stored, found = self._store.numbers[-HASHED:], hashlib.blake2b(digest_size=16)
+        for at in range(0, len(stored), AT_ONCE):
+            both = self._rows.columns(self._store, np.array(stored[at : at + AT_ONCE]))
+            for columns in both:
+                for name in sorted(columns):
+                    found.update(f"{name} {columns[name].dtype} {columns[name].shape}".encode())
+                    found.update(columns[name].tobytes())
+        return found.hexdigest()
 
     def state(self) -> bytes:
         """Return all that sampling depends on beside the rows; empty if there is nothing."""

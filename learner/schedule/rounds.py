@@ -23,20 +23,42 @@ def rounds_of(config: LearnerConfig) -> Rounds | None:
     return Rounds(round_actors(config), windows, config.round_episodes)
 
 
+def round_updates(config: LearnerConfig) -> int:
+    """Return how many updates follow each round; 0: as many as the replay ratio allows."""
+    if config.round_updates == "episodes":
+        return round_actors(config) * config.round_episodes
+    return 0 if config.round_updates == "steps" else config.round_updates
+
+
+def replay_ratio(config: LearnerConfig) -> float:
+    """Return the replay ratio; with one update for each environment step it is the batch size."""
+    return float(config.batch_size) if config.round_updates == "steps" else config.replay_ratio
+
+
 def sentence(config: LearnerConfig, rounds: Rounds) -> str:
     """Return how much is played and learned in a round."""
-    actors, seats, batch = rounds.actors, config.environments, config.batch_size
-    updates, ratio = config.round_updates, config.replay_ratio
-    who = f"a round: {actors} actors x {seats} environments"
+    seats, batch, updates = config.environments, config.batch_size, round_updates(config)
+    ratio = replay_ratio(config)
+    who = f"a round: {_count(rounds.actors, 'actor')} x {_count(seats, 'environment')}"
     if rounds.episodes:
-        played = f"{who}, {rounds.episodes} episodes each = {actors * rounds.episodes} episodes"
-        learned = f"{updates} updates of {batch}" if updates else f"a replay ratio of {ratio:g}"
-        return f"{played}; then {learned}"
+        total = _count(rounds.actors * rounds.episodes, "episode")
+        learned = f"a replay ratio of {ratio:g}"
+        if config.round_updates == "steps":
+            learned = f"1 update of {batch} for each step"
+        elif updates:
+            learned = f"{_count(updates, 'update')} of {batch}"
+        return f"{who}, {_count(rounds.episodes, 'episode')} each = {total}; then {learned}"
     steps = rounds.windows * config.horizon
-    rows = actors * seats * steps
+    rows = rounds.actors * seats * steps
     if updates:
         ratio = updates * batch / rows
+    learned = _count(updates or ratio * rows / batch, "update")
     return (
-        f"{who} x {steps} steps = {rows} rows; then {updates or ratio * rows / batch:g} updates of "
-        f"{batch}: each row is sampled {ratio:g} times"
+        f"{who} x {_count(steps, 'step')} = {_count(rows, 'row')}; then {learned} of {batch}: "
+        f"each row is sampled {_count(ratio, 'time')}"
     )
+
+
+def _count(number: float, noun: str) -> str:
+    written = f"{number:.0f}" if number == int(number) else f"{number:.3g}"
+    return f"{written} {noun}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ from farflung.common.protocol.wire import Kind
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.pacing import CoreState, Waiting
 from farflung.learner.endpoint.items import PARCELS, ItemQueue
-from farflung.learner.schedule.rounds import rounds_of
+from farflung.learner.schedule.rounds import round_updates, rounds_of
 
 NEVER = float("-inf")
 PUBLISH_S = 0.05  # at least, between two versions of the async mode
@@ -213,4 +213,4 @@ def schedule_of(config: LearnerConfig) -> Schedule:
     if config.mode == "async":
         return Asynchronous(config.publish_every)
     rounds = rounds_of(config)
-    return InRounds(rounds.actors if rounds else 0, config.round_updates)
+    return InRounds(rounds.actors if rounds else 0, round_updates(config))

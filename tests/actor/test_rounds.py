@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
-from support.makers import a_parcel
+import pytest
+from support.makers import a_parcel, a_spec
+from support.playing import Parrot, Wheel, a_version
 
+from farflung.actor.play import Player
 from farflung.actor.rounds import Share
 from farflung.common.data.parcel import Place
-from farflung.common.data.spec import Rounds
+from farflung.common.data.spec import Exploration, Rounds
 from farflung.common.data.weights import Version
 
 ONE, TWO = Version(1, 1), Version(1, 2)
@@ -97,6 +100,23 @@ def test_newer_version_ends_a_round_that_was_not_finished():
     share.begin(TWO)
     assert not ends(share, a_window(TWO))
     assert ends(share, a_window(TWO))
+
+
+@pytest.mark.parametrize(
+    ("changes", "progress"),
+    [
+        ({}, [900, 900]),  # as the beacon says
+        ({"rounds": Rounds(1)}, [10, 40]),  # as the version says
+        ({"rounds": Rounds(1), "exploration": Exploration(per="round")}, [0, 1]),
+    ],
+)
+def test_exploration_of_a_round_is_alike_at_all_actors(changes, progress):
+    """In rounds it follows from the version alone, by its steps or by its number."""
+    wheel, spec = Wheel(), a_spec(**changes)
+    player = Player(spec, 1, Parrot(), wheel)
+    for number, steps in ((1, 10), (2, 40)):
+        player.begin(a_version(number, steps), 900)
+    assert [steps for _, steps in wheel.begun] == progress
 
 
 def test_actor_without_a_place_waits():

@@ -37,6 +37,15 @@ def test_a_word_without_an_equal_is_refused_with_what_to_write() -> None:
         main.in_our_words(["--exploration-fraction", "0.1"])
 
 
+def test_words_of_synchronous_schemes_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """Episodes per batch and actor, learning steps per batch, and a hint for an interval."""
+    argv = ["--mode=sync", "--num-workers", "2", "--episodes_per_batch", "4"]
+    config = load(main.in_our_words([*argv, "--learning-steps-per-batch", "episodes"])).config
+    assert (config.actors, config.round_episodes, config.round_updates) == (2, 4, "episodes")
+    with pytest.raises(UsageError, match=r"--mode sync or sequential: --round-steps"):
+        main.in_our_words(["--train-interval", "4"])
+
+
 def test_our_own_words_mean_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     """No alias hides a flag, a value is never a flag, and a subcommand has its own words."""
     assert KNOWN.isdisjoint({*aliases.SAME, *aliases.OTHER})

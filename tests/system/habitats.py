@@ -79,9 +79,40 @@ class Wide(CartPoleEnv):
         return np.resize(observation, 4096), *outcome
 
 
+class Dial(gymnasium.Env):
+    """A dial with six places, to be set to one that wanders; a number, or (`screen`) a picture."""
+
+    def __init__(self, screen: bool = False) -> None:
+        box = gymnasium.spaces.Box
+        self.observation_space = (
+            box(0, 255, (36, 36), np.uint8) if screen else box(0, 6, (2,), np.float32)
+        )
+        self.action_space = gymnasium.spaces.Discrete(6)
+        self._screen, self._place = screen, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._place = int(self.np_random.integers(6))
+        return self._seen(0), {}
+
+    def step(self, action: Any) -> Any:
+        reward = float(action == self._place)
+        self._place = (self._place + int(self.np_random.integers(-1, 2))) % 6
+        return self._seen(int(action)), reward, self.np_random.random() < 0.05, False, {}
+
+    def _seen(self, dial: int) -> Any:
+        if not self._screen:
+            return np.array([self._place, dial], np.float32)
+        picture = np.zeros((36, 36), np.uint8)
+        picture[6 * self._place : 6 * self._place + 6] = 200
+        picture[:, 6 * dial : 6 * dial + 6] += 50
+        return picture
+
+
 gymnasium.register("habitats/Slow-v0", Slow, max_episode_steps=500)
 gymnasium.register("habitats/Wide-v0", Wide, max_episode_steps=500)
 gymnasium.register(
     "habitats/Moody-v0", Wider if TROUBLE == "differ" else Moody, max_episode_steps=500
 )
 gymnasium.register("habitats/Declared-v0", Declared)
+gymnasium.register("habitats/Dial-v0", Dial, max_episode_steps=40)

@@ -1,109 +1,89 @@
-"""Rounds over sockets: the bits of one process, with delays and after kills."""
+"""Rounds over sockets: the parameters and rows of one process, with delays and after kills."""
 
-import random
-import re
-import socket
-import threading
-import time
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 
 import pytest
-
-from farflung.common.net.address import Address
+from support.rounds import behind, figures, in_one_process, in_rounds
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-FLAGS = ("--warmup", 400, "--horizon", 16)
-SHORT, LONG = ("--steps", 1500, "--replay-ratio", 8), ("--steps", 6000, "--replay-ratio", 32)
-DELAY_S = 0.3  # at most, of each piece of data on its way
+SHORT = ("--steps", 1500, "--replay-ratio", 8, "--warmup", 400, "--horizon", 16)
+WHOLE = ("--env", "CartPole-v1", "--steps", 3000, "--seed", 0, "--replay-ratio", 8)
+WHOLE += ("--warmup", 400)
+SIX = ("--env", "habitats/Dial-v0", "--import", "habitats", "--dqn.dueling", "--dqn.hidden", 32)
+SIX += ("--steps", 900, "--warmup", 200, "--horizon", 24, "--batch-size", 32)
+LATE_S = 0.3  # at most, each piece of data on its way
+KILLED_AT = 300, 1000  # steps
 
 
-def bits(program):
-    """Return the parameters that a learner ended with."""
-    assert program.ended() == 0, program.said
-    return re.search(r"parameters: (\w+)", program.said)[1]
-
-
-def in_one_process(shell, actors, *flags):
-    """Return the bits of the sequential mode."""
-    words = ("--mode", "sequential", "--actors", actors, "--name", "sequential")
-    return bits(shell.start("learner", *FLAGS, *flags, *words))
-
-
-def in_rounds(shell, actors, *flags):
-    """Start a learner of the sync mode; its actors are started elsewhere."""
-    words = ("--mode", "sync", "--round-actors", actors, "--name", "sync", "--checkpoint-every", 1)
-    return shell.learner(*FLAGS, *flags, *words).listens()
-
-
-class Slow:
-    """A way to a port on which each piece of data takes its own time; order is kept."""
-
-    def __init__(self, target, seed):
-        self._target, self._chance = target, random.Random(seed)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._start(self._accept)
-
-    def close(self):
-        """Take no more connections."""
-        self._listener.close()
-
-    def _accept(self):
-        with suppress(OSError):
-            while True:
-                near = self._listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self._target))
-                self._start(self._pass_on, near, far)
-                self._start(self._pass_on, far, near)
-
-    def _pass_on(self, source, target):
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                time.sleep(self._chance.uniform(0, DELAY_S))
-                target.sendall(data)
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    @staticmethod
-    def _start(work, *arguments):
-        threading.Thread(target=work, args=arguments, daemon=True).start()
+def slow_actors(shell, stack, learner, count, delay_s, *flags, names="robot"):
+    """Start actors behind slow lines."""
+    for index in range(count):
+        address, ways = behind(learner.address, index, delay_s)
+        for way in ways:
+            stack.enter_context(closing(way))
+        shell.actor(address, "--name", f"{names}-{index}", *flags)
 
 
 @pytest.mark.parametrize("flags", [(), ("--round-steps", 48), ("--round-episodes", 2)], ids=str)
 def test_rounds_have_the_bits_of_one_process(shell, flags):
     """Two actors with two environments each, behind slow lines: arrivals are in any order."""
     flags = (*SHORT, "--envs", 2, *flags)
-    expected = in_one_process(shell, 2, *flags)
+    one = in_one_process(shell, 2, *flags)
     learner = in_rounds(shell, 2, *flags)
     with ExitStack() as stack:
-        for index in range(2):
-            ways = [
-                stack.enter_context(closing(Slow(port, index)))
-                for port in (learner.address.port, learner.address.feed_port)
-            ]
-            shell.actor(Address("127.0.0.1", *(way.port for way in ways)), "--envs", 2)
-        assert bits(learner) == expected
+        slow_actors(shell, stack, learner, 2, LATE_S, "--envs", 2)
+        assert figures(learner) == figures(one)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--replay-ratio", 4), ("--env-args", "screen=true", "--stack", 4, "--replay-ratio", 1)],
+    ids=["a vector", "a stack of 4 images"],
+)
+def test_bits_do_not_depend_on_what_is_seen(shell, habitats, flags):
+    """Six actions and a dueling network, for three environments at once in each of two actors."""
+    flags = (*SIX, *flags, "--envs", 3)
+    one = in_one_process(shell, 2, *flags, **habitats)
+    learner = in_rounds(shell, 2, *flags, "--actors", 2, **habitats)
+    assert figures(learner) == figures(one)
 
 
 @pytest.mark.faults
-def test_rounds_go_on_with_the_same_bits_after_kills(shell):
-    """The learner is killed twice; its four actors live on, and their audit is clean."""
-    expected = in_one_process(shell, 4, *LONG)
-    learner = in_rounds(shell, 4, *LONG)
+@pytest.mark.parametrize(
+    ("actors", "horizon", "delay_s", "kills"),
+    [(1, 32, 0.1, [(), KILLED_AT, KILLED_AT]), (4, 64, LATE_S, [KILLED_AT])],
+    ids=["one actor", "four actors"],
+)
+def test_rounds_go_on_with_the_same_bits_after_kills(shell, actors, horizon, delay_s, kills):
+    """Learners are killed twice or not at all. Their actors live on, and the audits are clean."""
+    flags = (*WHOLE, "--horizon", horizon)
+    one = in_one_process(shell, actors, *flags)
+    with ExitStack() as stack:
+        learners = []
+        for run in range(len(kills)):
+            learner = in_rounds(shell, actors, *flags, name=f"sync-{run}")
+            slow_actors(shell, stack, learner, actors, delay_s, names=f"robot-{run}")
+            learners.append(learner)
+        for run, moments in enumerate(kills):
+            for steps in moments:
+                learners[run] = killed(shell, learners[run], run, steps)
+        expected = figures(one)
+        assert [figures(learner) for learner in learners] == [expected] * len(learners)
+    for run in range(len(kills)):
+        audit = shell.start("learner", "audit", shell.folder / "runs" / f"sync-{run}")
+        assert audit.ended() == 0, audit.said
+
+
+def killed(shell, learner, run, steps):
+    """Kill a learner after so many steps; return it as it is resumed."""
+    learner.shows(lambda status: status.steps >= steps)
     port, feed = learner.address.port, learner.address.feed_port
-    for index in range(4):
-        shell.actor(learner.address, "--name", f"robot-{index}")
-    for steps in (500, 2000):
-        learner.shows(lambda status, steps=steps: status.steps >= steps)
-        learner.kill()
-        again = ("--resume", shell.folder / "runs" / "sync", "--feed-port", feed)
-        learner = shell.learner(*again, port=port).listens()
-        learner.says("resumed: epoch")
-    assert bits(learner) == expected
-    audit = shell.start("learner", "audit", shell.folder / "runs" / "sync")
-    assert audit.ended() == 0, audit.said
+    learner.kill()
+    again = ("--resume", shell.folder / "runs" / f"sync-{run}", "--feed-port", feed)
+    learner = shell.learner(*again, port=port).listens()
+    learner.says("resumed: epoch")
+    return learner
 
 
 def test_evaluator_takes_no_place_of_a_round(shell):
@@ -112,7 +92,8 @@ def test_evaluator_takes_no_place_of_a_round(shell):
     shell.actor(learner.address, "--evaluate", "--name", "judge")
     learner.says("judge joined")
     learner.says("round 1 has waited .* s for number 0, which has not joined")
-    shell.actor(learner.address, "--name", "robot").says("collecting CartPole-v1 as actor 0.0")
+    robot = shell.actor(learner.address, "--name", "robot")
+    robot.says("collecting CartPole-v1 as actor 0.0")
     shell.actor(learner.address, "--name", "spare").says("all places are taken")
     assert learner.ended() == 0, learner.said
     assert "judge" in learner.said

@@ -152,6 +152,13 @@ def test_exploration_falls_linearly(steps, epsilon):
     assert Exploration(1.0, 0.1, 1000).epsilon(steps) == pytest.approx(epsilon)
 
 
+@pytest.mark.parametrize(("per", "progress"), [("step", 700), ("round", 4)])
+def test_exploration_follows_steps_or_rounds(per, progress):
+    """Version 5 is that of the fifth round: four were played before it."""
+    assert Exploration(per=per).progress(700, 5) == progress
+    assert Exploration(per=per).progress(0, 0) == 0
+
+
 def test_exploration_without_steps_is_at_its_end():
     """There is nothing to go through."""
     assert Exploration(1.0, 0.1, 0).epsilon(0) == 0.1

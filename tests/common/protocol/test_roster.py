@@ -211,3 +211,21 @@ def test_actor_keeps_the_place_that_an_earlier_learner_gave_it() -> None:
     assert not roster.claim("c", 8, 5, 1.0)
     assert not roster.claim("unknown", 7, 6, 1.0)
     assert places(roster) == [("b", 0, 0), ("a", 3, 0), ("c", -1, 0)]
+
+
+def test_roster_tells_who_follows_whom_in_a_place() -> None:
+    """Another start of a name, and another name once the first one has left; nothing else."""
+    roster, told = Roster(), []
+    roster.on_succession = lambda former, member: told.append(
+        (former.actor, former.index, former.start, member.actor, member.index, member.start)
+    )
+    for actor in "ab":
+        roster.join(actor, 7, 0.0)
+        roster.note_message(actor, 7, 1.0, has_parcels=True)
+        roster.join(actor, 7, 2.0)
+    assert told == []
+    roster.note_message("a", 8, 20.0)
+    roster.join("a", 8, 20.0)
+    roster.leave("b", 7)
+    roster.join("c", 7, 21.0)
+    assert told == [("a", 0, 0, "a", 0, 1), ("b", 1, 0, "c", 1, 1)]

@@ -2,8 +2,9 @@
 
 import pytest
 from support.learner_double import LearnerDouble
-from support.makers import a_frame, some_weights
+from support.makers import a_frame, a_spec, some_weights
 
+from farflung.common.data.spec import Rounds
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
@@ -344,3 +345,25 @@ def test_telemetry_names_its_learner(side):
         '{"steps":1}',
     )
     assert messages(side, T, now=5.0) == []
+
+
+@pytest.mark.parametrize(
+    ("rounds", "says"),
+    [
+        (None, []),
+        (
+            Rounds(1),
+            ["box-1 (actor 0.0) ended in round 3: box-1 (actor 0.1) plays it from its beginning"],
+        ),
+    ],
+    ids=["no rounds", "rounds"],
+)
+def test_end_of_an_actor_in_a_round_is_in_the_log(caplog, rounds, says):
+    """Its next start plays the round from its beginning. The place of an evaluator is none."""
+    side = LearnerDouble(a_spec(rounds=rounds), versions=3)
+    for incarnation in (7, 8):
+        for actor, evaluates in (("box-1", False), ("judge", True)):
+            topic = topics.snapshot("default", actor, incarnation, topics.draw_nonce(evaluates))
+            assert side.publisher.subscribed(topic)
+            said(side, float(incarnation))
+    assert [record.message for record in caplog.records] == says

@@ -282,6 +282,18 @@ def test_replay_content_does_not_depend_on_how_parcels_are_grouped(n_step: int) 
             assert same_bytes(one.next_columns, other.next_columns)
 
 
+def test_digest_is_that_of_the_rows_in_their_order() -> None:
+    """Not of their numbers, nor of what has left: a replay may begin later and be the same."""
+    parcels = list(walk(2, 7, 4, endless(4), 41))
+    spec = make_spec(7, 4, extras=EXTRAS)
+    whole, late, turned = (make(spec, 101) for _ in range(3))
+    whole.add(*parcels)
+    late.add(*parcels[5:])
+    turned.add(*parcels[:-2], parcels[-1], parcels[-2])
+    assert whole.digest() == late.digest() != turned.digest()
+    assert make(spec, 101).digest() == make(make_spec(7), 9).digest()
+
+
 def same_bytes(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     """Return True if the columns are equal bit by bit."""
     return {name: column.tobytes() for name, column in one.items()} == {

@@ -1,5 +1,6 @@
 """The schedule of rounds with several actors, as tables; and the settings that describe rounds."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from farflung.common.data.parcel import Place
 from farflung.common.data.spec import Rounds
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import UsageError
+from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.core.build import pacing
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.endpoint.items import ItemQueue, by_place
 from farflung.learner.schedule.rounds import rounds_of, sentence
@@ -162,10 +165,56 @@ def test_sentence_derives_what_was_not_set():
         "a round: 4 actors x 2 environments x 32 steps = 256 rows; then 16 updates of 128: each "
         "row is sampled 8 times"
     )
-    config = replace(config, round_updates=1)
-    assert sentence(config, rounds_of(config)).endswith(
-        "then 1 updates of 128: each row is sampled 0.5 times"
-    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (
+            {"horizon": 4_000_000, "round_updates": 1},
+            "1 actor x 1 environment x 4000000 steps = 4000000 rows; then 1 update of 128: each "
+            "row is sampled 3.2e-05 times",
+        ),
+        (
+            {"horizon": 1, "round_updates": "steps", "settings": DQNSettings(n_step=1)},
+            "1 actor x 1 environment x 1 step = 1 row; then 1 update of 128: each row is sampled "
+            "128 times",
+        ),
+        (
+            {"actors": 3, "round_episodes": 4, "round_updates": "episodes"},
+            "3 actors x 1 environment, 4 episodes each = 12 episodes; then 12 updates of 128",
+        ),
+        (
+            {"round_episodes": 1, "round_updates": "steps"},
+            "1 actor x 1 environment, 1 episode each = 1 episode; then 1 update of 128 for each "
+            "step",
+        ),
+        (
+            {"round_episodes": 2, "replay_ratio": 16.0},
+            "1 actor x 1 environment, 2 episodes each = 2 episodes; then a replay ratio of 16",
+        ),
+    ],
+)
+def test_sentence_counts_one_and_many(flags, says):
+    """In the words of the option: a number, one for each episode, one for each step."""
+    config = a_config(**({"mode": "sync", "actors": 1, "batch_size": 128} | flags))
+    assert sentence(config, rounds_of(config)) == f"a round: {says}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "updates", "ratio"),
+    [
+        ({"round_updates": 3}, 3, math.inf),
+        ({"actors": 2, "round_episodes": 4, "round_updates": "episodes"}, 8, math.inf),
+        ({"round_updates": "steps", "batch_size": 32}, 0, 32.0),
+        ({"replay_ratio": 5.0}, 0, 5.0),
+    ],
+)
+def test_updates_of_a_round_follow_from_its_words(flags, updates, ratio):
+    """One for each episode is a number; one for each step is a replay ratio of the batch size."""
+    config = a_config(**({"mode": "sync", "actors": 1} | flags))
+    assert schedule_of(config).updates == updates
+    assert pacing(config).ratio == ratio
 
 
 @pytest.mark.parametrize(
@@ -176,6 +225,9 @@ def test_sentence_derives_what_was_not_set():
         ({"mode": "sync", "actors": 1, "horizon": 32, "round_steps": 40}, "no multiple of"),
         ({"mode": "sync", "actors": 1, "round_steps": 32, "round_episodes": 1}, "either"),
         ({"mode": "sync", "actors": 1, "round_actors": -1}, "must not be negative"),
+        ({"mode": "sync", "actors": 1, "round_updates": "episodes"}, "add --round-episodes"),
+        ({"mode": "async", "round_updates": "steps"}, "--round-updates is for --mode sync"),
+        ({"mode": "async", "exploration_rounds": 9}, "--exploration-rounds is for --mode sync"),
         ({"mode": "sync", "actors": 1, "replay_ratio": float("inf")}, "train for ever"),
     ],
 )
