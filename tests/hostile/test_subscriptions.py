@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hostile.attacking import AT_BOTH, attacking
+from hostile.attacking import AT_BOTH, TRIES, attacking
 from hostile.seen import is_answered
 from hostile.victim import victim
 
@@ -52,8 +52,7 @@ def test_a_crowd_that_asks_for_snapshots_keeps_no_actor_out(tmp_path):
             with target.peer(name="joiner", through=True, learns=False, seed=9) as honest:
                 assert is_answered(honest, CROWD_JOIN_S)
             assert target.broker.own_mb() - memory_mb < CROWD_MB
-        after = target.during(10.0)
-        assert after.slowest > 0
+        assert any(target.during(10.0).slowest > 0 for _ in range(TRIES))
 
 
 @AT_BOTH
