@@ -36,6 +36,7 @@ class Rules:
     once: bool = False  # end with the run
     max_policy_age_s: float = 0.0  # 0: any
     heartbeat: "Heartbeat" = field(default_factory=lambda: Heartbeat())
+    learns: bool = False  # it sends gradients, and keeps its rows
 
 
 class ActorLoop:
@@ -102,8 +103,9 @@ class ActorLoop:
         if joined is None:
             return
         self._require_allowed(joined)
-        spec_check.require_playable(joined.spec)  # before a world is made for it
         evaluates = self._rules.evaluates
+        # Before a world is made for it
+        spec_check.require_playable(joined.spec, collects=not (evaluates or self._rules.learns))
         with self._watchdog:
             world = self._open_world(joined, EVALUATION if evaluates else "actor")
             seats = {policy: len(seats) for policy, seats in world.seats.items()}

@@ -1,6 +1,5 @@
 """The configuration of a learner, with a section for the chosen algorithm."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from farflung.common.process import plugins
 from farflung.common.process.config import MOST_USED, Loaded, peek, suggestion
 from farflung.common.process.config import load as load_any
 from farflung.common.process.errors import ConfigurationError, UsageError
-from farflung.learner import config_checks
+from farflung.learner import config_checks, config_words
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.core.curves import of_episodes, reported
 from farflung.learner.schedule.goal import Condition, parse
@@ -25,6 +24,7 @@ RUN = Parameter(group=Group("Run", sort_key=2))
 COLLECTION = Parameter(group=Group("Collection", sort_key=3))
 REPLAY = Parameter(group=Group("Replay and pacing", sort_key=4))
 ROUNDS = Parameter(group=Group("Rounds (sync and sequential)", sort_key=4.5))
+WORKERS = Parameter(group=Group("Gradients of workers (async)", sort_key=4.7))
 TRAINING = Parameter(group=Group("Training", sort_key=5))
 EVALUATION = Parameter(group=Group("Evaluation", sort_key=6))
 NETWORK = Parameter(group=Group("Network", sort_key=7))
@@ -140,6 +140,13 @@ class LearnerConfig:
     exploration_rounds: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
     """Rounds from the first share of random actions to the last; 0: --exploration-steps."""
 
+    gradients: Annotated[Literal["none", "only", "also"], WORKERS, Parameter(metavar="KIND")] = (
+        "none"
+    )
+    """Gradients to take from workers: none; only them, and no rows; also them, beside rows."""
+    max_staleness: Annotated[int, WORKERS, Parameter(metavar="VERSIONS")] = 10
+    """Versions by which gradients may be older than the newest: staler ones are refused."""
+
     batch_size: Annotated[int, TRAINING, Parameter(metavar="ROWS")] = 128
     """Transitions in an update."""
     publish_every: Annotated[int, TRAINING, Parameter(metavar="UPDATES")] = 10
@@ -190,12 +197,12 @@ class LearnerConfig:
     @property
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the environment."""
-        return _arguments("--env-args", self.environment_arguments)
+        return config_words.arguments("--env-args", self.environment_arguments)
 
     @property
     def wrappers(self) -> tuple[tuple[str, dict[str, Any]], ...]:
         """Return the wrappers with their arguments, innermost first."""
-        return tuple(_wrapper(text) for text in self.wrapper)
+        return tuple(config_words.wrapper(text) for text in self.wrapper)
 
     @property
     def exploration(self) -> Exploration:
@@ -264,37 +271,3 @@ def _with_section(name: str, settings: type[Any]) -> type[LearnerConfig]:
         frozen=True,
         kw_only=True,
     )
-
-
-def _arguments(flag: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments in KEY=VALUE texts and JSON objects; a VALUE is JSON, or else text."""
-    arguments: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if text.lstrip().startswith("{"):
-            arguments |= _json(text, flag)
-        elif equals and key.strip():
-            arguments[key.strip()] = _json_or_text(value)
-        else:
-            raise UsageError(f"{flag} {text!r}: write KEY=VALUE or a JSON object")
-    return arguments
-
-
-def _wrapper(text: str) -> tuple[str, dict[str, Any]]:
-    name, _, rest = text.partition(":")
-    texts = [rest] if rest.startswith("{") else [part for part in rest.split(",") if part]
-    return name, _arguments("--wrapper", texts)
-
-
-def _json(text: str, flag: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text))
-    except ValueError as error:
-        raise UsageError(f"{flag} {text!r} is not a JSON object: {error}") from error
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -30,6 +30,7 @@ LEAST = {
     "checkpoint-every": 0,
     "evaluate-every": 0,
     "seed": 0,
+    "max-staleness": 0,
 }
 
 
@@ -115,6 +116,7 @@ def check_combinations(config: "LearnerConfig") -> None:
         "set fsync or process",
     )
     check_rounds(config)
+    check_workers(config)
     compared = config.condition.metrics
     waits = any(name == "evaluation" or name.startswith("eval/") for name in compared)
     require(
@@ -150,4 +152,20 @@ def check_rounds(config: "LearnerConfig") -> None:
     require(
         config.round_updates != "episodes" or config.round_episodes > 0,
         "--round-updates episodes needs rounds of episodes: add --round-episodes N",
+    )
+
+
+def check_workers(config: "LearnerConfig") -> None:
+    """Refuse gradients of workers where no worker could take part."""
+    asked = f"--gradients {config.gradients}"
+    if config.gradients == "none":
+        return
+    require(
+        config.mode == "async",
+        f"{asked} is for --mode async: workers send their gradients as they come",
+    )
+    require(
+        config.replay_ratio < math.inf,
+        f"{asked}: a worker takes turns between playing and learning, and with --replay-ratio inf "
+        "it would never play again: set a number",
     )

@@ -132,8 +132,8 @@ class Loop:
         self.extent.entered(items, in_order)
 
     def _apply(self, gradients: int) -> None:
-        """Take so many gradients from the head of the queue, and settle them once applied."""
+        """Take so many gradients from the head of the queue, and settle each."""
         items = self._queue.gradients.take(gradients)
-        self.core.apply_gradients([item.content for item in items])
-        for item in items:
-            item.settle()
+        outcomes = self.core.apply_gradients([item.content for item in items])
+        for item, outcome in zip(items, outcomes, strict=True):
+            item.settle(outcome)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from farflung.actor.acting import graph_check
 from farflung.common import heads
 from farflung.common.data.fields import NAME
+from farflung.common.data.learning import Learning
 from farflung.common.data.spec import (
     METRICS,
     Column,
@@ -15,7 +16,7 @@ from farflung.common.data.spec import (
     Tensor,
     metric_column,
 )
-from farflung.common.process.errors import Refused
+from farflung.common.process.errors import ConfigurationError, Refused
 
 SPEC_BYTES = 4 << 30  # of tables for one window: an honest window is one message of 64 MiB
 MAX_COLUMNS = 256
@@ -38,6 +39,8 @@ def require_bounded(spec: Spec, seats: int) -> None:
     for part in parts:
         _require_shape(part)
     _require_metrics(spec)
+    if spec.learning is not None:
+        _require_learning(spec.learning)
     _require_space("the actions", spec.action)
     for key, space in spec.observation.items():
         _require_space(key or "the observations", space)
@@ -52,10 +55,31 @@ def require_bounded(spec: Spec, seats: int) -> None:
     )
 
 
-def require_playable(spec: Spec) -> None:
-    """Refuse a spec unless its head and graph fit it and are known here."""
+def require_playable(spec: Spec, *, collects: bool = True) -> None:
+    """Refuse a spec unless its head and graph fit it, are known here, and its learner takes rows.
+
+    One that learns from gradients alone takes none.
+    """
     heads.require(spec)
     graph_check.check(spec.graph)
+    if collects and spec.learning is not None and spec.learning.alone:
+        raise ConfigurationError(
+            f"the learner of {spec.run} takes gradients and no rows: join it with `learner worker`"
+        )
+
+
+def _require_learning(learning: Learning) -> None:
+    """Refuse learning with numbers that make no sense."""
+    counts = {
+        "a batch": (1, learning.batch),
+        "a capacity": (1, learning.capacity),
+        "a warm-up": (0, learning.warmup),
+        "a staleness": (0, learning.staleness),
+        "updates between versions": (1, learning.publish_every),
+    }
+    for name, (least, count) in counts.items():
+        _require(least <= count <= MAX_COUNT, f"it makes no sense: {name} of {count}")
+    _require(0 < learning.ratio < math.inf, f"it makes no sense: a replay ratio {learning.ratio}")
 
 
 def table_bytes(spec: Spec, seats: int) -> int:

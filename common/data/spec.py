@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from farflung.common.data.fields import Name
+from farflung.common.data.learning import Learning
 
 OBSERVATIONS = "observations"
 ACTIONS = "actions"
@@ -159,6 +160,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     ] = ()  # optional columns: masks, log-probabilities, recurrent state, priorities
     compression: dict[str, Literal["lz4"]] = {}  # by column name
     rounds: Rounds | None = None  # None: actors play as much as they have credit for
+    learning: Learning | None = None  # of workers; None: the learner takes no gradients
 
     @cached_property
     def observations(self) -> tuple[Column, ...]:

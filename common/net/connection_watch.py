@@ -67,6 +67,10 @@ class ConnectionWatch:
 
     # ---- for the listener's thread
 
+    def allow(self, largest: int) -> None:
+        """Let one message have so many bytes. Call it before there are connections."""
+        self._intake = Intake(largest)
+
     def follow(self, *sockets: Socket) -> None:
         """Watch these sockets instead of those before, which are closed."""
         monitors = []

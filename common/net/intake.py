@@ -26,7 +26,9 @@ Sizes = Mapping[Connection, int]  # bytes received
 class Intake:
     """Finds the connections that bring more than is read, or a message without an end."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = MAX_MESSAGE_BYTES) -> None:
+        more = largest - MAX_MESSAGE_BYTES
+        self._unfinished, self._unread = UNFINISHED + more, UNREAD + more
         self.topics = 0  # bytes of subscriptions that were not read at the last look
         self._feed, self._messages = _Look(), _Look()
 
@@ -46,9 +48,9 @@ class Intake:
     def excess_of_messages(self, received: Sizes, drained: int) -> Iterator[Excess]:
         """Yield the connections to end where messages come in, drained so often so far."""
         held = {one: _waiting(one, size) for one, size in received.items()}
-        yield from _largest(held, sum(held.values()) - UNREAD, "unread")
+        yield from _largest(held, sum(held.values()) - self._unread, "unread")
         for one, size in self._messages.judged(received, drained):
-            if size - _read(one) > UNFINISHED:
+            if size - _read(one) > self._unfinished:
                 yield Excess(one, "unfinished")
 
 

@@ -10,6 +10,7 @@ from farflung.common.net.authenticator import Authenticator
 from farflung.common.net.keys import Client, ServerKeys, require_own_name
 from farflung.common.net.sockets import Context
 from farflung.common.process.errors import Refused
+from farflung.common.protocol.wire import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +28,18 @@ class Listener:
         message_bytes: int,
         messages: int = 0,
         keys: ServerKeys | None = None,
+        largest: int = MAX_MESSAGE_BYTES,  # of experience
     ) -> None:
-        self._context, self._keys = context, keys
+        self._context, self._keys, self._most = context, keys, largest
         self._message_bytes, self._messages = message_bytes, messages
         self._largest = 0
         self._warned_at = float("-inf")
         self._revocations = 0
         self.authenticator = Authenticator(context, keys)
+        self.authenticator.watch.allow(largest)
         try:
             self.address, self.pull, self.feed = sockets.listen(
-                context, address, message_bytes, messages, keys
+                context, address, message_bytes, messages, keys, largest
             )
         except BaseException:
             self.authenticator.close()
@@ -110,7 +113,12 @@ class Listener:
         """Replace both sockets; what is queued on the feed may be sent for so long."""
         self._close_sockets(0, linger_ms)
         self.pull, self.feed = sockets.listen_again(
-            self._context, self.address, self._message_bytes, self._messages, self._keys
+            self._context,
+            self.address,
+            self._message_bytes,
+            self._messages,
+            self._keys,
+            self._most,
         )
         self.authenticator.watch.follow(self.pull, self.feed)
 

@@ -48,7 +48,11 @@ def feed_backlog(message_bytes: int) -> int:
 
 
 def experience_receiver(
-    context: Context, address: Address, messages: int = 0, keys: ServerKeys | None = None
+    context: Context,
+    address: Address,
+    messages: int = 0,
+    keys: ServerKeys | None = None,
+    largest: int = MAX_MESSAGE_BYTES,
 ) -> Socket:
     """Return the PULL of a learner or broker.
 
@@ -56,7 +60,7 @@ def experience_receiver(
     """
     socket = _socket(context, zmq.PULL, address)
     socket.set(zmq.RCVHWM, messages)  # 0: credit bounds what can be on the way
-    socket.set(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+    socket.set(zmq.MAXMSGSIZE, largest)
     socket.set(zmq.BACKLOG, 512)  # a whole fleet may join at once
     return _bind(socket, address.experience, keys, DOMAIN)
 
@@ -187,17 +191,18 @@ def listen(
     message_bytes: int,
     messages: int = 0,
     keys: ServerKeys | None = None,
+    largest: int = MAX_MESSAGE_BYTES,
 ) -> tuple[Address, Socket, Socket]:
     """Return both sockets of a learner or broker with their address; port 0 means a free pair."""
     if address.port:
-        return address, *_pair(context, address, message_bytes, messages, keys)
+        return address, *_pair(context, address, message_bytes, messages, keys, largest)
     # From 32768 up, in the kernel's range for outgoing connections, a reconnecting socket can
     # connect to itself.
     ports = range(10_000, 32_000, 2)
     for port in random.Random().sample(ports, 50):  # noqa: S311  # a guess, not a secret
         found = Address(address.host, port, address.feed_port or port + 1)
         try:
-            return found, *_pair(context, found, message_bytes, messages, keys)
+            return found, *_pair(context, found, message_bytes, messages, keys, largest)
         except ConfigurationError:
             continue
     raise ConfigurationError(f"no two free ports on {address.host}: name one with --port")
@@ -233,12 +238,13 @@ def listen_again(
     message_bytes: int,
     messages: int = 0,
     keys: ServerKeys | None = None,
+    largest: int = MAX_MESSAGE_BYTES,
 ) -> tuple[Socket, Socket]:
     """Return new sockets at the same address; allowed peers reconnect within a second."""
     pause, end = threading.Event(), time.monotonic() + REBIND_S
     while True:
         try:
-            return _pair(context, address, message_bytes, messages, keys)
+            return _pair(context, address, message_bytes, messages, keys, largest)
         except (ConfigurationError, zmq.ZMQError) as error:
             passes = isinstance(error, ConfigurationError) or descriptors.exhausted(error)
             if not passes or time.monotonic() > end:
@@ -248,10 +254,15 @@ def listen_again(
 
 
 def _pair(
-    context: Context, address: Address, message_bytes: int, messages: int, keys: ServerKeys | None
+    context: Context,
+    address: Address,
+    message_bytes: int,
+    messages: int,
+    keys: ServerKeys | None,
+    largest: int,
 ) -> tuple[Socket, Socket]:
     """Return both sockets, or open none."""
-    receiver = experience_receiver(context, address, messages, keys)
+    receiver = experience_receiver(context, address, messages, keys, largest)
     try:
         return receiver, feed_publisher(context, address, message_bytes, keys)
     except ConfigurationError:

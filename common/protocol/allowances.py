@@ -8,19 +8,33 @@ whenever it comes, also during a pause.
 """
 
 from collections import OrderedDict
+from typing import Protocol
 
 from farflung.common.protocol.acknowledgements import MOST_MESSAGES, Key
-from farflung.common.protocol.inbox import Inbox
 
 FIRST = 1  # number that an actor sends before its first acknowledgement
 EARLIER = MOST_MESSAGES  # that it may have been granted by an earlier start of the learner
 KEPT = 4096  # incarnations, those that were granted or brought something last: 200 bytes each
 
 
+class Books(Protocol):
+    """The numbers that were received: an inbox, or several."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of this start of the learner within its run."""
+
+    def knows(self, actor: str, incarnation: int) -> bool:
+        """Return whether any number of an incarnation was received."""
+
+    def pending(self, actor: str, incarnation: int) -> int:
+        """Return how many numbers of an incarnation are not settled yet."""
+
+
 class Allowances:
     """The numbers that each incarnation may still bring."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Books) -> None:
         self._inbox = inbox
         self._left: OrderedDict[Key, int] = OrderedDict()
 

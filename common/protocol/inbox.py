@@ -135,6 +135,13 @@ class Inbox:
         found = self._live.get((actor, incarnation))
         return 0 if found is None else len(found.pending)
 
+    @property
+    def unsettled(self) -> int:
+        """The numbers that were accepted and are pending."""
+        return sum(
+            1 for known in self._live.values() for reason in known.pending.values() if not reason
+        )
+
     def state(self) -> InboxState:
         """Return what must survive this process, without what is pending: its sender holds it."""
         pending = [reason for known in self._live.values() for reason in known.pending.values()]

@@ -82,17 +82,24 @@ class Limits(NamedTuple):
     frame: int
 
 
-MAX_MESSAGE_BYTES = 64 << 20
+MAX_MESSAGE_BYTES = 64 << 20  # of experience; see `most_experience_bytes`
 MAX_WORD_BYTES = 128 << 10  # of a message without columns
 MAX_FEED_MESSAGE_BYTES = 1 << 30
+BESIDE_TENSORS = 1 << 20  # bytes of a message beside its tensors
 LIMITS = {
     **dict.fromkeys(EXPERIENCE, Limits(64 << 10, 0, MAX_WORD_BYTES)),
     **dict.fromkeys(KNOWN - EXPERIENCE, Limits(4 << 20, 0, MAX_FEED_MESSAGE_BYTES)),
     Kind.PARCEL: Limits(64 << 10, 64 << 10, MAX_MESSAGE_BYTES),
-    Kind.GRADIENTS: Limits(64 << 10, 4 << 20, MAX_MESSAGE_BYTES),
+    Kind.GRADIENTS: Limits(64 << 10, 4 << 20, MAX_FEED_MESSAGE_BYTES + BESIDE_TENSORS),
     Kind.WEIGHTS: Limits(64 << 10, 4 << 20, MAX_FEED_MESSAGE_BYTES),
 }
-UNKNOWN = LIMITS[Kind.GRADIENTS]  # of a kind that a relay passes on without knowing it
+# Of a kind that a relay passes on without knowing it
+UNKNOWN = Limits(64 << 10, 4 << 20, MAX_MESSAGE_BYTES)
+
+
+def most_experience_bytes(weights_bytes: int) -> int:
+    """Return the largest message that a learner takes: gradients are as large as its weights."""
+    return max(MAX_MESSAGE_BYTES, weights_bytes + BESIDE_TENSORS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from farflung.learner.core.core import Core
 from farflung.learner.core.curves import reported, wanted
 from farflung.learner.core.pacing import Pacing
 from farflung.learner.core.spec import describe, save_spec, world_of
+from farflung.learner.core.trained import require_trained
 from farflung.learner.graph import acting_graph
 from farflung.learner.schedule.rounds import replay_ratio, round_updates
 from farflung.learner.storage import checkpoint, manifest
@@ -56,6 +57,8 @@ def build_core(
         spec = structs.replace(draft, graph=_written(algorithm, draft))
         _require_head(spec)
         save_spec(run, spec, described.starts)
+    if spec.learning is not None:
+        require_trained(algorithm.policy(), spec.graph)
     replay = algorithm.replay(
         spec,
         capacity=config.capacity,

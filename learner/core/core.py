@@ -2,8 +2,8 @@
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from farflung.learner.core.own_metrics import ENOUGH, Metrics, Updates
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.progress import Progress
 from farflung.learner.core.split import Split
+from farflung.learner.core.worker_gradients import OVERFLOW, STALE, mean
 from farflung.learner.graph.acting_graph import state_arrays
 from farflung.learner.replay.replay import Replay
 from farflung.learner.storage.checkpoint import copies
@@ -44,6 +45,7 @@ class Core:
         self.split = Split()  # its owner sets one with a clock
         # Returns the tensors of the last good checkpoint; raises where there is none.
         self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
+        self._staleness = math.inf if spec.learning is None else spec.learning.staleness
         self._module = algorithm.policy()
         self._weights_watch = FiniteWatch(_as_tensors(self._weights()))
         self._state_watch = FiniteWatch(algorithm.state())
@@ -112,15 +114,23 @@ class Core:
         self.split.lap("step")
         self.pacing.sampled(len(batch.actions))
 
-    def apply_gradients(self, received: Sequence[WorkerGradients]) -> bool:
-        """Take one step along the mean of workers' gradients. False: the guard refused it.
+    def apply_gradients(self, received: Sequence[WorkerGradients]) -> list[str]:
+        """Take one step along the mean of workers' gradients, without those that are too stale.
 
-        Each counts as often as the rows it stands for. The steps and episodes of the workers count.
+        Each counts as often as the rows it stands for. The steps and episodes of the workers count
+        in any case. Return for each the reason of its refusal, or nothing if it was applied.
         """
+        newest, fresh = self.state.version, list[WorkerGradients]()
         for one in received:
             self.state.steps += one.envelope.steps
-            self.progress.add(one.results, one.envelope.version, self.state.version)
-        return self.apply(_mean(received, next(self._module.parameters()).device))
+            self.progress.add(one.results, one.envelope.version, newest)
+            if newest.number - one.envelope.version.number <= self._staleness:
+                fresh.append(one)
+        refusal = ""
+        if fresh and not self.apply(mean(fresh, next(self._module.parameters()).device)):
+            refusal = OVERFLOW
+        kept = set(map(id, fresh))
+        return [refusal if id(one) in kept else STALE for one in received]
 
     def apply(self, gradients: Gradients) -> bool:
         """Take one step along these gradients, computed here or elsewhere. False: refused."""
@@ -171,11 +181,15 @@ class Core:
         return copies(tensors)
 
     def resume(
-        self, *, steps: int, episodes: int, updates: int, samples: int, version: int
+        self, *, rows: int, steps: int, episodes: int, updates: int, samples: int, version: int
     ) -> None:
-        """Continue counting from where an earlier epoch of this run ended."""
+        """Continue counting from where an earlier epoch of this run ended.
+
+        The rows are those of the journal; the steps of workers come on top of them.
+        """
         state = self.state
-        state.steps = state.published_steps = state.pacing.rows = steps
+        state.pacing.rows = rows
+        state.steps = state.published_steps = max(rows, steps)
         state.updates = state.published_updates = updates
         state.pacing.samples = samples
         state.version = Version(state.version.epoch, version)
@@ -210,27 +224,6 @@ class Core:
 
 def _nothing() -> Mapping[str, torch.Tensor]:
     raise Diverged("there is nothing to go back to")
-
-
-def _mean(received: Sequence[WorkerGradients], device: torch.device) -> Gradients:
-    """Return the mean of gradients and of the metrics that all have, weighted by their rows."""
-    rows = [one.rows for one in received]
-
-    def mean(values: list[Any], dtype: np.dtype[Any]) -> torch.Tensor:
-        weighted = np.average(values, axis=0, weights=rows)
-        return torch.from_numpy(np.asarray(weighted, dtype)).to(device)
-
-    first = received[0]
-    arrays = {
-        name: mean([one.arrays[name] for one in received], array.dtype)
-        for name, array in first.arrays.items()
-    }
-    metrics = {
-        name: mean([one.envelope.metrics[name] for one in received], np.dtype(np.float32))
-        for name in first.envelope.metrics
-        if all(name in one.envelope.metrics for one in received)
-    }
-    return Gradients(arrays, metrics)
 
 
 def _as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:

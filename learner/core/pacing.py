@@ -18,6 +18,7 @@ class Cause(StrEnum):
     WARMUP = "warm-up"  # the first update waits for rows
     ROWS = "rows"  # the next update waits for rows
     UPDATES = "updates"  # collection waits for updates
+    GRADIENTS = "gradients"  # updates wait for those of workers
 
 
 class Waiting(NamedTuple):
@@ -27,7 +28,7 @@ class Waiting(NamedTuple):
     number: int = 0  # rows, or updates, that are missing
 
 
-NO_WAIT = Waiting(Cause.NONE)
+NO_WAIT, FOR_GRADIENTS = Waiting(Cause.NONE), Waiting(Cause.GRADIENTS)
 
 
 @dataclass(slots=True)

@@ -4,14 +4,17 @@ import json
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from farflung.actor.worlds import gymnasium
 from farflung.actor.worlds.gymnasium import Description
+from farflung.common.data.learning import Learning
 from farflung.common.data.spec import Evaluation, Graph, Spec, World, column_name
 from farflung.common.process import atomic_file
-from farflung.common.process.errors import Refused
+from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.config import LearnerConfig
@@ -58,6 +61,32 @@ def describe(
         ),
         compression={column_name(key): "lz4" for key in images if config.compress},
         rounds=rounds_of(config),
+        learning=learning_of(config),
+    )
+
+
+def learning_of(config: LearnerConfig) -> Learning | None:
+    """Return the learning that workers take part in; None if the learner takes no gradients."""
+    if config.gradients == "none":
+        return None
+    try:
+        settings: dict[str, Any] = msgspec.to_builtins(config.settings)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"--gradients {config.gradients}: workers get the settings of {config.algorithm} as "
+            f"plain values, and these are not: {error}"
+        ) from error
+    return Learning(
+        algorithm=config.algorithm,
+        settings=settings,
+        model=config.model,
+        batch=config.batch_size,
+        capacity=config.capacity,
+        warmup=config.warmup,
+        ratio=float(config.replay_ratio),
+        staleness=config.max_staleness,
+        publish_every=config.publish_every,
+        alone=config.gradients == "only",
     )
 
 

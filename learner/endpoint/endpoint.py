@@ -9,7 +9,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Weights
 from farflung.common.net.keys import ANY_CLIENT, Client
 from farflung.common.process.errors import Refused
-from farflung.common.protocol import topics
+from farflung.common.protocol import topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.shared_buffer import AT_ONCE, SharedBuffer
@@ -21,6 +21,7 @@ from farflung.learner.endpoint.items import (
     ItemLog,
     ItemQueue,
     LoggedItem,
+    RefusedNumber,
     Settlements,
     Unlogged,
     is_logged,
@@ -103,6 +104,11 @@ class Endpoint:
         """The size of one version's tensors."""
         return sum(tensor.size for tensor in self.spec.graph.weights)
 
+    @property
+    def most_bytes(self) -> int:
+        """The size of one message of experience at most."""
+        return wire.most_experience_bytes(self.weights_bytes if self.spec.learning else 0)
+
     # ---- for the transport
 
     def receive(self, messages: Iterable[Message], now: float) -> int:
@@ -122,6 +128,8 @@ class Endpoint:
                 continue
             if is_logged(item):
                 logged.append(item)
+            elif isinstance(item.content, RefusedNumber):
+                item.settle()
             else:
                 others.append(item)
         if logged:

@@ -29,6 +29,7 @@ class RefusedNumber:
 
     rows: ClassVar[int] = 0
     reason: str
+    survives: bool = True  # in the log; refused gradients do not
 
 
 Content = Parcel | Gradients | Command | RefusedNumber
@@ -86,8 +87,9 @@ LoggedItem = Item[Parcel | RefusedNumber]
 
 
 def is_logged(item: Item[Any]) -> TypeGuard[LoggedItem]:
-    """Return True if the item must survive this process: parcels and refused numbers."""
-    return isinstance(item.content, (Parcel, RefusedNumber))
+    """Return True if the item must survive this process: parcels and their refused numbers."""
+    content = item.content
+    return content.survives if isinstance(content, RefusedNumber) else isinstance(content, Parcel)
 
 
 def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:

@@ -12,7 +12,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
 from farflung.common.protocol import tensors, topics, wire
-from farflung.common.protocol.acknowledgements import Key, grant
+from farflung.common.protocol.acknowledgements import ACTOR_BYTES, Key, grant
 from farflung.common.protocol.messages import (
     Acknowledgement,
     Announcement,
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 BEACON_S = 1.0
 ANNOUNCE_S = 0.1  # between two announcements to all, however many ask
 EVALUATOR = Credit(16, 1 << 20)  # results without rows do not wait for pacing
+# Gradients do not either, and many of them at once would only be stale.
+WORKER = Credit(4, ACTOR_BYTES)
 
 Publication = tuple[bytes, bytes | bytearray]  # topic and frame
 
@@ -163,6 +165,8 @@ class Publisher:
         least = grant(room, sharers, math.inf)  # also before a name has brought any row
 
         def credit(key: Key) -> Credit:
+            if receiver.inboxes.gradients.knows(*key):
+                return WORKER
             if receiver.names.has_rows(key):
                 return grant(room, sharers, receiver.names.usual_rows(key))
             return EVALUATOR if receiver.records.evaluates(key) else least
@@ -170,7 +174,7 @@ class Publisher:
         epoch = self.newest.epoch
         for (actor, incarnation), granted in receiver.acknowledgements.due(now, credit):
             receiver.allowances.grant((actor, incarnation), granted.messages)
-            highest, missing, refused = receiver.inbox.received(actor, incarnation)
+            highest, missing, refused = receiver.inboxes.received(actor, incarnation)
             message = Acknowledgement(
                 run=spec.run,
                 policy=spec.policy,

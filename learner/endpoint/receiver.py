@@ -25,12 +25,10 @@ from farflung.common.protocol.quarantine import Quarantine
 from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.shared_buffer import Load, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
-from farflung.common.protocol.tensors import (
-    GradientsCodec,
-    GradientsEnvelope,
-    read_gradients_envelope,
-)
+from farflung.common.protocol.tensors import GradientsEnvelope, read_gradients_envelope
 from farflung.common.protocol.wire import Envelope, Kind, Opened
+from farflung.learner.endpoint.gradients import GradientCheck
+from farflung.learner.endpoint.inboxes import Inboxes
 from farflung.learner.endpoint.items import (
     PARCELS,
     TAKEN,
@@ -64,6 +62,7 @@ class Receiver:
         takes: frozenset[Kind] = PARCELS,
         largest: float = LARGEST,
     ) -> None:
+        self.inboxes = Inboxes(inbox, takes)
         self.inbox, self.roster = inbox, roster
         self.newest = Version(inbox.epoch, 0)  # the last publication
         # Called with the version that an evaluator plays.
@@ -73,14 +72,14 @@ class Receiver:
         self.records = Records(self.problems)
         self.seen = self.records.newest
         self.names = Names(self._forget, float(spec.horizon))
-        self.allowances, self.quarantine = Allowances(inbox), Quarantine()
+        self.allowances, self.quarantine = Allowances(self.inboxes), Quarantine()
         self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
         self._buffer = buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._takes = takes
         self._parcels = ParcelCodec(spec, largest)
-        self._gradients = GradientsCodec(spec.graph.weights, largest)
+        self._gradients = GradientCheck(spec, largest)
 
     def receive(
         self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANY_CLIENT
@@ -102,14 +101,15 @@ class Receiver:
             require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
             key = envelope.actor, envelope.incarnation
+            self.inboxes.require_one_sort(opened.kind, *key)
             self.names.note_message(sender, key, now)
             self.acknowledgements.note_message(key, now)
-            self._require_granted(envelope, sender, len(frame))
+            self._require_granted(opened.kind, envelope, sender, len(frame))
         except Refused as refusal:
             client = sender or ANY_CLIENT
             flood = refusal.reason in FLOODS
             shown = not flood or self.names.is_first_refusal(client, refusal.reason, now)
-            self.refuse(refusal, shown)
+            self.refuse(refusal, shown, wire.kind_of(frame))
             return None
         item = self._admit(opened, envelope, frame, now)
         if item is not None and sender.connection and not isinstance(item.content, RefusedNumber):
@@ -117,9 +117,9 @@ class Receiver:
             self._buffer.add(item.load)
         return item
 
-    def refuse(self, refusal: Refused, shown: bool = True) -> None:
+    def refuse(self, refusal: Refused, shown: bool = True, kind: int = Kind.PARCEL) -> None:
         """Count a message that was refused, and report it."""
-        self.inbox.reject(refusal.reason)
+        self.inboxes.of(kind).reject(refusal.reason)
         if shown:
             self._report(refusal, "an unnamed sender")
 
@@ -145,9 +145,10 @@ class Receiver:
         The outcome is a reason if the item was refused after the receiver had taken it.
         """
         number = envelope.actor, envelope.incarnation, envelope.sequence
+        inbox = self.inboxes.holder(*number[:2])
         if outcome:
-            self.inbox.refuse(*number, outcome)
-        self.inbox.commit(*number)
+            inbox.refuse(*number, outcome)
+        inbox.commit(*number)
         self.acknowledgements.add_news((envelope.actor, envelope.incarnation))
 
     def _admit(
@@ -156,9 +157,10 @@ class Receiver:
         key = envelope.actor, envelope.incarnation
         number = *key, envelope.sequence
         self.roster.note_message(*key, now, has_parcels=self.names.has_parcels(key))
-        lost = self.inbox.lost
-        admission = self.inbox.admit(*number, envelope.base)
-        self._log_lost(envelope.actor, lost)
+        inbox = self.inboxes.of(opened.kind)
+        lost = inbox.lost
+        admission = inbox.admit(*number, envelope.base)
+        self._log_lost(envelope.actor, inbox.lost - lost)
         if admission is Admission.BEYOND:
             numbers = f"number {envelope.sequence} with base {envelope.base}"
             self._report(Refused(OUT_OF_RANGE, f"{numbers} is far from those before"), key[0])
@@ -171,24 +173,25 @@ class Receiver:
             self.quarantine.require_none(envelope.actor, now)
             content = self._content(opened, envelope, now)
         except Refused as refusal:
-            self.inbox.refuse(*number, refusal.reason)
+            inbox.refuse(*number, refusal.reason)
             if refusal.reason in POISON and self.quarantine.offend(envelope.actor, now):
                 self.problems.append(f"{envelope.actor} is in quarantine: {refusal}")
             self._report(refusal, envelope.actor)
-            return Item(envelope, RefusedNumber(refusal.reason), frame, self._settlements)
+            refused = RefusedNumber(refusal.reason, survives=inbox is self.inbox)
+            return Item(envelope, refused, frame, self._settlements)
         item = Item(envelope, content, frame, self._settlements)
         if self.names.note_parcel(key, item.rows):
             self.roster.note_message(*key, now, has_parcels=True)
         return item
 
-    def _require_granted(self, envelope: Numbered, sender: Client, size: int) -> None:
+    def _require_granted(self, kind: int, envelope: Numbered, sender: Client, size: int) -> None:
         """Refuse a new number that exceeds its sender's credit, or the room for its peer.
 
         It counts as missing, so an actor that may send it does so again. In one process the turns
         pace collection, and nothing needs a bound.
         """
         number = envelope.actor, envelope.incarnation, envelope.sequence
-        if not sender.connection or self.inbox.has(*number):
+        if not sender.connection or self.inboxes.of(kind).has(*number):
             return
         if not self.allowances.covers(number[:2]):
             raise Refused(CREDIT, f"{envelope.actor} sends more than it was granted")
@@ -201,13 +204,11 @@ class Receiver:
             raise Refused("kind", f"this learner takes no {NUMBERED[opened.kind]}")
         if isinstance(envelope, Envelope):
             parcel = self._parcels.decode(opened, envelope)
+            self._gradients.require_rows_wanted(parcel)
             require_place(self.roster, self._spec, envelope, parcel, now)
             return parcel
         if isinstance(envelope, GradientsEnvelope):
-            version, newest = envelope.version, self.newest
-            if version.epoch != newest.epoch or not 1 <= version.number <= newest.number:
-                raise Refused("version", f"taken at {version}, and the newest is {newest}")
-            return self._gradients.decode(opened, envelope)
+            return self._gradients.read(opened, envelope, self.newest)
         assert isinstance(envelope, Command)
         return envelope
 
@@ -247,11 +248,12 @@ class Receiver:
 
     def _rebase(self, key: Key, base: int) -> None:
         """Take the base of a word; refuse one that no honest actor has."""
-        lost = self.inbox.lost
-        if not self.inbox.rebase(*key, base):
+        inbox = self.inboxes.holder(*key)
+        lost = inbox.lost
+        if not inbox.rebase(*key, base):
             says = f"{key[0]} says that it holds nothing below {base}"
             raise Refused("base", f"{says}, and has sent nothing near it")
-        self._log_lost(key[0], lost)
+        self._log_lost(key[0], inbox.lost - lost)
 
     def _forget(self, key: Key) -> None:
         """Forget a name that has to make room; its numbers are kept."""
@@ -259,8 +261,8 @@ class Receiver:
         self.acknowledgements.forget(key)
         self.records.forget(key)
 
-    def _log_lost(self, actor: str, before: int) -> None:
-        if lost := self.inbox.lost - before:
+    def _log_lost(self, actor: str, lost: int) -> None:
+        if lost:
             held = "numbers that it holds no longer, by its own word"
             log.warning("%s: %d %s, never arrived", actor, lost, held, extra=once_every(10))
 

@@ -1,11 +1,12 @@
 """The books of an endpoint as the status shows them: actors, counters, problems."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Member, Presence, RosterState
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.receiver import Receiver
-from farflung.learner.observe.status import ActorState, ActorStatus
+from farflung.learner.observe.status import ActorState, ActorStatus, GradientStatus
 
 ROWS = 1024  # actors with a row of their own; further ones are counted
 STATES = {
@@ -29,6 +30,7 @@ class EndpointStatus:
     more_actors: int = 0  # without a row of their own
     bytes_in: int = 0
     bytes_out: int = 0  # on the feed, each message once
+    gradients: GradientStatus = field(default_factory=GradientStatus)
 
 
 def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
@@ -47,6 +49,16 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
         refused=tuple(sorted(inbox.ledger.refused.items())),
         problems=(*receiver.problems, *([problem] if problem else [])),
         roster=endpoint.roster.state(),
+        gradients=gradient_status(receiver.inboxes.gradients),
+    )
+
+
+def gradient_status(inbox: Inbox) -> GradientStatus:
+    """Return the books of gradients. Those that are not settled wait for their step."""
+    ledger, waiting = inbox.ledger, inbox.unsettled
+    applied = ledger.accepted - waiting
+    return GradientStatus(
+        ledger.received, applied, waiting, ledger.duplicate, dict(sorted(ledger.refused.items()))
     )
 
 

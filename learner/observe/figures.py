@@ -52,6 +52,8 @@ def _flow(status: Status) -> Iterator[tuple[str, str]]:
     yield "replay", f"{full} % of {compact(status.replay_capacity)}"
     yield "policy lag", lag
     yield "parcels", count(status.received)
+    if books := status.gradients.received:
+        yield "gradients", f"{count(status.gradients.applied)} of {compact(books)}"
 
 
 def _machine(status: Status) -> Iterator[tuple[str, str]]:

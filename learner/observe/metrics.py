@@ -13,7 +13,7 @@ from typing import Any
 from farflung.learner.core.curves import published
 from farflung.learner.observe.outlets import Moment, OutletThread
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import FigureStatus, Status
+from farflung.learner.observe.status import FigureStatus, GradientStatus, Status
 
 INTERVAL_S = 2.0
 
@@ -80,9 +80,21 @@ def scalars(status: Status) -> dict[str, float]:
         "parcels/refused": sum(status.refused.values()),
         "parcels/lost": status.lost,
     }
+    if status.gradients.received:
+        figures |= _of_gradients(status.gradients)
     own = {published(name): value for name, value in status.metrics.items()}
     every = _in_detail(status.figures) | own | figures
     return {name: float(value) for name, value in every.items() if value is not None}
+
+
+def _of_gradients(books: GradientStatus) -> dict[str, float | None]:
+    """Return the books of workers' gradients."""
+    return {
+        "gradients/received": books.received,
+        "gradients/applied": books.applied,
+        "gradients/repeated": books.repeated,
+        "gradients/refused": sum(books.refused.values()),
+    }
 
 
 def _in_detail(figures: Mapping[str, FigureStatus]) -> dict[str, float | None]:

@@ -6,7 +6,7 @@ Python runs nothing else: with four frames a second that would cost training 2 %
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.box import ROUNDED
 from rich.cells import cell_len
@@ -273,7 +273,15 @@ def _problems(status: Status) -> list[Text]:
         why = ": loss or gradients were not finite"
         found.append(_row("skipped", skipped + why, "bold red"))
     if status.refused:
-        counts = sorted(status.refused.items(), key=lambda item: -item[1])
-        reasons = ", ".join(f"{reason} {count(number)}" for reason, number in counts)
-        found.append(_row("refused", reasons, "yellow"))
+        found.append(_row("refused", _by_reason(status.refused), "yellow"))
+    if status.gradients.refused:
+        found.append(
+            _row("gradients", f"refused: {_by_reason(status.gradients.refused)}", "yellow")
+        )
     return found + [_row("problem", one_line(text)) for text in reversed(status.problems)]
+
+
+def _by_reason(refused: Mapping[str, int]) -> str:
+    """Return counts by reason, the largest first."""
+    counts = sorted(refused.items(), key=lambda item: -item[1])
+    return ", ".join(f"{reason} {count(number)}" for reason, number in counts)

@@ -78,6 +78,20 @@ class WaitingStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class GradientStatus:
+    """The books of workers' gradients: received = applied + waiting + repeated + refused.
+
+    They begin again with each start of the learner.
+    """
+
+    received: Count = 0  # messages
+    applied: Count = 0
+    waiting: Count = 0  # for their step
+    repeated: Count = 0
+    refused: dict[str, Count] = field(default_factory=dict)  # by reason
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Everything that a learner shows. None: not known yet. Rates are per second.
 
@@ -143,6 +157,7 @@ class Status:
     duplicates: Count = 0
     lost: Count = 0  # numbers that actors gave up and that never arrived, by their own word
     refused: dict[str, Count] = field(default_factory=dict)  # by reason
+    gradients: GradientStatus = GradientStatus()  # of workers
 
     actors: tuple[ActorStatus, ...] = ()
     more_actors: Count = 0  # without a row of their own

@@ -12,7 +12,7 @@ from farflung.learner.config import LearnerConfig
 from farflung.learner.core.core import Core
 from farflung.learner.core.curves import IS_SUCCESS, of_episodes, wanted
 from farflung.learner.core.own_metrics import ENOUGH
-from farflung.learner.core.pacing import Cause, Waiting
+from farflung.learner.core.pacing import FOR_GRADIENTS, Cause, Waiting
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.machine import Machine
@@ -50,6 +50,7 @@ class StatusBuilder:
             until=config.until,
             ratio_wanted=core.pacing.ratio,
         )
+        self._alone = config.gradients == "only"
         self._wanted = wanted(config.metrics, config.condition.metrics)
         self._said = False
         self._moved: tuple[int, int] = (-1, -1)
@@ -88,7 +89,7 @@ class StatusBuilder:
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
-            waiting=self._waits.add(pacing.waiting),
+            waiting=self._waits.add(FOR_GRADIENTS if self._alone else pacing.waiting),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
             replay_size=core.replay.size,
@@ -100,6 +101,7 @@ class StatusBuilder:
             duplicates=view.duplicates,
             lost=view.lost,
             refused=dict(view.refused),
+            gradients=view.gradients,
             actors=view.actors,
             more_actors=view.more_actors,
             problems=(*noticed, *view.problems, *self.problems),

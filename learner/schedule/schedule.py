@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from farflung.common.protocol.wire import Kind
 from farflung.learner.config import LearnerConfig
-from farflung.learner.core.pacing import CoreState, Waiting
+from farflung.learner.core.pacing import FOR_GRADIENTS, CoreState, Waiting
 from farflung.learner.endpoint.items import PARCELS, ItemQueue
 from farflung.learner.schedule.rounds import round_updates, rounds_of
 
@@ -126,13 +126,18 @@ class Asynchronous:
         may_publish = moment.now - moment.published_at >= PUBLISH_S
         if may_publish and core.unpublished >= self.publish_every:
             return PUBLISH
-        if queue.parcels and (fitting := core.pacing.fit(queue.parcels.rows(), TOGETHER_ROWS)):
-            return Insert(fitting)
+        if inserts := self.inserts(core, queue):
+            return inserts
         if core.pacing.may_update:
             return UPDATE
         if may_publish and core.unpublished:
             return PUBLISH  # learning pauses: actors get what was learned last
         return Wait(core.pacing.waiting)
+
+    def inserts(self, core: CoreState, queue: ItemQueue) -> Insert | None:
+        """Return the insert of all parcels that fit, if any do."""
+        fitting = core.pacing.fit(queue.parcels.rows(), TOGETHER_ROWS)
+        return Insert(fitting) if fitting else None
 
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return the rows that pacing has room for, and no more than the run still wants."""
@@ -140,6 +145,45 @@ class Asynchronous:
 
     def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
         """Return none: nothing waits for all actors."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class FromWorkers:
+    """The async mode where workers compute gradients, alone or beside updates of the learner's own.
+
+    Each gradient is one step, in the order of arrival. A version is published at once after every
+    `publish_every` updates: workers may wait for it.
+    """
+
+    takes: ClassVar[frozenset[Kind]] = PARCELS | {Kind.GRADIENTS}
+
+    keeps_rounds: ClassVar[bool] = False
+
+    own: Asynchronous
+    alone: bool  # the learner has no rows of its own
+
+    def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
+        """Return the next action."""
+        if moment.published_at == NEVER:
+            return PUBLISH
+        if moment.over:
+            return PUBLISH if core.unpublished else STOP
+        if core.unpublished >= self.own.publish_every:
+            return PUBLISH
+        if inserts := self.own.inserts(core, queue):
+            return inserts
+        if queue.gradients:
+            return Apply(1)
+        action = self.own.decide(core, queue, moment)
+        return Wait(FOR_GRADIENTS) if self.alone and isinstance(action, Wait) else action
+
+    def room(self, core: CoreState, moment: Moment) -> int:
+        """Return the room of actors. Workers do not wait for it: their credit is fixed."""
+        return ROOM if self.alone else self.own.room(core, moment)
+
+    def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
+        """Return none: nothing waits for all workers."""
         return []
 
 
@@ -211,6 +255,9 @@ class InRounds:
 def schedule_of(config: LearnerConfig) -> Schedule:
     """Return the schedule of a mode."""
     if config.mode == "async":
-        return Asynchronous(config.publish_every)
+        own = Asynchronous(config.publish_every)
+        if config.gradients == "none":
+            return own
+        return FromWorkers(own, alone=config.gradients == "only")
     rounds = rounds_of(config)
     return InRounds(rounds.actors if rounds else 0, round_updates(config))

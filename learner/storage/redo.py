@@ -46,7 +46,7 @@ def redo(
     again = _Again(core, extent, saved, newest.updates)
     published = zip(recovered.published[::2], recovered.published[1::2], strict=True)
     again.ends = deque(sorted({*published, (int(saved.get("steps", 0)), updates)}))
-    core.resume(steps=0, episodes=0, updates=updates, samples=samples, version=0)
+    core.resume(rows=0, steps=0, episodes=0, updates=updates, samples=samples, version=0)
     journal, first = run_folder / segments.FOLDER, int(saved.get(REPLAY_FROM, 0))
     for found in parcels(journal, first, core, recovered, largest):
         item = Item(found.envelope, found.parcel, b"", Settlements(), found.end)

@@ -47,7 +47,8 @@ def restore(
     updates, samples = learned(saved, core)
     reached = max(recovered.marker.updates, updates)
     core.resume(
-        steps=recovered.rows,
+        rows=recovered.rows,
+        steps=recovered.marker.steps,
         episodes=recovered.episodes,
         updates=reached,
         samples=samples + (reached - updates) * core.pacing.batch,

@@ -47,7 +47,9 @@ class NetworkThread:
         endpoint: Endpoint,
         keys: ServerKeys | None = None,
     ) -> None:
-        self._listener = Listener(context, address, endpoint.weights_bytes, keys=keys)
+        self._listener = Listener(
+            context, address, endpoint.weights_bytes, keys=keys, largest=endpoint.most_bytes
+        )
         self.address = self._listener.address
         self._pull, self._feed = self._listener.pull, self._listener.feed
         self._gate = Gate(self._listener, endpoint, LEARNER, time.monotonic())

@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -140,6 +141,9 @@ def test_evaluations_are_on_and_zero_turns_them_off() -> None:
         ({"policy": ""}, "--policy ''"),
         ({"device": "gpu"}, "cuda:N"),
         ({"model": "network"}, "package.module:function"),
+        ({"gradients": "only", "mode": "sequential"}, "--gradients only is for --mode async"),
+        ({"gradients": "also", "replay_ratio": math.inf}, "it would never play again"),
+        ({"max_staleness": -1}, "--max-staleness must be at least 0"),
     ],
 )
 def test_what_cannot_work_is_refused_in_a_sentence(changes: dict[str, Any], says: str) -> None:

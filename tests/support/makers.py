@@ -3,6 +3,7 @@
 import numpy as np
 from msgspec import structs
 
+from farflung.common.data.learning import Learning
 from farflung.common.data.parcel import Ending, Parcel, Results
 from farflung.common.data.spec import (
     ACTIONS,
@@ -39,6 +40,23 @@ def a_spec(**changes):
         graph=Graph(b"model", (), (), TENSORS),
     )
     return structs.replace(spec, **changes)
+
+
+def a_learning(**changes):
+    """Workers with a batch of 30 rows that may be one version behind."""
+    learning = Learning(
+        algorithm="dqn",
+        settings={},
+        model="",
+        batch=30,
+        capacity=1000,
+        warmup=100,
+        ratio=2.0,
+        staleness=1,
+        publish_every=2,
+        alone=True,
+    )
+    return structs.replace(learning, **changes)
 
 
 def a_parcel(lengths=(3,), endings=(Ending.OPEN,), version=1, epoch=1, results=()):

@@ -71,6 +71,17 @@ def test_the_largest_message_is_no_message_without_an_end():
         assert not ended(intake.excess_of_messages({peer: UNFINISHED}, drained))
 
 
+def test_learner_of_large_weights_lets_a_message_be_larger_by_as_much():
+    """With messages of 100 MiB, 36 MiB more than usual may be on their way."""
+    peer, intake = a_connection(1), Intake(100 << 20)
+    for drained in range(0, 20, 2):
+        assert not ended(intake.excess_of_messages({peer: UNFINISHED + (36 << 20)}, drained))
+    found = intake.excess_of_messages({peer: UNFINISHED + (36 << 20) + 1}, 20)
+    assert not ended(found)
+    found = intake.excess_of_messages({peer: UNFINISHED + (36 << 20) + 1}, 22)
+    assert ended(found) == [(1, "unfinished")]
+
+
 def test_small_messages_are_no_credit_for_a_message_without_an_end():
     """Their frames count as more than they are, but never as more than was received."""
     peer, intake = a_connection(1, 10_000_000, 10_000_000), Intake()

@@ -328,6 +328,25 @@ def test_core_applies_gradients_that_were_computed_elsewhere(learning):
     assert (learning.state.updates, learning.guard.skipped) == (2, 1)
 
 
+def test_core_refuses_stale_gradients_and_counts_their_steps(core):
+    """Two versions behind is one too many. Its four steps and its episode were taken all the same.
+
+    The fresh one beside it takes the step alone.
+    """
+    core._staleness = 1
+    core.state.version, applied = Version(3, 5), []
+    core.algorithm.apply = applied.append
+    tensors = (Tensor("weight", "float32", (2, 2)),)
+    stale = some_gradients(tensors, 9.0, version=Version(3, 3))
+    fresh = some_gradients(tensors, 2.0, version=Version(3, 4))
+    assert core.apply_gradients([stale]) == ["stale"]
+    assert (applied, core.state.updates, core.state.steps) == ([], 0, 4)
+    assert core.apply_gradients([stale, fresh]) == ["stale", ""]
+    (step,) = applied
+    assert step.tensors["weight"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert (core.state.updates, core.state.steps, core.progress.episodes) == (1, 12, 3)
+
+
 def test_core_applies_the_gradients_of_a_worker_as_its_own(learning, tmp_path):
     """DQN's gradients take a step with the same bits after their way over the wire."""
     other = a_learner(a_config(warmup=0), tmp_path, "other").core
@@ -338,16 +357,24 @@ def test_core_applies_the_gradients_of_a_worker_as_its_own(learning, tmp_path):
     sent = some_gradients(tensors, schema=codec.schema)
     arrays = {name: tensor.numpy() for name, tensor in gradients.tensors.items()}
     opened = wire.open_frame(codec.encode(replace(sent, arrays=arrays)))
-    assert other.apply_gradients([codec.decode(opened, read_gradients_envelope(opened))])
+    sent = codec.decode(opened, read_gradients_envelope(opened))
+    assert other.apply_gradients([sent]) == [""]
     assert other.fingerprint == learning.fingerprint
     assert (other.state.updates, other.state.steps, other.progress.episodes) == (1, 4, 1)
     assert (float(other.metrics["loss"]), list(other.progress.returns)) == (0.5, [2.0])
 
 
+def test_core_resumes_the_steps_of_workers(core):
+    """The journal has 30 rows, and the last publication counted 90 steps: 60 were of workers."""
+    core.state.pacing = Pacing(1.0, 1, 0, 1)
+    core.resume(rows=30, steps=90, episodes=4, updates=7, samples=56, version=9)
+    assert (core.state.steps, core.state.published_steps, core.pacing.rows) == (90, 90, 30)
+
+
 def test_core_resumes_its_counters(core):
     """Steps, episodes, updates, samples and the version go on from where they were."""
     core.state.pacing = Pacing(1.0, 1, 0, 1)
-    core.resume(steps=30, episodes=4, updates=7, samples=56, version=9)
+    core.resume(rows=30, steps=30, episodes=4, updates=7, samples=56, version=9)
     state = core.state
     assert (state.steps, state.updates, state.unpublished) == (30, 7, 0)
     assert (core.pacing.rows, core.pacing.samples, core.progress.episodes) == (30, 56, 4)

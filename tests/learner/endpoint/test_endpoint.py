@@ -109,14 +109,28 @@ def test_endpoint_passes_gradients_to_training_without_the_log():
     endpoint.log = HeldLog(endpoint)
     endpoint.publish(some_weights(endpoint.spec))
     assert messages(endpoint, W)
-    receive(endpoint, a_gradients_frame(endpoint.spec), a_frame(endpoint.spec, sequence=2))
+    parcel = a_frame(endpoint.spec, actor="box-2")
+    receive(endpoint, a_gradients_frame(endpoint.spec), parcel)
     ((parcel,),) = endpoint.log.bursts
     assert parcel.content.rows == 3
     (gradients,) = endpoint.queue.gradients.take(1)
     assert endpoint.settle() == 0
     gradients.settle()
     assert endpoint.settle() == 1
-    assert endpoint.inbox.received("box-1", 7).highest == 1  # the parcel waits in the log
+    books = endpoint.receiver.inboxes
+    assert (books.received("box-1", 7).highest, books.received("box-2", 7).highest) == (1, 0)
+    assert endpoint.inbox.ledger.received == 1  # the parcel, which waits in the log
+
+
+def test_endpoint_settles_refused_gradients_at_once():
+    """Nothing of them is in the log, and the worker learns the reason."""
+    endpoint = Endpoint(a_spec(), learner_id=5, takes=frozenset({Kind.PARCEL, Kind.GRADIENTS}))
+    endpoint.log = HeldLog(endpoint)
+    receive(endpoint, a_gradients_frame(endpoint.spec))  # no version is published
+    assert (endpoint.log.bursts, endpoint.settle()) == ([], 1)
+    books = endpoint.receiver.inboxes
+    assert books.received("box-1", 7).refused == ((1, "version"),)
+    assert (endpoint.inbox.ledger.received, books.gradients.ledger.refused) == (0, {"version": 1})
 
 
 def test_endpoint_publishes_the_newest_of_several_versions(endpoint):

@@ -73,7 +73,7 @@ def report(**changes):
 
 def told(side):
     """Return the numbers that the actor may be told."""
-    return side.receiver.inbox.received(*KEY)
+    return side.receiver.inboxes.received(*KEY)
 
 
 def test_a_new_parcel_is_handed_on(side, frame):
@@ -292,7 +292,7 @@ OTHER = Graph(b"", (), (), (structs.replace(TENSORS[0], shape=(2, 3)),))
         ("nonfinite", lambda spec: a_gradients_frame(spec, math.nan)),
         ("version", lambda spec: a_gradients_frame(spec, version=Version(1, 0))),
         ("version", lambda spec: a_gradients_frame(spec, version=Version(1, 2))),
-        ("version", lambda spec: a_gradients_frame(spec, version=Version(2, 1))),
+        ("epoch", lambda spec: a_gradients_frame(spec, version=Version(2, 1))),
         (
             "columns",
             lambda spec: rewritten(a_gradients_frame(spec), lambda f: f["columns"].reverse()),
@@ -303,7 +303,7 @@ OTHER = Graph(b"", (), (), (structs.replace(TENSORS[0], shape=(2, 3)),))
 def test_gradients_that_do_not_fit_are_refused_under_their_number(taker, reason, made):
     """Tensors of the acting graph, finite, at a version that this learner published."""
     item = taker.receiver.receive(made(taker.spec), 0.0)
-    assert item.content == RefusedNumber(reason)
+    assert item.content == RefusedNumber(reason, survives=False)
     taker.receiver.settle(item.envelope)
     assert told(taker).refused == ((1, reason),)
 
@@ -321,14 +321,15 @@ def test_odd_envelopes_of_gradients_and_commands_have_no_number(taker, kind, cha
     """Without a sender that can be trusted nothing is acknowledged."""
     frame = a_gradients_frame(taker.spec) if kind is Kind.GRADIENTS else wire.encode(a_command())
     assert taker.receiver.receive(rewritten(bytes(frame), change), 0.0) is None
-    assert taker.receiver.inbox.ledger.refused == {"malformed": 1}
+    assert taker.receiver.inboxes.of(kind).ledger.refused == {"malformed": 1}
 
 
 def test_gradients_and_commands_are_only_taken_under_the_senders_own_label(taker):
     """As parcels are; a client of another label numbers nothing."""
     for frame in (a_gradients_frame(taker.spec), bytes(wire.encode(a_command()))):
         assert taker.receiver.receive(frame, 0.0, Client("lab", "actor")) is None
-    assert taker.receiver.inbox.ledger.refused == {"label": 2}
+    assert taker.receiver.inbox.ledger.refused == {"label": 1}
+    assert taker.receiver.inboxes.gradients.ledger.refused == {"label": 1}
 
 
 def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):
