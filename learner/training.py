@@ -13,7 +13,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.process.errors import Exit
 from farflung.common.process.invocation import command
 from farflung.common.process.lifecycle import Stop
-from farflung.common.process.log import LASTING, Who
+from farflung.common.process.log import FILED, LASTING, Who
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callback import Host, Result, RunView
 from farflung.learner.config import LearnerConfig
@@ -139,7 +139,7 @@ class Training:
 
     def report(self) -> int:
         """Write how the run ended, and the commands that continue it; return its exit code."""
-        log.info(self.supervisor.verdict)
+        log.info(self.supervisor.verdict, extra=FILED)  # the summary begins with it
         if self.supervisor.finished and not self.supervisor.in_vain:
             self._folder.finish(self.supervisor.verdict, self.supervisor.goal)
         else:

@@ -23,6 +23,7 @@ from farflung.common.process.text import indented
 
 OURS = "farflung"  # the level is for our loggers; other packages' show warnings only
 LASTING = {"lasting": True}  # mark of a line for work that goes on until the next line
+FILED = {"filed": True}  # mark of a line for files only: what is shown says the same
 TICK_S = 0.5  # between two looks at the work that goes on
 WAITING_LINES = 1000  # for a terminal or a pipe; further ones are counted and left out
 
@@ -176,6 +177,8 @@ class _BoundedQueue(QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Put a formatted line into the queue, or leave it out if too many wait."""
+        if getattr(record, "filed", False):
+            return
         if self.queue.qsize() >= WAITING_LINES:
             self._left_out += 1
             return

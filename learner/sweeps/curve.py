@@ -52,6 +52,20 @@ def marks(points: Sequence[Point], every: int) -> dict[int, float]:
     return found
 
 
+def judged(points: Sequence[Point], every: int, mean_of: int) -> dict[int, float]:
+    """Return the figure at each mark by which a trial is judged: the mean of its last ones.
+
+    A single evaluation is noisy, so there is none before so many marks have figures.
+    """
+    found = marks(points, every)
+    values = list(found.values())
+    return {
+        mark: sum(values[end - mean_of : end]) / mean_of
+        for end, mark in enumerate(found, start=1)
+        if end >= mean_of
+    }
+
+
 class Curve:
     """Follows the curve of a run that may be at work."""
 

@@ -38,6 +38,7 @@ class Sweep(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
     pruner: Literal["median", "none"] | None = None
     prune_after_trials: int = 4
     prune_after_steps: int = 0
+    prune_mean_of: Number = 3
 
 
 @dataclass(frozen=True, slots=True)

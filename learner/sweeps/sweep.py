@@ -11,7 +11,7 @@ from farflung.common.process.lifecycle import Stop
 from farflung.learner.runs.reading import is_run
 from farflung.learner.storage.run_folder import exclusive
 from farflung.learner.sweeps import report, state
-from farflung.learner.sweeps.curve import marks
+from farflung.learner.sweeps.curve import judged
 from farflung.learner.sweeps.plan import Plan
 from farflung.learner.sweeps.processes import PATIENCE_S, end_survivor
 from farflung.learner.sweeps.runs import TrialRuns
@@ -106,12 +106,17 @@ class Sweep:
 
     def _behind(self, trial: TrialRuns, seen: list[Seen]) -> str:
         """Report the marks of a trial's first run; return why it is to be pruned, if it is."""
-        every = self._plan.every
-        mark = trial.trial.report(marks(trial.runs[0].curve.points, every))
+        every, mean_of = self._plan.every, self._plan.sweep.prune_mean_of
+        figures = judged(trial.runs[0].curve.points, every, mean_of)
+        mark = trial.trial.report(figures)
         if not mark:
             return ""
-        value = marks(trial.runs[0].curve.points, every)[mark]
-        return f"{value:.6g} after {mark * every:,} steps is worse than the median"
+        mean = (
+            f"a mean of {figures[mark]:.6g} over {mean_of} figures"
+            if mean_of > 1
+            else (f"{figures[mark]:.6g}")
+        )
+        return f"{mean}, after {mark * every:,} steps, is worse than the median"
 
     def _over(self, trial: TrialRuns, word: str, *, failed: bool = False) -> None:
         log.log(

@@ -2,7 +2,7 @@
 
 from support.runs import point
 
-from farflung.learner.sweeps.curve import EVALUATION, Curve, Take, marks, taken
+from farflung.learner.sweeps.curve import EVALUATION, Curve, Take, judged, marks, taken
 
 POINTS = [(120, 5.0), (180, 9.0), (250, 7.0), (610, 3.0)]
 
@@ -20,6 +20,14 @@ def test_marks_are_the_first_figure_from_each_multiple_on():
     """180 belongs to mark 1, which 120 has; at 610 the marks 3 to 5 were passed over."""
     assert marks(POINTS, 100) == {1: 5.0, 2: 7.0, 6: 3.0}
     assert marks([(99, 1.0)], 100) == {}
+
+
+def test_trial_is_judged_by_the_mean_of_its_last_figures():
+    """By hand: (5 + 7 + 3) / 3 at mark 6; of two, (5 + 7) / 2 at mark 2 and (7 + 3) / 2 at 6."""
+    assert judged(POINTS, 100, 3) == {6: 5.0}
+    assert judged(POINTS, 100, 2) == {2: 6.0, 6: 5.0}
+    assert judged(POINTS, 100, 1) == marks(POINTS, 100)
+    assert judged(POINTS, 100, 4) == {}
 
 
 def test_steps_that_go_back_report_no_mark_twice():

@@ -14,6 +14,7 @@ from farflung.common.process.lifecycle import Stop
 from farflung.learner.runs.reading import read
 from farflung.learner.storage import run_folder
 from farflung.learner.sweeps import processes, report, runs, study, sweep
+from farflung.learner.sweeps.curve import judged
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +160,7 @@ def test_trial_counts_with_the_mean_over_its_seeds(tmp_path, learners):
 def test_trial_that_falls_behind_is_pruned_with_its_record(tmp_path, learners, monkeypatch):
     """Its process is ended, its folder has the reason, and it is not the best."""
     long = "ends when it is stopped"
-    made = learners(lambda trial, seed, settings: [9.0, 9.0] if trial < 2 else [1.0, 1.0, 99.0])
+    made = learners(lambda trial, seed, settings: [9.0] * 3 if trial < 2 else [1.0, 0.0, 2.0, 99.0])
     looks = runs.TrialRun.look
 
     def at_work_until_stopped(run):
@@ -173,9 +174,29 @@ def test_trial_that_falls_behind_is_pruned_with_its_record(tmp_path, learners, m
     plan = a_plan(tmp_path, "trials = 3", "prune-after-trials = 2")
     done = sweep_through(plan, tmp_path / "toy", at_once=1).study
     row = done.rows()[2]
-    assert (row.state, row.reason) == ("pruned", "1 after 100 steps is worse than the median")
+    reason = "a mean of 1 over 3 figures, after 300 steps, is worse than the median"
+    assert (row.state, row.reason) == ("pruned", reason)
     assert made.stopped == ["trial-002-seed-0"]
     assert done.best().number in (0, 1)
+
+
+@pytest.mark.parametrize(("mean_of", "pruned_at"), [(1, 1), (2, 2), (3, 0)])
+def test_one_poor_evaluation_prunes_no_trial(tmp_path, mean_of, pruned_at):
+    """By hand: 0 and (0 + 6) / 2 are below the median of 9, and (0 + 6 + 21) / 3 is not."""
+    (tmp_path / "toy").mkdir()
+    plan = a_plan(tmp_path, "prune-after-trials = 2", f"prune-mean-of = {mean_of}")
+    made = study.Study(tmp_path / "toy", plan)
+
+    def report(*values):
+        trial = made.ask()
+        points = [(100 * at, value) for at, value in enumerate(values, start=1)]
+        return trial, trial.report(judged(points, 100, plan.sweep.prune_mean_of))
+
+    for _ in range(2):
+        trial, mark = report(9.0, 9.0, 9.0)
+        assert mark == 0
+        made.complete(trial, 9.0)
+    assert report(0.0, 6.0, 21.0)[1] == pruned_at
 
 
 def test_word_of_a_pruned_run_is_in_its_folder(tmp_path):
