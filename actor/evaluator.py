@@ -37,6 +37,11 @@ class Evaluator:
         """Episodes that have ended."""
         return len(self._finished)
 
+    @property
+    def left(self) -> int:
+        """Episodes of the present evaluation that have not ended."""
+        return sum(self._shares)
+
     def wants(self, weights: Weights) -> bool:
         """Return whether the spec's number of steps has passed since the last evaluation."""
         return self._spec.evaluation.every > 0 and weights.steps >= self._next

@@ -11,6 +11,7 @@ from farflung.actor import evaluator
 from farflung.actor.account import Account
 from farflung.actor.acting import spec_check
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
+from farflung.actor.evaluator import Evaluator
 from farflung.actor.play import Play, Playing, exploring
 from farflung.actor.worlds.world import EVALUATION, World
 from farflung.common.data.parcel import Parcel
@@ -88,6 +89,12 @@ class ActorLoop:
         if self._finish(self._play):
             self._handed_over()
         return True
+
+    @property
+    def left(self) -> int:
+        """Episodes that the present evaluation has still to play; 0 where none is played."""
+        players = self._play.players.values() if self._play is not None else ()
+        return sum(player.left for player in players if isinstance(player, Evaluator))
 
     def close(self) -> None:
         """Close the environments."""

@@ -1,10 +1,12 @@
 """The names of a learner's flags in Stable-Baselines3, CleanRL, RLlib and others."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
-from farflung.common.process.aliases import Aliases, translated
+from farflung.common.process.aliases import Aliases, renamed, translated
 
 STEPS = ("total-timesteps", "total-steps", "timesteps", "n-timesteps", "num-timesteps", "max-steps")
 STEPS_OF_ROUNDS = "With --mode sync or sequential: --round-steps or --round-episodes."
@@ -114,8 +116,41 @@ def of_algorithm(
 ) -> tuple[list[str], list[str]]:
     """Return the command line with the section before each setting of the algorithm, and hints."""
     own = {item.name.replace("_", "-") for item in fields(settings)}
+    sections = _in_section(section, own)
+    inner = {f"{section}.{word}": name for word, name in sections.items() if word not in own}
+    return translated("learner", argv, Aliases(sections | inner), known)
+
+
+def in_file(path: Path, content: dict[str, Any], known: Mapping[str, bool]) -> dict[str, Any]:
+    """Return a learner's settings from a file in our words; a hint names ours for each."""
+    where, same, hints = f" in {path}", SAME, []
+    found = dict(content)
+    for section in (key for key, is_section in known.items() if is_section):
+        own = {key.removeprefix(f"{section}.") for key in known if key.startswith(f"{section}.")}
+        same = same | _in_section(section, own)
+        if isinstance(inner := content.get(section), dict):
+            aliases = Aliases({word: name for word, name in SETTINGS.items() if name in own})
+            found[section], said = renamed(f"learner: [{section}]", inner, aliases, own, where)
+            hints += said
+    found, said = renamed("learner", found, Aliases(same, OTHER), known, where)
+    sys.stderr.writelines(f"{hint}\n" for hint in (*hints, *said))
+    return found
+
+
+def in_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords of `farflung.train` in our words.
+
+    Settings of an algorithm are left: its section is known once the algorithm is.
+    """
+    known = {key: value for key, value in settings.items() if value is not None}
+    found, hints = renamed("farflung.train", known, Aliases(SAME, OTHER))
+    sys.stderr.writelines(f"{hint}\n".replace("-", "_") for hint in hints)
+    return {key.replace("-", "_"): value for key, value in found.items()}
+
+
+def _in_section(section: str, own: Collection[str]) -> dict[str, str]:
+    """Return the words for an algorithm's settings, with our full names."""
     same = {name: name for name in own} | {
         word: name for word, name in SETTINGS.items() if name in own
     }
-    sections = {word: f"{section}.{name}" for word, name in same.items()}
-    return translated("learner", argv, Aliases(sections), known)
+    return {word: f"{section}.{name}" for word, name in same.items()}

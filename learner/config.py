@@ -13,7 +13,7 @@ from farflung.common.process import plugins
 from farflung.common.process.config import MOST_USED, Loaded, peek, suggestion
 from farflung.common.process.config import load as load_any
 from farflung.common.process.errors import ConfigurationError, UsageError
-from farflung.learner import config_checks, config_words
+from farflung.learner import aliases, config_checks, config_words
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.core.curves import of_episodes, reported
 from farflung.learner.schedule.goal import Condition, parse
@@ -230,7 +230,8 @@ def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
     A user's own algorithm is imported, a built-in one is not.
     """
     a_command_follows = bool(argv) and not argv[0].startswith("-")
-    chosen = "dqn" if a_command_follows else peek("learner", "algorithm", argv) or "dqn"
+    names = () if a_command_follows else ("algorithm", "algo")  # the second one in files
+    chosen = next(filter(None, (peek("learner", name, argv) for name in names)), "dqn")
     if chosen in BUILT_IN:
         return _with_section(chosen, BUILT_IN[chosen])
     if ":" not in chosen:
@@ -254,7 +255,7 @@ def section_of(configuration: type[LearnerConfig]) -> tuple[str, type[Any]]:
 
 def load(argv: Sequence[str]) -> Loaded[LearnerConfig]:
     """Return the configuration from flags, environment variables and file."""
-    return load_any("learner", config_class(argv), argv)
+    return load_any("learner", config_class(argv), argv, aliases.in_file)
 
 
 def _with_section(name: str, settings: type[Any]) -> type[LearnerConfig]:

@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,13 +180,17 @@ class Learner:
             endpoint = self._make_endpoint(self.training.core.spec)
             if config.mode != "sequential":
                 self.network = self._listen(endpoint)
-        transport = self.network or InProcess(endpoint, players(config, self.stop))
+        transport = self.network or InProcess(endpoint, players(config, self.stop, self._look))
         self._children = self.resources.enter_context(
             Children(self._folder.folder / "logs", self._host.path)
         )
         self.training.connect(
             endpoint, transport, self._children, self.stop, who, self._started_at, self._host
         )
+
+    def _look(self, left: Callable[[], int]) -> None:
+        """Show how a sequential run stands, from within a turn."""
+        self.training.supervisor.look(left)
 
     def _listen(self, endpoint: Endpoint) -> NetworkThread:
         """Open both ports and the journal. From now on actors find this learner."""

@@ -84,6 +84,7 @@ def command(argv: list[str]) -> int:
         description=ABOUT,
         commands=COMMANDS,
         examples=EXAMPLES,
+        words=aliases.in_file,
     )
 
 
@@ -91,12 +92,18 @@ def in_our_words(argv: list[str]) -> list[str]:
     """Return the command line without words of other libraries; a hint names ours for each."""
     if argv and not argv[0].startswith("-"):
         return argv  # a subcommand
+    argv, hints = translated(argv)
+    sys.stderr.writelines(f"{hint}\n" for hint in hints)
+    return argv
+
+
+def translated(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return a command line for training in our words, and the hints."""
     known = config.flag_names(LearnerConfig)
     argv, hints = aliases.of_learner(argv, known)
     section, settings = section_of(config_class(argv))
     argv, more = aliases.of_algorithm(argv, section, settings, known)
-    sys.stderr.writelines(f"{hint}\n" for hint in (*hints, *more))
-    return argv
+    return argv, [*hints, *more]
 
 
 def with_own_settings(argv: list[str]) -> list[str]:

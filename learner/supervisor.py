@@ -55,7 +55,7 @@ class Supervisor:
         self._forecast = Forecast(config.condition, config.steps)
         self._stop, self._who, self._started_at = stop, who, started_at
         self._checkpoint_every = config.checkpoint_every
-        self._checked_at = 0.0
+        self._checked_at = self._looked_at = 0.0
         self._noticed = ""
         self._saved_at = time.monotonic()
         self._shown: Status | None = None  # the newest status
@@ -100,6 +100,18 @@ class Supervisor:
         else:
             self.verdict = self._goal.reached(self._core, now - self._started_at)
             self.finished = bool(self.verdict)
+
+    def look(self, left: Callable[[], int]) -> None:
+        """Show how the run stands while an action takes long, such as an evaluation here."""
+        now = time.monotonic()
+        if now - max(self._checked_at, self._looked_at) < CHECK_S:
+            return
+        self._looked_at = now
+        self._status.evaluation_left = left()
+        status = self.status()
+        self._status.evaluation_left = 0
+        for sink in self.sinks:
+            sink.show(status)
 
     def status(self, state: State = State.RUN) -> Status:
         """Return everything that is known now."""

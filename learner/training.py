@@ -15,12 +15,14 @@ from farflung.common.process.invocation import command
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import FILED, LASTING, Who
 from farflung.common.protocol.messages import State
+from farflung.learner import last_evaluation
 from farflung.learner.api.callback import Host, Result, RunView
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core import device, out_of_memory
 from farflung.learner.core.build import build_core
 from farflung.learner.core.split import Split
 from farflung.learner.endpoint.endpoint import Endpoint
+from farflung.learner.local.actors import EVALUATION_SEATS
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop, Transport
 from farflung.learner.observe.metrics import metrics, sent_on
@@ -76,7 +78,7 @@ class Training:
     ) -> None:
         """Make loop and supervisor around the core, for actors that this transport reaches."""
         config = self._config
-        self._endpoint, self._transport = endpoint, transport
+        self._endpoint, self._transport, self._stop = endpoint, transport, stop
         schedule, queue = schedule_of(config), endpoint.queue
         self.loop = Loop(self.core, schedule, endpoint, transport)
         journal = endpoint.log if isinstance(endpoint.log, Journal) else None
@@ -131,6 +133,25 @@ class Training:
             self.loop.drain()
             # Before the actors end, which may take longer than a service manager waits.
             supervisor.save()
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        """Evaluate the last weights once, unless the run has a best policy already."""
+        config, core, best, stop = self._config, self.core, self._saver.best, self._stop
+        asked = config.evaluate_every and core.trained and not self.supervisor.callbacks.failed
+        if not asked or best.exists or not last_evaluation.wanted(stop):
+            return
+        seats = min(config.evaluate_episodes, EVALUATION_SEATS)
+        last = last_evaluation.LastEvaluation(core.spec, seats, self.supervisor.look)
+        weights = core.acting()
+        parcel = last.play(weights, stop)
+        if parcel is None:
+            return
+        core.insert([parcel])
+        if (result := core.progress.take_candidate()) is not None:
+            best.keep(result, weights)
+        if problem := best.finish(None):
+            log.warning(problem)
 
     def disconnect(self) -> None:
         """Close the way to the actors, and the journal. Call it again without harm."""

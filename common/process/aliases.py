@@ -1,7 +1,8 @@
 """The words of other libraries for our flags: some are taken with a hint, some refused with one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from farflung.common.process.errors import UsageError
 
@@ -34,3 +35,36 @@ def translated(
                 word = f"{ours}{equals}{value}"
         words.append(word)
     return words, hints
+
+
+def renamed(
+    program: str,
+    settings: Mapping[str, Any],
+    aliases: Aliases,
+    known: Collection[str] = (),
+    where: str = "",
+) -> tuple[dict[str, Any], list[str]]:
+    """Return settings of a file or of keywords in our words, and a hint for each other word.
+
+    Our name may be in a section: `section.name`. A setting under both names is refused.
+    """
+    found: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    hints = []
+    for key, value in settings.items():
+        name = key.replace("_", "-")
+        if name in aliases.other and name not in known:
+            raise UsageError(f"{key}{where} is unknown here. {aliases.other[name]}")
+        ours = key if name in known else aliases.same.get(name, key)
+        if ours != key:
+            hints.append(f"{program}: {key}{where} is called {ours} here")
+        if ours in others:
+            raise UsageError(f"{ours}{where} is set under two names: keep one of them")
+        (found if ours == key else others)[ours] = value
+    for ours, value in others.items():
+        section, dot, inner = ours.partition(".")
+        place = found.setdefault(section, {}) if dot else found
+        if not isinstance(place, dict) or (inner or ours) in place:
+            raise UsageError(f"{ours}{where} is set under two names: keep one of them")
+        place[inner or ours] = value
+    return found, hints

@@ -35,6 +35,12 @@ PREFIX = "FARFLUNG_"
 ROLES = ("learner", "actor", "broker")
 NO_EXAMPLES: Mapping[str, str] = {}
 
+Words = Callable[[Path, dict[str, Any], Mapping[str, bool]], dict[str, Any]]
+"""Return the settings of a file in our words; keys that are known map to True for a section."""
+
+
+Source = Callable[[App, tuple[str, ...], ArgumentCollection], None]
+
 
 class Origin(StrEnum):
     """The source of a value."""
@@ -71,6 +77,7 @@ def run(
     description: str,
     commands: Sequence[Command] = (),
     examples: Mapping[str, str] = NO_EXAMPLES,
+    words: Words | None = None,
 ) -> int:
     """Run `body` with the configuration, or a subcommand, and return the exit code."""
     origins: dict[str, Origin] = {}
@@ -83,7 +90,7 @@ def run(
         help_epilogue=_examples(examples),
         version=_version,
         default_parameter=Parameter(negative_iterable=()),
-        config=[_from_environment, _from_file, _recorder(origins)],
+        config=[_from_environment, _file_reader(words), _recorder(origins)],
     )
 
     def default(loaded: Any = None, *, config: Path | None = None) -> int:
@@ -112,7 +119,9 @@ def run(
     return chosen(*bound.args, **bound.kwargs) or 0
 
 
-def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
+def load(
+    program: str, config_class: type[C], argv: Sequence[str], words: Words | None = None
+) -> Loaded[C]:
     """Return the configuration from flags, environment variables and file."""
     found: list[Loaded[C]] = []
 
@@ -120,7 +129,7 @@ def load(program: str, config_class: type[C], argv: Sequence[str]) -> Loaded[C]:
         found.append(loaded)
         return 0
 
-    run(program, config_class, keep, argv, description="")
+    run(program, config_class, keep, argv, description="", words=words)
     return found[0]
 
 
@@ -250,24 +259,27 @@ def _from_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCo
     cyclopts.config.Env(prefix, source=Origin.ENVIRONMENT)(app, commands, arguments)
 
 
-def _from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill the options that neither flag nor variable set from the --config file."""
-    named = [
-        token.value
-        for argument in arguments
-        if argument.name == "--config"
-        for token in argument.tokens
-    ]
-    if named:
-        path = Path(named[0])
-        content = read_settings(app.name[0], path)
-        check_keys(path, content, _keys(arguments))
-        cyclopts.config.Dict(content, source=str(path))(app, commands, arguments)
+def _file_reader(words: Words | None) -> Source:
+    """Return the source that reads the --config file, for what neither flag nor variable set."""
+
+    def read(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        named = [
+            token.value
+            for argument in arguments
+            if argument.name == "--config"
+            for token in argument.tokens
+        ]
+        if named:
+            path, known = Path(named[0]), _keys(arguments)
+            content = read_settings(app.name[0], path)
+            content = words(path, content, known) if words else content
+            check_keys(path, content, known)
+            cyclopts.config.Dict(content, source=str(path))(app, commands, arguments)
+
+    return read
 
 
-def _recorder(
-    origins: dict[str, Origin],
-) -> Callable[[App, tuple[str, ...], ArgumentCollection], None]:
+def _recorder(origins: dict[str, Origin]) -> Source:
     """Return the last source, which records the origin of each value."""
 
     def record(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 from farflung.common.process import log as logs
 from farflung.common.process.config import Loaded, Origin, peek, suggestion
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, Exit, UsageError
+from farflung.learner import aliases
 from farflung.learner.api import keywords, own
 from farflung.learner.api.callback import HOOKS, Callback, Host, Result
 from farflung.learner.config import LearnerConfig, load
-from farflung.learner.main import beginning, in_our_words, with_own_settings
+from farflung.learner.main import beginning, translated, with_own_settings
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
 
     Two defaults are for a script: actors of its own, and no panel beside a debugger.
     """
-    given = dict(settings)
+    given = in_our_keywords(settings)
     for setting in ("algorithm", "model"):
         if given.get(setting) is not None:
             given[setting] = own.here(setting, given[setting])
@@ -69,7 +70,11 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
             found = own.environment(given.pop("env"), sequential)
             also = (imports,) if isinstance(imports, str) else tuple(imports)
             given |= found | {"imports": (*also, *found.get("imports", ()))}
-        loaded = load(with_own_settings(in_our_words(keywords.words(given))))
+        words, hints = translated(keywords.words(given))
+        for hint in hints:
+            _, _, sentence = hint.partition(": ")
+            sys.stderr.write(f"farflung.train: {keywords.in_python(sentence)}\n")
+        loaded = load(with_own_settings(words))
     except UsageError as error:
         raise UsageError(keywords.in_python(str(error))) from None
     defaults: dict[str, Any] = (
@@ -79,6 +84,14 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
     return Loaded(
         replace(loaded.config, **chosen), {**loaded.origins, **dict.fromkeys(chosen, Origin.FLAG)}
     )
+
+
+def in_our_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords without words of other libraries."""
+    try:
+        return aliases.in_keywords(settings)
+    except UsageError as error:
+        raise UsageError(keywords.in_python(str(error))) from None
 
 
 def require_hooks(callbacks: Any) -> None:

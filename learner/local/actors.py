@@ -29,6 +29,13 @@ DEFAULT_POLICY = ActorConfig().policy
 EVALUATION_SEATS = 20
 EVALUATOR = "evaluator"
 
+Look = Callable[[Callable[[], int]], None]
+"""Called before each step; the argument returns the episodes that an evaluation has to go."""
+
+
+def _unseen(left: Callable[[], int]) -> None:
+    """Look at nothing."""
+
 
 def start_local_actors(config: LearnerConfig, address: Address, children: Children) -> None:
     """Start the local actors and the evaluator: ordinary ones, over loopback."""
@@ -77,9 +84,10 @@ def join_command(config: LearnerConfig, address: Address) -> str:
     return shlex.join(parts)
 
 
-def players(config: LearnerConfig, stop: Stop) -> list[Player]:
+def players(config: LearnerConfig, stop: Stop, look: Look = _unseen) -> list[Player]:
     """Return the actors of the sequential mode, with the same names and sizes."""
-    make = partial(local_actor, config.policy, wait=stop.wait, clock=time.monotonic, stop=stop)
+    clock = time.monotonic
+    make = partial(local_actor, config.policy, wait=stop.wait, clock=clock, stop=stop, look=look)
     made: list[Player] = [
         make(f"local-{index}", config.environments) for index in range(round_actors(config))
     ]
@@ -113,11 +121,13 @@ def local_actor(
     stop: Stop,
     wait: Callable[[float], object],
     clock: Callable[[], float],
+    look: Look = _unseen,
     evaluates: bool = False,
 ) -> LocalActor:
     """Return an actor of this process. `wait` and `clock` are for environments that fail."""
     client = PolicyClient(policy, name, environments, evaluates=evaluates)
-    open_world = opener(environments, Surroundings(client.problem, wait, clock))
+    around = Surroundings(client.problem, wait, clock, lambda: look(lambda: loop.left))
+    open_world = opener(environments, around)
     rules = Rules(evaluates=evaluates)
     # Within a turn no time passes: messages are exchanged between two turns.
     connection = InlineConnection(client, InTurns(), _no_time)

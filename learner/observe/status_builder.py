@@ -35,6 +35,7 @@ class StatusBuilder:
         self.join = ""  # the line to paste, once the address is known
         self.checkpoint_pause_s: float | None = None
         self.goal_seconds: float | None = None
+        self.evaluation_left = 0  # episodes to go of an evaluation in this process
         self._steps, self._updates = Rate(), Rate()
         self._in, self._out, self._machine = Rate(), Rate(), Machine()
         self._waits = Waits()
@@ -89,7 +90,7 @@ class StatusBuilder:
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
-            waiting=self._waits.add(FOR_GRADIENTS if self._alone else pacing.waiting),
+            waiting=self._waiting(),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
             replay_size=core.replay.size,
@@ -106,6 +107,11 @@ class StatusBuilder:
             more_actors=view.more_actors,
             problems=(*noticed, *view.problems, *self.problems),
         )
+
+    def _waiting(self) -> WaitingStatus:
+        if self.evaluation_left:
+            return WaitingStatus(Cause.EVALUATION, self.evaluation_left, 1.0)
+        return self._waits.add(FOR_GRADIENTS if self._alone else self._core.pacing.waiting)
 
     def _use(self, view: EndpointStatus, seconds: float) -> dict[str, Any]:
         """Return the use of processor, memory and network."""

@@ -43,7 +43,7 @@ class BestKeeper:
         if result is not None and result.mean > self.mean:
             weights = self._find(result.version)
             if weights is not None and weights.steps >= self._least_steps:
-                self.mean, self._waiting = result.mean, (result, weights)
+                self.keep(result, weights)
             elif weights is None:
                 log.warning(
                     "version %s was evaluated best (%.1f), and its weights are gone: %s stays",
@@ -57,6 +57,15 @@ class BestKeeper:
             self._failed, self._again_at = False, now + AGAIN_S
         if now >= self._again_at:
             self._begin()
+
+    def keep(self, result: EvaluationResult, weights: Weights) -> None:
+        """Keep these weights as the best. `consider` or `finish` writes them."""
+        self.mean, self._waiting = result.mean, (result, weights)
+
+    @property
+    def exists(self) -> bool:
+        """True once an evaluation of this run was kept, in an earlier epoch too."""
+        return self.mean > float("-inf")
 
     @property
     def busy(self) -> bool:

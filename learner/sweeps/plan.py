@@ -107,11 +107,6 @@ def load(path: Path) -> Plan:
         f"the objective of {path} are evaluations, and none will run: set evaluate-every in "
         "[learner]",
     )
-    require(
-        metric != EVALUATION or not 0 < config.steps < config.evaluate_every,
-        f"a trial of {path} has {config.steps:,} steps, and the first one comes after "
-        f"evaluate-every = {config.evaluate_every:,} steps, so it would have no figure",
-    )
     curved = sweep.objective not in WITHOUT_CURVE
     require(
         curved or sweep.pruner != "median",

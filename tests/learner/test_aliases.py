@@ -1,6 +1,7 @@
 """The words of Stable-Baselines3, CleanRL and RLlib on a learner's command line."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from farflung.common.process.config import flag_names
 from farflung.common.process.errors import UsageError
 from farflung.learner import aliases, main
 from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.api.train import configuration
 from farflung.learner.config import LearnerConfig, load
 
 KNOWN = flag_names(LearnerConfig)
@@ -70,6 +72,67 @@ def test_settings_of_an_own_algorithm_are_found_too() -> None:
     words, hints = aliases.of_algorithm(asked, "soft", Own, KNOWN)
     assert words == ["--soft.temperature", "2", "--soft.gamma", "0.5", "--steps", "9", "--lr", "1"]
     assert len(hints) == 2
+
+
+def test_words_of_others_are_taken_in_a_file_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the top and in the section of the algorithm; with a hint that names the file."""
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "algo = 'dqn'\ntotal_timesteps = 5000\nbuffer-size = 2000\nlr = 0.01\nseed = 1\n"
+        "[dqn]\ndiscount = 0.5\ndouble = false\n"
+    )
+    config = load(["--config", str(file), "--steps", "6"]).config
+    assert (config.steps, config.capacity, config.seed) == (6, 2000, 1)
+    assert config.settings == DQNSettings(learning_rate=0.01, gamma=0.5, double=False)
+    assert capsys.readouterr().err.splitlines() == [
+        f"learner: [dqn]: discount in {file} is called gamma here",
+        f"learner: algo in {file} is called algorithm here",
+        f"learner: total_timesteps in {file} is called steps here",
+        f"learner: buffer-size in {file} is called capacity here",
+        f"learner: lr in {file} is called dqn.learning-rate here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("steps = 1\ntotal-timesteps = 2", "steps in .* is set under two names"),
+        ("max-steps = 1\ntotal-timesteps = 2", "steps in .* is set under two names"),
+        ("lr = 1\n[dqn]\nlearning-rate = 1", "dqn.learning-rate in .* is set under two names"),
+        ("train-freq = 4", "train-freq in .* is unknown here. Write --replay-ratio: samples"),
+        ("[dqn]\nclip = 1", "unknown key dqn.clip in"),
+    ],
+)
+def test_file_with_a_word_that_cannot_be_taken_is_refused(
+    tmp_path: Path, content: str, sentence: str
+) -> None:
+    """Two names of one setting, a word without an equal, and an unknown one."""
+    file = tmp_path / "mine.toml"
+    file.write_text(content)
+    with pytest.raises(UsageError, match=sentence):
+        load(["--config", str(file)])
+
+
+def test_words_of_others_are_taken_as_keywords(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a hint in Python's spelling."""
+    asked = {"total_timesteps": 5000, "num_envs": 2, "env_kwargs": {"is_slippery": False}}
+    config = configuration({**asked, "lr": 0.01, "dqn": {"tau": 0.5}}).config
+    assert (config.steps, config.environments) == (5000, 2)
+    assert config.arguments == {"is_slippery": False}
+    assert config.settings == DQNSettings(learning_rate=0.01, polyak=0.5)
+    assert capsys.readouterr().err.splitlines() == [
+        "farflung.train: total_timesteps is called steps here",
+        "farflung.train: num_envs is called envs here",
+        "farflung.train: env_kwargs is called env_args here",
+        'farflung.train: lr is called dqn={"learning_rate": …} here',
+        'farflung.train: dqn={"tau": …} is called dqn={"polyak": …} here',
+    ]
+    with pytest.raises(UsageError, match=r"^steps is set under two names: keep one of them"):
+        configuration({"steps": 1, "total_timesteps": 2})
+    with pytest.raises(UsageError, match=r"^train_freq is unknown here\. Write replay_ratio: "):
+        configuration({"train_freq": 4})
 
 
 def test_every_alias_leads_to_a_flag_that_exists() -> None:

@@ -19,7 +19,7 @@ from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.local.children import Children
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import ActorStatus
+from farflung.learner.observe.status import ActorStatus, WaitingStatus
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.run_folder import new_run
@@ -285,6 +285,21 @@ def test_status_names_a_child_that_died(make, monkeypatch, caplog):
     one.over()
     assert one.shown[-1].problems == ("local-0 ended with exit code 70",)
     assert "local-0 ended" in caplog.text
+
+
+def test_run_is_shown_while_an_action_takes_long(make, clock):
+    """An evaluation in this process: at most four times a second, with its episodes to go."""
+    one = make()
+    one.supervisor.tick()
+    before = len(one.shown)
+    for moment in (0.1, 0.2, 0.3, 0.4, 0.6):
+        clock.now = 100.0 + moment
+        one.supervisor.look(lambda: 7)
+    shown = one.shown[before:]
+    assert [status.seconds for status in shown] == pytest.approx([0.3, 0.6])
+    assert {status.waiting for status in shown} == {WaitingStatus("evaluation", 7, 1.0)}
+    one.supervisor.tick()
+    assert one.shown[-1].waiting.cause == "warm-up"
 
 
 def test_supervisor_shows_the_last_status_and_closes_its_sinks(make):

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 from support.learner_double import LearnerDouble
-from support.learners import a_config
-from support.sequential import an_evaluator, collectors
+from support.learners import a_config, a_learner
+from support.sequential import an_evaluator, collectors, play
 from support.stamps import a_stamp_spec
 
 from farflung.common.data.spec import Evaluation, World
@@ -52,6 +52,19 @@ def test_sequential_mode_always_has_an_actor():
     made = actors.players(a_config(evaluate_every=10, actors=0), stop)
     stop.close()
     assert [player.client.actor for player in made] == ["local-0", "evaluator"]
+
+
+def test_sequential_evaluation_is_looked_at_while_it_is_played(tmp_path):
+    """Before each step, with the episodes to go: three, then two and one; none of a collector."""
+    stop, seen = Stop(), []
+    config = a_config(evaluate_every=10_000, evaluate_episodes=3)
+    learner = a_learner(config, tmp_path)
+    made = actors.players(config, stop, lambda left: seen.append(left()))
+    play(learner, made, lambda: learner.core.progress.evaluation is not None)
+    stop.close()
+    assert {0, 1, 2, 3} == set(seen)
+    playing = [left for left in seen if left]
+    assert playing == sorted(playing, reverse=True)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,10 @@ def test_a_traceback_becomes_one_line() -> None:
         (WaitingStatus("rows", 3, 1.0), "updates wait for 3 more rows"),
         (WaitingStatus("rows", 3, 0.65), "updates wait for rows (65 % of the time)"),
         (WaitingStatus("updates", 2, 1.0), "collection waits for updates"),
+        (
+            WaitingStatus("evaluation", 7, 1.0),
+            "all else waits for an evaluation, 7 of its episodes to go",
+        ),
         (WaitingStatus("moon phase", 2, 0.5), "moon phase (50 % of the time)"),
     ],
 )

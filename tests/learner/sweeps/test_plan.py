@@ -76,7 +76,6 @@ def test_example_is_a_plan_with_eight_trials():
         ("steps = 400", "", "has no end: set steps, or until"),
         ("steps = 400", "steps = 400\nseed = 3", r"seed in .*: write seeds into \[sweep\]"),
         ("evaluate-every = 100", "evaluate-every = 0", "none will run: set evaluate-every"),
-        ("evaluate-every = 100", "", "first one comes after evaluate-every = 10,000 steps"),
         ("dqn.learning-rate", "learning_rate", r"Did you mean dqn.learning-rate\?"),
         ("dqn.learning-rate", "dqn.gamma", "dqn.gamma in .* is both fixed and searched"),
         ("low = 1e-4", "low = '1'", "low is no number"),
