@@ -4,20 +4,27 @@ None of them imports torch.
 """
 
 import json as json_format
+import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from farflung.common.process import lifecycle
+from farflung.common.process import log as logs
 from farflung.common.process.errors import UsageError
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.policies.asked import UNSHOWN, Asked
 
 DEFAULTS = Asked()
-PROGRESS_S = 1.0  # between two words about how far it is
+PROGRESS_S = 1.0  # between two words about how far it is, on a terminal
+CALM_S = 10.0  # elsewhere
+
+log = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -39,12 +46,13 @@ def evaluate(
     json
         Print all figures as one line of JSON.
     """
-    from farflung.learner.policies import evaluating, report
-    from farflung.learner.storage import policies
+    with _at_work("evaluating", run):
+        from farflung.learner.policies import evaluating, report
+        from farflung.learner.storage import policies
 
-    stop = Stop()
-    with lifecycle.signals(stop):
-        found = evaluating.evaluate(run, asked, stop, _problem, _Progress(asked.episodes).show)
+        stop = Stop()
+        with lifecycle.signals(stop):
+            found = evaluating.evaluate(run, asked, stop, _problem, _Progress(asked.episodes).show)
     if json:
         sys.stdout.write(json_format.dumps(report.document(found)) + "\n")
     else:
@@ -81,22 +89,36 @@ def export(
         Repository OWNER/NAME on the Hugging Face Hub for both files and the card; needs
         farflung[hub].
     """
-    from farflung.learner.policies import exporting
-
     if (file is None) == (not to_hub):
         raise UsageError("write one of both: a FILE, or --to-hub REPOSITORY")
+    with _at_work("exporting", run):
+        said = _export(run, file, checkpoint, form, to_hub)
+    sys.stdout.write(f"{said}\n")
+    return 0
+
+
+def _export(run: Path, file: Path | None, checkpoint: str, form: str, repository: str) -> str:
+    """Do it; return a sentence about it."""
+    from farflung.learner.policies import exporting
+
     source = exporting.open_source(run, checkpoint)
     if file is None:
-        sys.stdout.write(f"uploaded to {exporting.to_hub(source, to_hub)}\n")
-    elif form == "onnx":
-        proven = exporting.to_onnx(source, file)
-        sys.stdout.write(
-            f"{file}: acts as the run's evaluator does on {proven.recorded:,} recorded and "
-            f"{proven.random:,} random observations\n"
-        )
-    else:
-        sys.stdout.write(f"{file}, with {exporting.to_safetensors(source, file)}\n")
-    return 0
+        return f"uploaded to {exporting.to_hub(source, repository)}"
+    if form == "safetensors":
+        return f"{file}, with {exporting.to_safetensors(source, file)}"
+    proven = exporting.to_onnx(source, file)
+    return (
+        f"{file}: acts as the run's evaluator does on {proven.recorded:,} recorded and "
+        f"{proven.random:,} random observations"
+    )
+
+
+@contextmanager
+def _at_work(doing: str, run: Path) -> Iterator[None]:
+    """Say what is done before the imports that take time; a terminal shows its seconds."""
+    with logs.start("learner", run.name):
+        log.info("%s %s", doing, run, extra=logs.LASTING)
+        yield
 
 
 class _Progress:
@@ -104,13 +126,14 @@ class _Progress:
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
-        self._due = time.monotonic() + PROGRESS_S
+        self._pause_s = PROGRESS_S if sys.stderr.isatty() else CALM_S
+        self._due = time.monotonic() + self._pause_s
 
     def show(self, steps: int, episodes: int) -> None:
         """Write it if it is time for that."""
         now = time.monotonic()
         if now >= self._due:
-            self._due = now + PROGRESS_S
+            self._due = now + self._pause_s
             sys.stderr.write(f"{episodes} of {self._wanted} episodes, {steps:,} steps\n")
 
 

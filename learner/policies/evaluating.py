@@ -1,7 +1,8 @@
 """Evaluation of a run's checkpoint: episodes as its evaluator plays them, on other start states."""
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class Show:
         """Return one more environment."""
         self.made += 1
         if self.asked.render:
-            return gymnasium.make(world, "human")
+            return require_window(gymnasium.make(world, "human"), world.environment)
         if self.asked.video is None or self.made > 1:
             return gymnasium.make(world)
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # frames need no screen
@@ -93,6 +94,28 @@ class Show:
             self.film.abandon()
 
 
+def require_window(environment: Any, name: str) -> Any:
+    """Return an environment that shows itself, or refuse it."""
+    modes = getattr(environment, "metadata", {}).get("render_modes", ())
+    if "human" not in (*modes, getattr(environment, "render_mode", None)):
+        raise ConfigurationError(
+            f"{name} has no window: its render modes are {', '.join(map(str, modes)) or 'none'}. "
+            "--video FILE.mp4 films one that has rgb_array"
+        )
+    return environment
+
+
+def unseen(environ: Mapping[str, str], system: str) -> str:
+    """Return a sentence if a window would be seen nowhere, as in a session without a screen."""
+    known = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    if not system.startswith("linux") or any(environ.get(name) for name in known):
+        return ""
+    return (
+        "this session has no screen (DISPLAY is not set), so a window would be seen nowhere: "
+        "--video FILE.mp4 films instead"
+    )
+
+
 def evaluate(
     run_folder: Path,
     asked: Asked,
@@ -111,6 +134,8 @@ def evaluate(
     heads.require(spec)
     evaluator = Evaluator(played, seats, Policy(spec.graph), _chooser(spec, seats, asked))
     show = Show(asked)
+    if asked.render and (sentence := unseen(os.environ, sys.platform)):
+        on_problem("--render", sentence)
     whole = False
     try:
         _play(played, evaluator, weights, show, stop, on_problem, on_progress)

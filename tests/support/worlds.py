@@ -252,6 +252,31 @@ class Shown(Corridor):
         return frame
 
 
+class Window(Corridor):
+    """A corridor that shows each of its states in a window, as `human` environments do."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human"], "render_fps": 1000}
+    shown: ClassVar[list[int]] = []  # the cells that windows of this process showed
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        begun = super().reset(**options)
+        self._show()
+        return begun
+
+    def step(self, action: Any) -> Outcome:
+        outcome = super().step(action)
+        self._show()
+        return outcome
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self.shown.append(self._cell)
+
+
 class Endless(Stamp):
     """Its episodes never end."""
 
@@ -353,6 +378,7 @@ for _environment in (
     Spoilt,
     Echo,
     Shown,
+    Window,
     Lies,
     Numbers,
     Declared,

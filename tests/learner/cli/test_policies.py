@@ -42,9 +42,11 @@ def test_evaluate_writes_how_far_it_is(run, capsys, monkeypatch):
     """A silent second looks like a hang."""
     from farflung.learner.cli import policies
 
-    monkeypatch.setattr(policies, "PROGRESS_S", 0.0)
+    monkeypatch.setattr(policies, "CALM_S", 0.0)
     command(["evaluate", str(run), "--episodes", "2"])
-    assert "1 of 2 episodes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"evaluating {run}" in said
+    assert "1 of 2 episodes" in said
 
 
 @pytest.mark.parametrize(
