@@ -78,12 +78,12 @@ def test_python_has_two_defaults_of_its_own():
 
 
 def test_words_of_other_libraries_are_taken_with_a_hint(capsys):
-    """As by the command."""
+    """As by the command, with a hint about keywords."""
     found = configuration({"total_timesteps": 700, "learning_rate": 0.25}).config
     assert (found.steps, found.settings.learning_rate) == (700, 0.25)
     said = capsys.readouterr().err
-    assert "is called --steps here" in said
-    assert "is called --dqn.learning-rate here" in said
+    assert "total_timesteps is called steps here" in said
+    assert 'learning_rate is called dqn={"learning_rate": …} here' in said
 
 
 def test_variables_and_a_file_count_as_for_the_command(monkeypatch, tmp_path):
