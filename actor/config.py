@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from farflung.actor.realtime.alone import WithoutLearner
 from farflung.common.data.fields import ACTOR, NAME, RULE
 from farflung.common.net.address import Address, parse_address
 from farflung.common.process.config import MOST_USED, require
@@ -14,6 +15,7 @@ LEARNER = Parameter(group=Group("Learner", sort_key=1))
 WORLD = Parameter(group=Group("World", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
 
+MOST_HZ = 10_000  # a period of 0.1 ms, as long as the wake-up of a thread may take
 LEAST_AGE_S = 10.0  # enough for several requests for a snapshot
 
 
@@ -44,6 +46,10 @@ class ActorConfig:
         tuple[str, ...], WORLD, Parameter(metavar="ID", name="--allow-env", show_default=False)
     ] = ()
     """Environment that a learner may ask for (default: any registered one); repeatable."""
+    rate: Annotated[float, WORLD, Parameter(metavar="HZ")] = 0.0
+    """Step in real time, so many times a second; 0: as fast as the learner takes the steps."""
+    without_learner: Annotated[WithoutLearner, WORLD] = WithoutLearner.GO_ON
+    """With --rate, while no learner is there: go-on with the last policy, or stop until it is."""
     evaluate: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
     """Play the learner's greedy evaluation episodes instead of collecting."""
     once: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
@@ -74,6 +80,15 @@ class ActorConfig:
             not (self.evaluate and self.vector),
             "--evaluate cuts episodes that never end, which only single environments allow: "
             "leave --vector out",
+        )
+        require(0 <= self.rate <= MOST_HZ, f"--rate must be between 0 and {MOST_HZ:,} Hz")
+        require(
+            not (self.rate and self.evaluate),
+            "--rate collects in real time, and --evaluate collects nothing: choose one of them",
+        )
+        require(
+            self.rate > 0 or self.without_learner is WithoutLearner.GO_ON,
+            "--without-learner is about the steps of --rate: without it an actor waits",
         )
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
         require(

@@ -1,43 +1,19 @@
 """The actor's loop: join a run, play windows or evaluations, hand over parcels, join again."""
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 
 from farflung.actor import evaluator
-from farflung.actor.account import Account
-from farflung.actor.acting import spec_check
 from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
 from farflung.actor.evaluator import Evaluator
+from farflung.actor.opening import OpenWorld, open_play
 from farflung.actor.play import Play, Playing, exploring
-from farflung.actor.worlds.world import EVALUATION, World
+from farflung.actor.rules import Rules
+from farflung.actor.upkeep import Upkeep
 from farflung.common.data.parcel import Parcel
-from farflung.common.process.errors import ConfigurationError, Exit, PolicyTooOld
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
-from farflung.common.protocol.messages import State
-
-log = logging.getLogger(__name__)
-
-RENEW_S = 5.0  # between two writes of the heartbeat
-
-OpenWorld = Callable[[Joined, str], World]
-"""Make the world of a run; the second argument names the role in the seed tree."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules that an actor's operator set."""
-
-    evaluates: bool = False
-    allowed: tuple[str, ...] = ()  # environments; none: all that are registered here
-    once: bool = False  # end with the run
-    max_policy_age_s: float = 0.0  # 0: any
-    heartbeat: "Heartbeat" = field(default_factory=lambda: Heartbeat())
-    learns: bool = False  # it sends gradients, and keeps its rows
 
 
 class ActorLoop:
@@ -60,16 +36,16 @@ class ActorLoop:
         self._play: Play | None = None
         self._parcels: deque[Parcel] = deque()  # played, and not handed over yet
         self._exchanged_at = 0.0
-        self._account = Account(rules.evaluates)
+        self._upkeep = Upkeep(connection, rules, stop, who)
 
     def run(self) -> None:
         """Take turns until stopped, or (`once`) until the run is over."""
         try:
-            while not self._over:
+            while not self._upkeep.over:
                 if not self.turn():
                     before = self._clock()
                     self._exchange(WAIT_S)
-                    self._account.waited(self._clock() - before)
+                    self._upkeep.account.waited(self._clock() - before)
         finally:
             self.close()
 
@@ -96,6 +72,10 @@ class ActorLoop:
         players = self._play.players.values() if self._play is not None else ()
         return sum(player.left for player in players if isinstance(player, Evaluator))
 
+    def summary(self) -> str:
+        """Return no line: the account has a line a minute."""
+        return ""
+
     def close(self) -> None:
         """Close the environments."""
         if self._play is not None:
@@ -109,31 +89,7 @@ class ActorLoop:
         self._parcels.clear()
         if joined is None:
             return
-        self._require_allowed(joined)
-        evaluates = self._rules.evaluates
-        # Before a world is made for it
-        spec_check.require_playable(joined.spec, collects=not (evaluates or self._rules.learns))
-        with self._watchdog:
-            world = self._open_world(joined, EVALUATION if evaluates else "actor")
-            seats = {policy: len(seats) for policy, seats in world.seats.items()}
-            self._play = Play(world, {p: self._player(joined, n) for p, n in seats.items()})
-            if not evaluates:
-                self._play.reset()
-        rounds = joined.spec.rounds
-        if not evaluates and rounds is not None and joined.index >= rounds.actors:
-            log.warning(
-                "the rounds of this run have %d actors, and all places are taken: this actor waits",
-                rounds.actors,
-            )
-        if not evaluates:
-            count = sum(seats.values())
-            log.info(
-                "collecting %s as actor %d.%d: %s",
-                joined.spec.world.environment,
-                joined.index,
-                joined.start,
-                f"{count} seats" if count > 1 else "one seat",
-            )
+        self._play = open_play(joined, self._open_world, self._player, self._rules, self._watchdog)
 
     def _player(self, joined: Joined, seats: int) -> Playing:
         if self._rules.evaluates:
@@ -164,7 +120,7 @@ class ActorLoop:
             if self._stop and not finished:
                 return False
             if self._clock() - self._exchanged_at >= EXCHANGE_S:
-                if self._over:
+                if self._upkeep.over:
                     return False
                 self._exchange(0.0)
         for player_ in play.players.values():
@@ -174,7 +130,7 @@ class ActorLoop:
                 self._parcels += parcels
                 for parcel in parcels:
                     self._work.episodes += len(parcel.results.returns)
-                    self._account.finished(parcel.results.returns.tolist())
+                    self._upkeep.account.finished(parcel.results.returns.tolist())
         return True
 
     def _step(self, play: Play) -> bool:
@@ -206,69 +162,6 @@ class ActorLoop:
         return self._joined is None or self._connection.offer(self._joined, parcel)
 
     def _exchange(self, timeout_s: float) -> None:
-        connection = self._connection
-        connection.exchange(timeout_s)
+        self._connection.exchange(timeout_s)
         self._exchanged_at = now = self._clock()
-        if line := self._account.line(now, self._work, self._who.version):
-            log.info(line)
-        status = connection.status
-        if 0 < self._rules.max_policy_age_s <= status.outdated_s:
-            raise PolicyTooOld(
-                f"for {status.outdated_s:.0f} s a newer policy than version {status.held} has been "
-                "announced and has not come, although it was asked for: "
-                f"--max-policy-age is {self._rules.max_policy_age_s:g}"
-            )
-        if self._rules.heartbeat.lost(status.sends, now):
-            # An actor that plays for one run only may have missed its end.
-            code = 0 if self._rules.once else Exit.UNAVAILABLE
-            self._stop.set(f"no learner answers at {connection.address}", code)
-
-    @property
-    def _over(self) -> bool:
-        """True when the process must end."""
-        if self._rules.once and self._connection.status.state is State.STOP:
-            self._stop.set("the run is over")
-        return bool(self._stop)
-
-    def _require_allowed(self, joined: Joined) -> None:
-        environment = joined.spec.world.environment
-        if self._rules.allowed and environment not in self._rules.allowed:
-            raise ConfigurationError(
-                f"the learner asks for {environment}, which --allow-env does not name here"
-            )
-
-
-class Heartbeat:
-    """A file for supervisors, renewed while a learner sends; and the patience without one.
-
-    An actor with a loop that stands still renews no file.
-    """
-
-    def __init__(self, patience_s: float = 0.0, heartbeat: str = "") -> None:
-        self._patience_s = patience_s  # 0: without end
-        self._heartbeat = Path(heartbeat) if heartbeat else None
-        self._renewed_at = float("-inf")
-        self._silent_since: float | None = None
-        if self._heartbeat is not None:
-            self._heartbeat.unlink(missing_ok=True)  # of a process before this one
-
-    def lost(self, sends: bool, now: float) -> bool:
-        """Take note; return whether no learner sent for longer than patience lasts."""
-        if sends:
-            self._silent_since = None
-            self._renew(now)
-            return False
-        if self._silent_since is None:
-            self._silent_since = now
-        return 0 < self._patience_s <= now - self._silent_since
-
-    def _renew(self, now: float) -> None:
-        if self._heartbeat is None or now - self._renewed_at < RENEW_S:
-            return
-        try:
-            self._heartbeat.touch()
-        except OSError as error:
-            raise ConfigurationError(
-                f"--heartbeat {self._heartbeat} cannot be written: {error.strerror}"
-            ) from error
-        self._renewed_at = now
+        self._upkeep.look(now)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,16 @@ from farflung.common.process.log import Who
 from farflung.common.process.memory import MemoryGuard
 
 if TYPE_CHECKING:
-    from farflung.actor.connection.sockets import Sockets
+    from farflung.actor.connection.policy_client import PolicyClient
+    from farflung.actor.connection.port import Connection
+    from farflung.actor.loop import ActorLoop
+    from farflung.actor.realtime.loop import RateLoop
     from farflung.common.net.keys import ClientKeys
+    from farflung.common.net.sockets import Context
+
+Form = tuple[
+    "Connection", "Callable[..., ActorLoop | RateLoop]", "Callable[[str], object]"
+]  # the connection, the maker of the loop, and the last words to the learner
 
 SIGNAL_S = 1.5  # for a signal to end what is played; the supervisor expects the end within 2 s
 
@@ -77,14 +86,13 @@ def act(loaded: Loaded[ActorConfig]) -> int:
 def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     """Run an actor from start to end; return its exit code."""
     # Not imported for --help: these need numpy and sockets.
-    from farflung.actor.connection.inline import InlineConnection
     from farflung.actor.connection.policy_client import PolicyClient
     from farflung.actor.connection.port import GRACE_S
-    from farflung.actor.connection.sockets import Sockets
-    from farflung.actor.loop import ActorLoop, Heartbeat, Rules
+    from farflung.actor.rules import Heartbeat, Rules
     from farflung.actor.worlds.gymnasium import Surroundings, opener
     from farflung.actor.worlds.own import import_own
     from farflung.common.net import sockets
+    from farflung.common.protocol.outbox import WhenFull
     from farflung.common.protocol.receipts import Receipts
 
     import_own(asked.imports)
@@ -92,21 +100,23 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
-    client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate)
+    when_full = WhenFull.DROP_OLDEST if asked.rate else WhenFull.WAIT
+    client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate, when_full)
     if asked.acknowledged:
         client.write_receipts(Receipts(Path(asked.acknowledged)))
-    around = Surroundings(client.problem, stop.wait, time.monotonic, watchdog.beat)
-    open_world = opener(asked.environments, around, asked.vector)
     beat = Heartbeat(asked.patience, asked.heartbeat)
     rules = Rules(asked.evaluate, asked.allowed, asked.once, asked.max_policy_age, beat)
     guard = MemoryGuard(int(asked.max_memory * 1e9), "--max-memory")
     with lifecycle.signals(stop), guard, sockets.context() as context:
-        transport = Sockets(context, asked.learner, client, keys=keys)
-        watchdog.last_words = partial(last_words, transport)
-        connection = InlineConnection(client, transport)
+        form = at_rate if asked.rate else in_windows
+        connection, make_loop, tell = form(asked, context, client, keys)
+        watchdog.last_words = partial(last_words, tell)
+        around = Surroundings(connection.problem, stop.wait, time.monotonic, watchdog.beat)
+        open_world = opener(asked.environments, around, asked.vector)
+        loop = make_loop(connection, open_world, rules, stop, watchdog, who)
         try:
             with lifecycle.SignalDeadline(SIGNAL_S):
-                ActorLoop(connection, open_world, rules, stop, watchdog, who).run()
+                loop.run()
         except Exception as error:
             connection.problem("ended", str(error))
             stop.set(str(error), 1)
@@ -115,18 +125,41 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
             connection.exchange(0.0)
             watchdog.close()
             connection.close(stop.reason, GRACE_S)
-    logger.log(
-        logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING,
-        "ended: %s",
-        stop.reason,
-    )
+            if line := loop.summary():
+                logger.info(line)
+    level = logging.INFO if stop.exit_code in (0, Exit.INTERRUPTED) else logging.WARNING
+    logger.log(level, "ended: %s", stop.reason)
     return stop.exit_code
 
 
-def last_words(transport: "Sockets", sentence: str) -> None:
+def in_windows(
+    asked: ActorConfig, context: "Context", client: "PolicyClient", keys: "ClientKeys | None"
+) -> Form:
+    """Return the parts of an actor that plays as fast as the learner takes the steps."""
+    from farflung.actor.connection.inline import InlineConnection
+    from farflung.actor.connection.sockets import Sockets
+    from farflung.actor.loop import ActorLoop
+
+    transport = Sockets(context, asked.learner, client, keys=keys)
+    return InlineConnection(client, transport), ActorLoop, transport.last_words
+
+
+def at_rate(
+    asked: ActorConfig, context: "Context", client: "PolicyClient", keys: "ClientKeys | None"
+) -> Form:
+    """Return the parts of an actor that steps in real time."""
+    from farflung.actor.realtime import connection as threads
+    from farflung.actor.realtime.loop import RateLoop
+
+    connection = threads.connect(context, asked.learner, client, keys)
+    make_loop = partial(RateLoop, rate_hz=asked.rate, without=asked.without_learner)
+    return connection, make_loop, partial(threads.last_words, connection)
+
+
+def last_words(tell: Callable[[str], object], sentence: str) -> None:
     """Tell the learner in which line the main thread hangs, from a thread that watches it."""
     stack = traceback.format_stack(sys._current_frames()[threading.main_thread().ident or 0])
-    transport.last_words("".join(stack) + sentence)
+    tell("".join(stack) + sentence)
 
 
 if __name__ == "__main__":

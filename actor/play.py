@@ -240,13 +240,18 @@ class Player:
 
 
 def exploring(
-    spec: Spec, seats: int, index: int, start: int, scores: Scores | None = None
+    spec: Spec,
+    seats: int,
+    index: int,
+    start: int,
+    scores: Scores | None = None,
+    policy: ActingPolicy | None = None,
 ) -> Player:
     """Return a player that explores, at its place in the seed tree."""
     heads.require(spec)
     rng = seeds.generator(spec.world.seed, "explore", index, start)
     chooser = heads.find(spec.head).explorer(spec, seats, index, rng)
-    return Player(spec, seats, Policy(spec.graph), chooser, scores, index)
+    return Player(spec, seats, policy or Policy(spec.graph), chooser, scores, index)
 
 
 def _merged(parcels: list[Parcel]) -> Parcel:

@@ -23,7 +23,8 @@ import numpy as np
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
-from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.loop import ActorLoop
+from farflung.actor.rules import Rules
 from farflung.actor.worlds import gymnasium
 from farflung.common.data.spec import World
 from farflung.common.net import sockets

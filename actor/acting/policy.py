@@ -9,7 +9,7 @@ import onnxruntime
 
 from farflung.actor.acting.graph_check import LOCATION, check
 from farflung.common.data.spec import Graph, layout
-from farflung.common.data.weights import Weights
+from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import Refused
 
 # Of all sessions of a process together: their weights (at most 1 GiB, twice while new ones come)
@@ -30,10 +30,28 @@ class Policy:
         self._inputs: dict[str, np.ndarray] = {}  # of the last call
         self._binding: Any = None  # to the arrays of the last call, if it came twice
         self._answers: list[np.ndarray] = []  # of the binding
+        self._prepared: tuple[Version, Any] | None = None  # a session that `load` may take
+        self._retired: Any = None  # the session before: it ends in the thread that prepares
+
+    def prepare(self, weights: Weights) -> None:
+        """Build the session of a version aside, and let it answer once; `load` then takes it.
+
+        Call it from one other thread. Neither building nor the first answer holds up the next
+        answer of the present session, nor does the end of the one before.
+        """
+        self._retired = None
+        made, shown = session(self._graph, weights), self._inputs
+        made.run(self._outputs, shown or _nothing(self._graph))
+        self._prepared = weights.version, made
 
     def load(self, weights: Weights) -> None:
         """Act on these weights from the next answer on."""
-        self._session, self._inputs = session(self._graph, weights), {}
+        version, made = self._prepared or (None, None)
+        if version == weights.version:
+            self._retired = self._session
+        else:
+            made = session(self._graph, weights)
+        self._session, self._inputs = made, {}
 
     def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         """Return outputs [N, *shape] in the graph's order for inputs [N, *shape] by name.
@@ -73,6 +91,11 @@ class Policy:
         for name, array in zip(self._outputs, self._answers, strict=True):
             place = array.ctypes.data
             binding.bind_output(name, "cpu", 0, array.dtype, array.shape, place)
+
+
+def _nothing(graph: Graph) -> dict[str, np.ndarray]:
+    """Return inputs of zeros for one seat, by name."""
+    return {tensor.name: np.zeros((1, *tensor.shape), tensor.dtype) for tensor in graph.inputs}
 
 
 def session(graph: Graph, weights: Weights) -> Any:

@@ -41,6 +41,7 @@ class PolicyClient:
     ) -> None:
         self.joined: Joined | None = None  # until a snapshot came, and again after a run's end
         self.weights: Weights | None = None
+        self._came_at = 0.0  # these weights
         self.steps = 0  # of the whole run, by the last message
         self.state = State.RUN
         self.snapshot_topic: bytes | None = None  # of the request that is open
@@ -64,7 +65,8 @@ class PolicyClient:
     @property
     def newest(self) -> Newest:
         """The newest that came: a run counts once its weights are here too."""
-        return Newest(self.joined if self.weights is not None else None, self.weights, self.steps)
+        joined = self.joined if self.weights is not None else None
+        return Newest(joined, self.weights, self.steps, self._came_at)
 
     def status(self, now: float) -> ConnectionStatus:
         """Return the state of the connection."""
@@ -157,7 +159,7 @@ class PolicyClient:
             return  # the graph is not known yet: the snapshot brings these weights again
         weights = tensors.read_weights(opened, origin.spec.graph.weights)
         if self.tracker.take(weights.run, weights.version, now):
-            self.weights = weights
+            self.weights, self._came_at = weights, now
             self.steps = max(self.steps, weights.steps)
         if requested and self._snapshot is not None:
             self._arrive(*self._snapshot)
@@ -281,14 +283,8 @@ class PolicyClient:
         assert self._format is not None
         spec = self.joined.spec
         sender = spec.run, spec.policy, self.actor, incarnation
-        envelope = Envelope(
-            *sender,
-            sequence,
-            base,
-            parcel.version,
-            spec.schema,
-            parcel.place or 0,
-        )
+        place = parcel.place or 0
+        envelope = Envelope(*sender, sequence, base, parcel.version, spec.schema, place)
         return self._format.encode(envelope, parcel)
 
     def _hello(self) -> None:

@@ -5,7 +5,8 @@ asks; `ThreadedConnection` has its sockets in a thread of their own; in the sequ
 learner carries the messages of an `InlineConnection` over `InTurns`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from farflung.common.data.parcel import Parcel
@@ -38,12 +39,14 @@ class Work:
     episodes: int = 0
     waits: float = 0.0  # 1 while the learner has no room for what was played
     longest_step_s: float = 0.0
+    # Of an actor at a fixed rate, by the names of a report; replaced as a whole.
+    timing: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counters(self) -> dict[str, float]:
         """The figures of a report, by name."""
         names = ("steps", "episodes", "waits", "longest_step_s")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | dict(self.timing)
 
 
 class Newest(NamedTuple):
@@ -52,6 +55,7 @@ class Newest(NamedTuple):
     joined: Joined | None  # the run at the address, once its weights are here
     weights: Weights | None  # of that run
     steps: int  # that the learner has counted in the whole run
+    came_at: float = 0.0  # when these weights came
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ import dataclasses
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from farflung.actor.connection.inline import Transport
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.port import EXCHANGE_S, ConnectionStatus, Joined, Newest, Work
 from farflung.common.data.parcel import Parcel
+from farflung.common.protocol.outbox import FULL, WhenFull
 
-MAILBOX_PARCELS = 64  # that wait for the thread; more are offered again
+MAILBOX_PARCELS = 64  # that wait for the thread; more are offered again, or the oldest dropped
 FAREWELL_S = 5.0  # for the thread to end, beyond the patience of a close
 
 
@@ -34,6 +36,7 @@ class ThreadedConnection:
         self.work: Work = client.work
         self._client, self._connect, self._clock = client, connect, clock
         self._parcels: deque[tuple[Joined, Parcel]] = deque()  # written here, emptied by the thread
+        self._missed, self._counted = (0, 0), (0, 0)  # parcels and rows that had no room there
         self._problems: deque[tuple[str, str]] = deque()
         self._newest, self._status = client.newest, client.status(clock())
         self._waiting = False  # in the outbox, without credit
@@ -61,11 +64,24 @@ class ThreadedConnection:
         return len(self._parcels) <= 1 and not self._waiting
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
-        """Put a parcel into the mailbox. False: it is full, or the thread that empties it ended."""
-        if self._error is not None or len(self._parcels) >= MAILBOX_PARCELS:
+        """Put a parcel into the mailbox. False: it is full, or the thread that empties it ended.
+
+        A full one drops its oldest parcel where the outbox does, and that is counted.
+        """
+        if self._error is not None:
             return False
+        if len(self._parcels) >= MAILBOX_PARCELS:
+            if self._client.outbox.when_full is WhenFull.WAIT:
+                return False
+            self._drop_oldest()
         self._parcels.append((joined, parcel))
         return True
+
+    def _drop_oldest(self) -> None:
+        with suppress(IndexError):  # the thread has taken it meanwhile
+            _, parcel = self._parcels.popleft()
+            parcels, rows = self._missed
+            self._missed = parcels + 1, rows + parcel.rows
 
     def problem(self, kind: str, text: str) -> None:
         """Send a problem to the learner's screen."""
@@ -108,8 +124,27 @@ class ThreadedConnection:
     def _empty_mailbox(self) -> None:
         while self._problems:
             self._client.problem(*self._problems.popleft())
-        while self._parcels and self._client.offer_of(*self._parcels[0]):
-            self._parcels.popleft()
+        self._count_missed()
+        while self._take_oldest():
+            pass
+
+    def _count_missed(self) -> None:
+        missed, counted = self._missed, self._counted
+        if missed != counted:
+            self._counted = missed
+            parcels, rows = (now - before for now, before in zip(missed, counted, strict=True))
+            self._client.outbox.ledger.miss(FULL, parcels, rows)
+
+    def _take_oldest(self) -> bool:
+        """Offer the oldest parcel to the outbox; return whether there is one, and it had room."""
+        try:  # its owner may drop it at this moment
+            joined, parcel = self._parcels.popleft()
+        except IndexError:
+            return False
+        taken = self._client.offer_of(joined, parcel)
+        if not taken:
+            self._parcels.appendleft((joined, parcel))
+        return taken
 
     def _publish(self) -> None:
         """Publish what the client knows, for the owner to read."""

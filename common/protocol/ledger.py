@@ -48,6 +48,13 @@ class Ledger:
         """Count a parcel that was given up here."""
         self.dropped.setdefault(reason, Tally()).add(rows)
 
+    def miss(self, reason: str, parcels: int, rows: int) -> None:
+        """Count parcels that were given up here before they were taken in."""
+        dropped = self.dropped.setdefault(reason, Tally())
+        for tally in (self.collected, dropped):
+            tally.parcels += parcels
+            tally.rows += rows
+
     @property
     def balanced(self) -> bool:
         """Return whether the sum holds, in parcels and in rows."""

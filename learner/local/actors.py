@@ -13,7 +13,8 @@ from pathlib import Path
 from farflung.actor.config import ActorConfig
 from farflung.actor.connection.inline import InlineConnection, InTurns
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.loop import ActorLoop
+from farflung.actor.rules import Rules
 from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.net.address import Address
 from farflung.common.net.keys import CLIENT_FILE, client_keys

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from farflung.actor.config import ActorConfig
+from farflung.actor.realtime.alone import WithoutLearner
 from farflung.common.data.fields import ACTOR, default_name
 from farflung.common.net.address import Address
 from farflung.common.process.config import load
@@ -47,6 +48,9 @@ def test_the_address_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     ("changes", "says"),
     [
         ({"address": "host:x"}, "write HOST"),
+        ({"rate": -1.0}, "between 0 and 10,000 Hz"),
+        ({"rate": 50.0, "evaluate": True}, "choose one of them"),
+        ({"without_learner": WithoutLearner.STOP}, "--without-learner is about the steps"),
         ({"feed_port": 5555}, "--feed-port"),
         ({"environments": 0}, "--envs"),
         ({"step_timeout": -1.0}, "--step-timeout"),

@@ -18,7 +18,8 @@ from support.waiting import Clock
 
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.loop import RENEW_S, ActorLoop, Heartbeat, Rules
+from farflung.actor.loop import ActorLoop
+from farflung.actor.rules import RENEW_S, Heartbeat, Rules
 from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Evaluation, World

@@ -86,6 +86,20 @@ def test_an_actor_collects_until_the_run_is_over(
     assert "collecting toys/Stamp-v0 as actor 0.0: 2 seats" in said
 
 
+def test_an_actor_at_a_rate_collects_and_ends_with_its_figures(
+    serve: Callable[..., Any],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """`--rate 200`: two environments step together, and the last lines say how punctual it was."""
+    served = serve(LearnerDouble(a_stamp_spec()))
+    ends_after(served, 2)
+    assert act(served, environments=2, rate=200.0) == 0
+    assert [parcel.rows for parcel in served.take(2)] == [8] * 2
+    said = capfd.readouterr().err
+    assert "INFO at 200 Hz: " in said
+    assert "(worst); weights " in said
+
+
 def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]) -> None:
     """No learner is at its address and its patience ends: it logs that, with exit code 69."""
     assert main.act(Loaded(ActorConfig(str(nowhere), patience=0.01, log_level="warning"), {})) == 69

@@ -11,7 +11,8 @@ from support.learners import a_config
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
-from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.loop import ActorLoop
+from farflung.actor.rules import Rules
 from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.net import sockets
 from farflung.common.process.config import Loaded

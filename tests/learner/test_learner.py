@@ -16,7 +16,8 @@ from support.waiting import readable
 from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
-from farflung.actor.loop import ActorLoop, Rules
+from farflung.actor.loop import ActorLoop
+from farflung.actor.rules import Rules
 from farflung.actor.worlds.gymnasium import Surroundings, opener
 from farflung.common.net import sockets
 from farflung.common.net.address import Address

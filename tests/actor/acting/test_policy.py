@@ -21,6 +21,11 @@ def weights(graph: Graph, value: float) -> Weights:
     return Weights("run", "policy", Version(1, 1), 0, 0, graph.weights, pack(graph.weights, arrays))
 
 
+def version(graph: Graph, number: int) -> Weights:
+    """Version `number`: its matrix is full of that number."""
+    return dataclasses.replace(weights(graph, float(number)), version=Version(1, number))
+
+
 @pytest.fixture
 def policy(linear: Graph) -> Policy:
     policy = Policy(linear)
@@ -50,6 +55,31 @@ def test_arrays_that_come_again_are_read_again(linear: Graph, seats: int) -> Non
         kept[:] = rng.standard_normal(kept.shape, np.float32)
         (expected,) = fresh.answer({"observations": kept.copy()})
         np.testing.assert_array_equal(again.answer(inputs)[0], expected)
+
+
+def test_prepared_weights_are_used_once_they_are_loaded(linear: Graph) -> None:
+    """Prepared aside, they change no answer; loaded, they answer like those that were not."""
+    policy, inputs = Policy(linear), {"observations": np.ones((2, 4), np.float32)}
+    policy.prepare(version(linear, 1))  # before the first answer, so for one seat
+    policy.load(version(linear, 1))
+    for number in (2, 3):
+        before = [policy.answer(inputs)[0].copy() for _ in range(3)]
+        policy.prepare(version(linear, number))
+        after = [policy.answer(inputs)[0].copy() for _ in range(3)]
+        np.testing.assert_array_equal(before, after)
+        policy.load(version(linear, number))
+        for _ in range(3):
+            np.testing.assert_array_equal(
+                policy.answer(inputs)[0], [4.0 * number + np.arange(6)] * 2
+            )
+
+
+def test_weights_that_were_not_prepared_are_loaded_all_the_same(linear: Graph) -> None:
+    """An older preparation does not count."""
+    policy, inputs = Policy(linear), {"observations": np.ones((1, 4), np.float32)}
+    policy.prepare(version(linear, 1))
+    policy.load(version(linear, 2))
+    np.testing.assert_array_equal(policy.answer(inputs)[0][0], 8.0 + np.arange(6))
 
 
 def test_another_array_in_the_same_mapping_is_read(policy: Policy) -> None:

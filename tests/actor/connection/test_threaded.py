@@ -17,6 +17,7 @@ from farflung.actor.connection.threaded import MAILBOX_PARCELS, ThreadedConnecti
 from farflung.actor.session import ActorSession
 from farflung.common.net import sockets
 from farflung.common.process.errors import NoLearner
+from farflung.common.protocol.outbox import FULL, WhenFull
 
 Serve = Callable[..., Any]
 
@@ -33,8 +34,10 @@ def connect() -> Iterator[Callable[..., ThreadedConnection]]:
     made: list[ThreadedConnection] = []
     with sockets.context() as context:
 
-        def make(address: Any, wrap: Callable[[Any], Any] = lambda it: it) -> ThreadedConnection:
-            client = PolicyClient("p", "a", 1)
+        def make(
+            address: Any, wrap: Callable[[Any], Any] = lambda it: it, **options: Any
+        ) -> ThreadedConnection:
+            client = PolicyClient("p", "a", 1, **options)
             made.append(
                 ThreadedConnection(
                     client,
@@ -104,6 +107,40 @@ def test_threaded_connection_has_a_bounded_mailbox(serve: Serve, connect: Any) -
     assert not connection.may_play
     free.set()
     until(connection, lambda: connection.offer(joined, a_stamp_parcel()))
+
+
+def test_full_mailbox_drops_its_oldest_where_the_outbox_does(serve: Serve, connect: Any) -> None:
+    """While the thread is held up, ten parcels more than fit come: the first ten are counted."""
+    served = serve(LearnerDouble(a_stamp_spec()))
+    held, standing, free = threading.Event(), threading.Event(), threading.Event()
+
+    class Stuck:
+        def __init__(self, transport: Any) -> None:
+            self.transport = transport
+
+        def exchange(self, timeout_s: float) -> None:
+            if held.is_set():
+                standing.set()
+                free.wait(60.0)
+            self.transport.exchange(timeout_s)
+
+        def close(self, reason: str, patience_s: float) -> bool:
+            return self.transport.close(reason, patience_s)
+
+    connection = connect(served.address, Stuck, when_full=WhenFull.DROP_OLDEST)
+    until(connection, lambda: connection.newest.joined)
+    held.set()
+    assert standing.wait(60.0)
+    for stamp in range(MAILBOX_PARCELS + 10):
+        assert connection.offer(connection.newest.joined, a_stamp_parcel(stamp=stamp))
+    held.clear()
+    free.set()
+    until(connection, lambda: connection.status.ledger.acknowledged.parcels == MAILBOX_PARCELS)
+    stamps = [p.columns["observations"][0, 0] for p in served.take(MAILBOX_PARCELS)]
+    assert stamps == [*range(10, MAILBOX_PARCELS + 10)]
+    ledger = connection.status.ledger
+    assert (ledger.dropped[FULL].parcels, ledger.dropped[FULL].rows) == (10, 40)
+    assert ledger.balanced
 
 
 def test_threaded_connection_raises_what_ended_its_thread(served: Any, connect: Any) -> None:

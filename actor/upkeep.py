@@ -1,0 +1,45 @@
+"""The upkeep of an actor beside its steps: the account, the heartbeat, the end it must come to."""
+
+import logging
+
+from farflung.actor.account import Account
+from farflung.actor.connection.port import Connection
+from farflung.actor.rules import Rules
+from farflung.common.process.errors import Exit, PolicyTooOld
+from farflung.common.process.lifecycle import Stop
+from farflung.common.process.log import Who
+from farflung.common.protocol.messages import State
+
+log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Looks after an actor now and then: after each exchange of messages."""
+
+    def __init__(self, connection: Connection, rules: Rules, stop: Stop, who: Who) -> None:
+        self.account = Account(rules.evaluates)
+        self._connection, self._rules, self._stop, self._who = connection, rules, stop, who
+
+    def look(self, now: float) -> None:
+        """Write the account and the heartbeat; stop without a learner, raise at an old policy."""
+        connection = self._connection
+        if line := self.account.line(now, connection.work, self._who.version):
+            log.info(line)
+        status = connection.status
+        if 0 < self._rules.max_policy_age_s <= status.outdated_s:
+            raise PolicyTooOld(
+                f"for {status.outdated_s:.0f} s a newer policy than version {status.held} has been "
+                "announced and has not come, although it was asked for: "
+                f"--max-policy-age is {self._rules.max_policy_age_s:g}"
+            )
+        if self._rules.heartbeat.lost(status.sends, now):
+            # An actor that plays for one run only may have missed its end.
+            code = 0 if self._rules.once else Exit.UNAVAILABLE
+            self._stop.set(f"no learner answers at {connection.address}", code)
+
+    @property
+    def over(self) -> bool:
+        """True when the process must end."""
+        if self._rules.once and self._connection.status.state is State.STOP:
+            self._stop.set("the run is over")
+        return bool(self._stop)

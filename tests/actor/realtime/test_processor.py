@@ -1,0 +1,54 @@
+"""The order of an actor's threads on its processors."""
+
+import os
+import threading
+
+import pytest
+
+from farflung.actor.realtime import processor
+
+
+def in_a_thread() -> tuple[str, int]:
+    """Return the answer of `stand_aside` in a thread of its own, and its policy then."""
+    found: list[tuple[str, int]] = []
+    thread = threading.Thread(
+        target=lambda: found.append((processor.stand_aside(), os.sched_getscheduler(0)))
+    )
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_a_thread_stands_aside_where_processors_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only that thread does."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    before = os.sched_getscheduler(0)
+    assert in_a_thread() == ("", os.SCHED_IDLE)
+    assert os.sched_getscheduler(0) == before
+
+
+def test_a_thread_does_not_stand_aside_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would hold Python's lock while it waits for a processor."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (900.0, 0.0, 0.0))
+    said, policy = in_a_thread()
+    assert said.startswith("the load is 900.0 on ")
+    assert policy == os.sched_getscheduler(0)
+
+
+def test_a_refusal_of_the_system_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a sandbox, or where SCHED_IDLE is not known."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    assert processor.stand_aside() == "Operation not permitted"
+    monkeypatch.delattr(os, "SCHED_IDLE")
+    assert processor.stand_aside() == "this system has no SCHED_IDLE"
+
+
+def test_one_processor_is_left_for_the_steps() -> None:
+    """With a load of 1 on two processors one of them is free; with 1.1 it is not always."""
+    assert processor.busyness(1.0, 2) == ""
+    assert processor.busyness(1.1, 2) == "the load is 1.1 on 2 processors"
