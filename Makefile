@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help env run test patience faults check fast pins containers simulate fuzz network chaos \
-  soak siege bench clean
+  soak siege scaling bench clean
 
 help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -69,6 +69,12 @@ soak: env  ## 20 minutes with faults: no growth of memory, descriptors or thread
 
 siege: env  ## MINUTES (30) of all known attacks on a learner with keys, a broker and honest actors
 	@$(BIN)/python tests/hostile/siege.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --publish
+	@$(BIN)/python docs/write.py
+
+scaling: env  ## 20 minutes: 1 to 48 actors, async against sequential, and a slow learner
+	@OMP_NUM_THREADS=1 $(BIN)/python bench/slow_update.py --publish
+	@OMP_NUM_THREADS=1 $(BIN)/python bench/epoch.py --publish
+	@OMP_NUM_THREADS=1 $(BIN)/python bench/scale.py --publish
 	@$(BIN)/python docs/write.py
 
 bench: env  ## every benchmark, one JSON line each

@@ -60,9 +60,13 @@ def exploring(
     world: str, *, horizon: int = 32, stack: int = 1, capacity: int = 100_000
 ) -> CoreAndEndpoint:
     """Return a learner of an environment with random actions."""
-    torch.set_num_threads(1)
     wanted = {"environment": world, "horizon": horizon, "stack": stack, "capacity": capacity}
-    config = LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, **wanted)
+    return learner_with(LearnerConfig(exploration_end=1.0, replay_ratio=math.inf, **wanted))
+
+
+def learner_with(config: LearnerConfig) -> CoreAndEndpoint:
+    """Return a learner of these settings, on one processor."""
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         run = new_run(str(Path(folder) / "runs"), "bench", config.environment, "")
         core = build_core(config, run, torch.device("cpu"), FIRST_EPOCH)
@@ -79,18 +83,21 @@ def learner_of(spec: Spec, capacity: int) -> CoreAndEndpoint:
 
 
 class Draining:
-    """The schedule of the async mode without its updates."""
+    """The schedule of the async mode, with or without its updates."""
 
     takes = PARCELS
     keeps_rounds = False
 
-    def __init__(self) -> None:
-        self._asynchronous = Asynchronous(publish_every=1)
+    def __init__(self, publish_every: int = 1) -> None:
+        self.trains = False
+        self._asynchronous = Asynchronous(publish_every)
 
     def decide(self, core: CoreState, queue: ItemQueue, moment: Moment) -> Action:
-        """Wait where training would update."""
+        """Wait where training would update, unless it trains."""
         action = self._asynchronous.decide(core, queue, moment)
-        return Wait(core.pacing.waiting) if action is UPDATE else action
+        if action is UPDATE and not self.trains:
+            return Wait(core.pacing.waiting)
+        return action
 
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return the room that training would grant."""
@@ -105,6 +112,7 @@ class Draining:
 def listening(
     learner: CoreAndEndpoint,
     make_log: Callable[[ItemQueue], ItemLog] = lambda queue: Unlogged(queue.put),
+    schedule: Draining | None = None,
 ) -> Iterator[tuple[NetworkThread, Loop]]:
     """Run its network thread on free ports of loopback, and yield it with the training loop."""
     endpoint = learner.endpoint
@@ -113,7 +121,7 @@ def listening(
         link = NetworkThread(context, Address("127.0.0.1", 0, 0), endpoint)
         endpoint.log = make_log(endpoint.queue)
         link.start()
-        loop = Loop(learner.core, Draining(), endpoint, link)
+        loop = Loop(learner.core, schedule or Draining(), endpoint, link)
         drain(loop)
         try:
             yield link, loop

@@ -2,16 +2,21 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1])  # the root, so that `bench` is a package
 
-INCONCLUSIVE = 0.25  # of the median: a wider range measures the machine, not the code
+from bench._verdict import ratio, spread  # noqa: E402
+
+__all__ = ["interleave", "other", "ratio", "report", "spread"]
+
+PUBLISH = "--publish"  # a flag of the benchmarks that docs/ quotes
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def interleave(arms: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -22,21 +27,6 @@ def interleave(arms: Mapping[str, Callable[[], float]], rounds: int) -> dict[str
         for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
             figures[name].append(arms[name]())
     return figures
-
-
-def ratio(ours: Sequence[float], reference: Sequence[float]) -> dict[str, object]:
-    """Return median and range of the ratios, round by round."""
-    return spread([one / other for one, other in zip(ours, reference, strict=True)])
-
-
-def spread(values: Sequence[float], digits: int = 3) -> dict[str, object]:
-    """Return median and range; mark a range that is too wide for a verdict."""
-    median, low, high = statistics.median(values), min(values), max(values)
-    found: dict[str, object] = {
-        "median": round(median, digits),
-        "range": [round(low, digits), round(high, digits)],
-    }
-    return found | ({"inconclusive": True} if high - low > INCONCLUSIVE * median else {})
 
 
 @contextmanager
@@ -53,11 +43,15 @@ def other(script: str, *words: object) -> "Iterator[subprocess.Popen[str]]":
             process.stdin.close()
 
 
-def report(bench: str, figures: Mapping[str, object]) -> None:
-    """Print the JSON line of a benchmark."""
+def report(bench: str, figures: Mapping[str, object], *, publishes: bool = False) -> None:
+    """Print the JSON line of a benchmark; `publishes` writes it to docs/results as well."""
+    words = [word for word in sys.argv if word != PUBLISH]
     where = {
         "cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", *words]),
     }
     print(json.dumps({"bench": bench, **figures, **where}))
+    if publishes:
+        found = {**where, "date": time.strftime("%Y-%m-%d"), **figures}
+        (RESULTS / f"{bench}.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -16,7 +16,20 @@ BENCH = Path(__file__).parents[2] / "bench"
 @pytest.mark.system
 @pytest.mark.parametrize(
     "name",
-    ["actor", "data_path", "feed", "fleet", "incarnations", "relay", "replay", "startup", "update"],
+    [
+        "actor",
+        "data_path",
+        "epoch",
+        "feed",
+        "fleet",
+        "incarnations",
+        "relay",
+        "replay",
+        "scale",
+        "slow_update",
+        "startup",
+        "update",
+    ],
 )
 def test_a_benchmark_prints_one_json_line(name: str, tmp_path: Path):
     """`python bench/NAME.py --quick` ends by itself, and its only output is a JSON object that

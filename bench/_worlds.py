@@ -1,0 +1,56 @@
+"""An environment whose step takes as long as it is told, for actors: `--import bench._worlds`.
+
+It imports no torch: actors have none.
+"""
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+LATENCY = "bench/Latency-v0"
+
+
+def take(seconds: float, *, burns: bool) -> None:
+    """Let so much time pass: asleep, as for a simulator or robot elsewhere, or at work.
+
+    Work is processor time of this thread, so that it takes longer where processors are shared.
+    """
+    if not burns:
+        time.sleep(seconds)
+        return
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+class Latency(gymnasium.Env):
+    """Four numbers to see, two actions, episodes of 100 steps of `latency_ms` each."""
+
+    observation_space = spaces.Box(-1, 1, (4,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, latency_ms: float = 20.0, burns: bool = False) -> None:
+        self._latency_s, self._burns, self._step = latency_ms / 1000, burns, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode, at once."""
+        super().reset(seed=seed)
+        self._step = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take the time; the reward is for the first action."""
+        take(self._latency_s, burns=self._burns)
+        self._step += 1
+        return self._seen(), float(action == 0), self._step == 100, False, {}
+
+    def _seen(self) -> Any:
+        return self.np_random.uniform(-1, 1, 4).astype(np.float32)
+
+
+gymnasium.register(LATENCY, entry_point=Latency)
