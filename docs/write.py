@@ -1,27 +1,31 @@
-"""Write docs/reference.md, and the measured part of docs/reliability.md: `python docs/write.py`."""
+"""Write docs/reference.md, and the measured parts of two pages: `python docs/write.py`."""
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import speed  # noqa: E402
 from bad_peers import attacks, siege  # noqa: E402
 from writing import Results, source, wrapped  # noqa: E402
 
-PAGE, RESULTS = HERE / "reliability.md", HERE / "results"
+RESULTS = HERE / "results"
 BEGIN = "<!-- written by docs/write.py from here -->"
 END = "<!-- to here -->"
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write all pages."""
     import reference  # beside this file
 
-    PAGE.write_text(page(PAGE.read_text(), load(RESULTS)))
+    results = load(RESULTS)
+    for name, parts in PAGES.items():
+        path = HERE / name
+        path.write_text(page(path.read_text(), results, parts))
     reference.main()
 
 
@@ -30,12 +34,12 @@ def load(folder: Path) -> dict[str, Results]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
-def page(text: str, results: dict[str, Results]) -> str:
+def page(text: str, results: dict[str, Results], parts: "Parts") -> str:
     """Return the page with these results in it."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    parts = [describe(results[name]) for name, describe in PARTS.items() if name in results]
-    return f"{before}{BEGIN}\n\n" + "\n".join(parts) + f"\n{END}{after}"
+    said = [describe(results[name]) for name, describe in parts.items() if name in results]
+    return f"{before}{BEGIN}\n\n" + "\n".join(said) + f"\n{END}{after}"
 
 
 def chaos(found: Results) -> str:
@@ -243,7 +247,9 @@ def fuzz(found: Results) -> str:
     )
 
 
-PARTS: dict[str, Callable[[Results], str]] = {
+Parts = Mapping[str, Callable[[Results], str]]
+
+PARTS: Parts = {
     "chaos": chaos,
     "relay": relay,
     "sweep": sweep,
@@ -256,6 +262,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "attacks": attacks,
     "fuzz": fuzz,
 }
+PAGES: dict[str, Parts] = {"reliability.md": PARTS, "scaling.md": speed.PARTS}
 
 if __name__ == "__main__":
     main()
