@@ -56,9 +56,10 @@ network: env  ## cuts, losses and resets between network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
 	@$(BIN)/python docs/write.py
 
-chaos: env  ## half an hour: 220 kills, crashes at every disk call, learning with faults
+chaos: env  ## forty minutes: 220 kills, crashes at every disk call, learning with faults
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish
 	@$(BIN)/python tests/system/chaos/relay.py --publish
+	@$(BIN)/python tests/system/chaos/rounds.py --publish
 	@$(BIN)/python tests/system/chaos/sweep.py --publish
 	@$(BIN)/python tests/system/chaos/solve.py --publish
 	@$(BIN)/python docs/write.py

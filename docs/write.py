@@ -90,6 +90,28 @@ def relay(found: Results) -> str:
     )
 
 
+def rounds(found: Results) -> str:
+    """Describe the kills of runs in rounds."""
+    every, kept = found["all_roles"], found["learner_and_broker"]
+    killed = ", ".join(f"{role} {count}" for role, count in every["kills_by_role"].items())
+    alone = " and ".join(f"{role} {count}" for role, count in kept["kills_by_role"].items())
+    same = "the same" if found["same_bits"] else "OTHER"
+    return "\n".join(
+        [
+            wrapped(
+                f"**Rounds.** `--mode sync` with two actors and two behind a broker: after "
+                f"{every['kills']} kills ({killed}) {every['lost']} of {every['acknowledged']} "
+                f"acknowledged parcels were lost, {every['duplicated']} duplicated and "
+                f"{every['changed']} changed. In a second run only learner and broker were killed "
+                f"({alone}): after {kept['steps']} steps it had {same} parameters and rows as one "
+                "process."
+            ),
+            source(found),
+            "",
+        ]
+    )
+
+
 def measured(found: Results) -> list[tuple[str, dict[str, float]]]:
     """Return the recoveries that were measured."""
     return [(role, spread) for role, spread in found["recovery_s"].items() if spread["trials"]]
@@ -252,6 +274,7 @@ Parts = Mapping[str, Callable[[Results], str]]
 PARTS: Parts = {
     "chaos": chaos,
     "relay": relay,
+    "rounds": rounds,
     "sweep": sweep,
     "solve": solve,
     "resume": resume,

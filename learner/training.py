@@ -63,8 +63,8 @@ class Training:
         self.status = StatusBuilder(config, folder, self.core, str(where))
         self._config, self._folder = config, folder
         log.info("memory: %s", out_of_memory.formula(self.core.replay))
-        if (rounds := self.core.spec.rounds) is not None:
-            log.info(sentence(config, rounds))
+        if config.mode != "async":
+            log.info(sentence(config))
 
     def connect(
         self,

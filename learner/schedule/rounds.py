@@ -19,6 +19,11 @@ def rounds_of(config: LearnerConfig) -> Rounds | None:
     options = (config.round_actors, config.round_steps, config.round_episodes)
     if config.mode == "async" or (config.mode == "sequential" and not any(options)):
         return None
+    return shares(config)
+
+
+def shares(config: LearnerConfig) -> Rounds:
+    """Return the rounds of these settings; without an option of them, a round is a window each."""
     windows = (config.round_steps or config.horizon) // config.horizon
     return Rounds(round_actors(config), windows, config.round_episodes)
 
@@ -35,8 +40,9 @@ def replay_ratio(config: LearnerConfig) -> float:
     return float(config.batch_size) if config.round_updates == "steps" else config.replay_ratio
 
 
-def sentence(config: LearnerConfig, rounds: Rounds) -> str:
+def sentence(config: LearnerConfig) -> str:
     """Return how much is played and learned in a round."""
+    rounds = shares(config)
     seats, batch, updates = config.environments, config.batch_size, round_updates(config)
     ratio = replay_ratio(config)
     who = f"a round: {_count(rounds.actors, 'actor')} x {_count(seats, 'environment')}"

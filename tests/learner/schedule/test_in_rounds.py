@@ -161,7 +161,7 @@ def test_sentence_derives_what_was_not_set():
     """4 actors, 2 environments, 32 steps are 256 rows; a ratio of 8 means 16 updates of 128."""
     config = a_config(mode="sync", actors=4, environments=2, horizon=32, batch_size=128)
     config = replace(config, replay_ratio=8.0)
-    assert sentence(config, rounds_of(config)) == (
+    assert sentence(config) == (
         "a round: 4 actors x 2 environments x 32 steps = 256 rows; then 16 updates of 128: each "
         "row is sampled 8 times"
     )
@@ -197,8 +197,9 @@ def test_sentence_derives_what_was_not_set():
 )
 def test_sentence_counts_one_and_many(flags, says):
     """In the words of the option: a number, one for each episode, one for each step."""
-    config = a_config(**({"mode": "sync", "actors": 1, "batch_size": 128} | flags))
-    assert sentence(config, rounds_of(config)) == f"a round: {says}"
+    for mode in ("sync", "sequential"):
+        config = a_config(**({"mode": mode, "actors": 1, "batch_size": 128} | flags))
+        assert sentence(config) == f"a round: {says}"
 
 
 @pytest.mark.parametrize(
