@@ -1,5 +1,6 @@
 """Runs of the sync mode and of one process, and slow lines between learner and actors."""
 
+import math
 import random
 import re
 import socket
@@ -51,11 +52,13 @@ def in_rounds(
 class Slow:
     """A way to a port on which each piece of data takes its own time; order is kept.
 
-    It dials again for each connection, so it is also the way to a learner that comes back.
+    It dials again for each connection, so it is also the way to a learner that comes back. From
+    that port it carries so many bytes and then waits: so a learner does not get ahead of a test.
     """
 
-    def __init__(self, target: int, seed: int, delay_s: float) -> None:
+    def __init__(self, target: int, seed: int, delay_s: float, carries: float = math.inf) -> None:
         self._target, self._chance, self._delay_s = target, random.Random(seed), delay_s
+        self._carries, self._changed = carries, threading.Condition()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._start(self._accept)
@@ -63,6 +66,12 @@ class Slow:
     def close(self) -> None:
         """Take no more connections."""
         self._listener.close()
+
+    def carry(self, more: float) -> None:
+        """Carry so many bytes more from the port."""
+        with self._changed:
+            self._carries += more
+            self._changed.notify_all()
 
     def _accept(self) -> None:
         while True:
@@ -76,24 +85,32 @@ class Slow:
                 near.close()
                 continue
             self._start(self._pass_on, near, far)
-            self._start(self._pass_on, far, near)
+            self._start(self._pass_on, far, near, counted=True)
 
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, target: socket.socket, counted: bool = False) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 time.sleep(self._chance.uniform(0, self._delay_s))
+                if counted:
+                    self._wait_for(len(data))
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def _wait_for(self, size: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._carries >= size)
+            self._carries -= size
+
     @staticmethod
-    def _start(work: Any, *arguments: socket.socket) -> None:
-        threading.Thread(target=work, args=arguments, daemon=True).start()
+    def _start(work: Any, *sockets: socket.socket, **options: bool) -> None:
+        threading.Thread(target=work, args=sockets, kwargs=options, daemon=True).start()
 
 
-def behind(learner: Address, seed: int, delay_s: float) -> tuple[Address, list[Slow]]:
-    """Return the address of a learner behind slow lines, and those."""
-    ports = (learner.port, learner.feed_port)
-    ways = [Slow(port, 2 * seed + number, delay_s) for number, port in enumerate(ports)]
-    return Address("127.0.0.1", *(way.port for way in ways)), ways
+def behind(
+    learner: Address, seed: int, delay_s: float, carries: float = math.inf
+) -> tuple[Address, Slow, Slow]:
+    """Return the address of a learner behind slow lines, and those; the feed's is the second."""
+    ways = Slow(learner.port, 2 * seed, delay_s), Slow(learner.feed_port, seed, delay_s, carries)
+    return Address("127.0.0.1", *(way.port for way in ways)), *ways
