@@ -42,6 +42,10 @@ class Evaluator:
         """Episodes of the present evaluation that have not ended."""
         return sum(self._shares)
 
+    def share(self, seat: int) -> int:
+        """Return how many of them a seat has still to play."""
+        return self._shares[seat]
+
     def wants(self, weights: Weights) -> bool:
         """Return whether the spec's number of steps has passed since the last evaluation."""
         return self._spec.evaluation.every > 0 and weights.steps >= self._next

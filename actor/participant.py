@@ -8,26 +8,22 @@ import math
 import secrets
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from functools import partial
 from typing import Any
 
-from farflung.actor.connection.inline import InlineConnection
+from farflung.actor.connection.opened import Opened
 from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
-from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
-from farflung.actor.connection.sockets import Sockets
-from farflung.actor.connection.threaded import ThreadedConnection
-from farflung.actor.external_play import ExternalPlay, explored
+from farflung.actor.connection.port import WAIT_S, Joined, Newest
+from farflung.actor.external_play import Evaluations, Windows, evaluations, windows
+from farflung.actor.membership import Membership, Waits
 from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import NO_INFO
 from farflung.common.data.fields import default_name
-from farflung.common.data.parcel import Ending, Parcel
+from farflung.common.data.parcel import Ending
 from farflung.common.data.spec import Spec
-from farflung.common.data.weights import Version, Weights
-from farflung.common.net import sockets
-from farflung.common.net.address import Address, parse_address
-from farflung.common.net.keys import ClientKeys, client_keys_for, full_name
+from farflung.common.data.weights import Version
+from farflung.common.net.address import parse_address
+from farflung.common.net.keys import client_keys_for, full_name
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.ledger import Ledger
 from farflung.common.protocol.messages import State
@@ -35,16 +31,7 @@ from farflung.common.protocol.outbox import WhenFull
 
 log = logging.getLogger(__name__)
 
-FIRST_LINE_S = 0.8  # without an answer: a learner that is there sends its beacon every second
-NO_ANSWER = (
-    "no learner answers at %s yet (its feed: port %d). Is `learner` running there, with --bind and "
-    "--port as this address has them, and are both ports open? This session goes on asking"
-)
-
 CLOSED = "the session was closed"
-
-Waits = Generator[Callable[[], None], None, Any]
-"""Calls that take time, one after the other, for the owner to make; then the result."""
 
 
 class Participant:
@@ -60,6 +47,8 @@ class Participant:
         name: str = "",
         keys: str = "",
         feed_port: int | None = None,
+        seats: int = 1,
+        evaluate: bool = False,
         join_within_s: float = math.inf,
         patience_s: float = math.inf,
         when_full: WhenFull = WhenFull.WAIT,
@@ -68,6 +57,8 @@ class Participant:
         wait: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if seats < 1:
+            raise ConfigurationError(f"seats={seats}: a session has at least one")
         if threaded is False and self.THREADED:
             raise ConfigurationError(
                 "on an event loop the sockets have a thread of their own: leave threaded=False out"
@@ -75,36 +66,16 @@ class Participant:
         where = parse_address(address, feed_port)
         key_pair = client_keys_for(where, keys)
         name = full_name(key_pair, name or default_name(socket.gethostname(), secrets.randbits(24)))
-        self._clock, self._join_within_s, self._patience_s = clock, join_within_s, patience_s
-        self._waits_for_learner = wait
-        self._begun_at = self._acted_at = self._exchanged_at = clock()
-        self._missed = False  # the line about a missing learner was written
-        self._scores = Scores(1)  # an episode may span two runs
-        self._play: ExternalPlay | None = None  # since the learner handed out a place
-        self._weights: Weights | None = None  # of the window
-        self._leaving: deque[Parcel] = deque()  # of a window that is over, not yet offered
-        self._handing_over = False  # such a window, until the learner has room for the next one
-        self._acknowledged = False  # all of it, once closed
-        client = PolicyClient(policy, name, 1, when_full=when_full, waiting_bytes=waiting_bytes)
-        self._feed_port = where.feed_port
-        self._connect(client, where, key_pair, threaded or self.THREADED)
-        self._work = self._connection.work
+        client = PolicyClient(policy, name, seats, evaluate, when_full, waiting_bytes)
+        self._evaluates, self._clock, self._patience_s = evaluate, clock, patience_s
+        self._join_within_s, self._waits_for_learner = join_within_s, wait
+        self._acted_at = [clock()] * seats
+        self._scores = Scores(seats)  # an episode may span two runs
+        own_thread = bool(threaded or self.THREADED)
+        self._opened = Opened(where, client, key_pair, threaded=own_thread, clock=clock)
+        self._connection, self._work = self._opened.connection, self._opened.work
+        self._member = Membership(self._opened, where.feed_port, self._begin_play, clock)
         self._open()
-
-    def _connect(
-        self, client: PolicyClient, where: Address, keys: ClientKeys | None, threaded: bool
-    ) -> None:
-        context, clock = sockets.context(), self._clock
-        self._context: sockets.Context | None = context
-
-        def connect() -> Sockets:
-            return Sockets(context, where, client, clock, keys)
-
-        self._connection: Connection = (
-            ThreadedConnection(client, where, connect, clock)
-            if threaded
-            else InlineConnection(client, connect(), clock)
-        )
 
     def _open(self) -> None:
         """Join, if the constructor does."""
@@ -112,20 +83,21 @@ class Participant:
     @property
     def ready(self) -> bool:
         """True once spec and weights of a run are here. To ask looks for messages until then."""
-        if self._play is None:
-            self._exchange()
-            self._take_part(self._connection.newest)
-        return self._play is not None
+        if self._member.play is None:
+            self._opened.exchange()
+            self._member.take_part()
+        return self._member.play is not None
 
     @property
     def spec(self) -> Spec:
         """The spec of the learner's run: world, spaces, horizon."""
-        return self._playing.joined.spec
+        return self._member.playing.joined.spec
 
     @property
     def version(self) -> Version:
         """The version of the weights that it acts with; 0.0 before the first action."""
-        return self._weights.version if self._weights else Version(0, 0)
+        weights = self._member.weights
+        return weights.version if weights else Version(0, 0)
 
     @property
     def ledger(self) -> Ledger:
@@ -137,6 +109,11 @@ class Participant:
         """True once the learner has ended its run. A caller that goes on joins the next run."""
         return self._connection.status.state is State.STOP
 
+    @property
+    def lost_steps(self) -> int:
+        """The count of actions without a recorded outcome."""
+        return self._member.lost_steps
+
     def record(
         self,
         reward: float,
@@ -147,133 +124,163 @@ class Participant:
         *,
         action: Any = None,
         intervened: bool | None = None,
-    ) -> None:
-        """Record the outcome of the last action. This never waits.
+        seat: int = 0,
+    ) -> bool:
+        """Record the outcome of a seat's last action; return whether its episode is over.
 
-        After an ending, the next observation begins another episode, and `info` has the metrics of
-        the last one, such as `is_success`. Else the observation of the next `act` counts. `action`
-        is the one really taken, where a person or a script replaced that of `act`. `intervened`
-        marks the step for a learner with --interventions; by default, if its action was replaced.
+        This never waits. After an ending, the next observation begins another episode, and `info`
+        has the metrics of the last one, such as `is_success`. Else the observation of the next
+        `act` counts. `action` is the one really taken, where a person or a script replaced that of
+        `act`. `intervened` marks the step for a learner with --interventions; by default, if its
+        action was replaced. An evaluation cuts an episode after --evaluate-max-steps.
         """
         ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
-        longest_s = max(self._work.longest_step_s, self._clock() - self._acted_at)
-        self._playing.record(reward, ending, next_observation, info, action, intervened)
-        self._work.longest_step_s = longest_s
-        self._work.steps += 1
-        self._work.episodes += ending is not Ending.OPEN
+        ending = self._member.playing.record(
+            reward, ending, next_observation, info, seat=seat, action=action, intervened=intervened
+        )
+        work, took_s = self._work, self._clock() - self._acted_at[seat]
+        work.longest_step_s = max(work.longest_step_s, took_s)
+        work.steps += 1
+        work.episodes += ending is not Ending.OPEN
+        return ending is not Ending.OPEN
+
+    def lost(self, reason: str = "", *, seat: int = 0) -> bool:
+        """Leave out a seat's last step, which cannot be recorded; return whether there is one.
+
+        The window is cut there, and what follows counts as another episode: no transition leads
+        across. A step that was recorded is left out too, unless it ended its episode. It is
+        counted, and the learner's screen shows the reason.
+        """
+        found = self._member.playing.lose(seat)
+        self._work.lost_steps = self.lost_steps
+        if found and reason:
+            self._connection.problem("lost", f"a step was lost: {reason}")
+        return found
+
+    def metric(self, name: str, value: Any, *, seat: int = 0) -> None:
+        """Add a value to a metric of a seat's episode, `is_success` or one of --metrics.
+
+        The metric is the mean of the values that its episode was told, until the first observation
+        of the next one. What is no finite number is left out, and the learner's screen names it.
+        """
+        self._member.playing.world.metric(name, value, seat)
+
+    def episodes_left(self, seat: int = 0) -> int:
+        """Return how many episodes of the evaluation a seat has still to play; 0: none goes on."""
+        play = self._evaluating
+        if results := play.rest():
+            self._member.offer(results)
+            self._opened.exchange()
+        return play.left(seat)
 
     @property
-    def _playing(self) -> ExternalPlay:
-        if self._play is None:
-            raise ValueError("no learner has answered yet: wait until `ready` is true")
-        return self._play
+    def _evaluating(self) -> Evaluations:
+        play = self._member.playing
+        if isinstance(play, Evaluations):
+            return play
+        raise ValueError("this session collects: open one with evaluate=True for evaluations")
 
-    def _take_part(self, newest: Newest) -> bool:
-        """Take the place that the learner handed out, if one has come; return whether we have one.
-
-        The first second without an answer ends with a line.
-        """
-        joined = newest.joined
-        if joined is not None and (self._play is None or self._play.joined is not joined):
-            self._change_run(joined)
-        if self._play is not None:
-            return True
-        if not self._missed and self._clock() - self._begun_at >= FIRST_LINE_S:
-            self._missed = True
-            log.warning(NO_ANSWER, self._connection.address, self._feed_port)
-        return False
-
-    def _change_run(self, joined: Joined) -> None:
-        """Take part in the run at our address; the window of an earlier run is dropped."""
-        self._play = explored(joined, self._scores, self._connection.problem)
-        self._handing_over = False
-        self._leaving.clear()
+    def _begin_play(self, joined: Joined) -> Windows | Evaluations:
+        """Take part in a run; results of the one before it are dropped."""
+        seats, report = len(self._acted_at), self._connection.problem
+        if self._evaluates:
+            if not joined.spec.evaluation.every:
+                log.warning("this learner wants no evaluations: start it with --evaluate-every")
+            return evaluations(joined, seats, report)
         self._scores.take()
+        return windows(joined, seats, self._scores, report)
 
     def _joining(self) -> Waits:
-        """Wait for the learner's snapshot, unless told not to."""
-        log.info("joining the learner at %s", self._connection.address)
-        deadline = self._clock() + self._join_within_s
-        while self._waits_for_learner and not self._take_part(self._connection.newest):
-            if self._clock() >= deadline:
-                raise ConfigurationError(
-                    f"no learner answered at {self._connection.address} within "
-                    f"{self._join_within_s:g} s: is one running there?"
-                )
-            yield self._messages(WAIT_S)
+        if self._waits_for_learner:
+            yield from self._member.joining(self._join_within_s)
 
-    def _acting(self, observation: Any, explore: bool, info: Mapping[str, Any]) -> Waits:
+    def _acting(self, observation: Any, explore: bool, info: Mapping[str, Any], seat: int) -> Waits:
         """Wait where that is needed, then return the action for an observation."""
-        if self._context is None:
+        if self._opened.closed:
             raise ValueError("the session is closed")
-        play = self._playing
-        play.see(observation, info)
+        play = self._member.playing
+        play.see(observation, info, seat)
+        if isinstance(play, Windows):
+            play = yield from self._with_window(play, observation, info, seat)
+        else:
+            self._opened.exchange_in_time()
+        self._work.lost_steps = self.lost_steps
+        action = play.act(explore, seat)
+        self._acted_at[seat] = self._clock()
+        return action
+
+    def _with_window(
+        self, play: Windows, observation: Any, info: Mapping[str, Any], seat: int
+    ) -> Generator[Callable[[], None], None, Windows]:
+        """Wait between two windows; return the play in which a window has begun."""
         try:
             yield from self._between_windows(play)
         except BaseException:  # it was given up: no action follows on what was seen
-            play.forget()
+            play.forget(seat)
             raise
-        newest = self._connection.newest
-        self._take_part(newest)
-        if self._playing is not play:
-            play = self._playing
-            play.see(observation, info)
+        newest = self._member.take_part()
+        if self._member.play is not play:
+            play = self._windows
+            play.see(observation, info, seat)
         if not play.open:
             weights = newest.weights if newest.joined is play.joined else None
-            self._weights = weights or self._weights
-            assert self._weights is not None
-            play.begin(self._weights, newest.steps)
-        action = play.act(explore)
-        self._acted_at = self._clock()
-        return action
+            self._member.weights = weights = weights or self._member.weights
+            assert weights is not None
+            play.begin(weights, newest.steps)
+        return play
 
-    def _between_windows(self, play: ExternalPlay) -> Waits:
+    @property
+    def _windows(self) -> Windows:
+        play = self._member.playing
+        assert isinstance(play, Windows)
+        return play
+
+    def _between_windows(self, play: Windows) -> Waits:
         """Hand over a window that is over; else look for messages now and then."""
         if play.full:
-            self._leaving += play.end()
-            self._handing_over = True
-        if self._handing_over:
+            self._member.offer(play.end())
+            play.leaving = True
+        if play.leaving:
             yield from self._hand_over(play)
-        elif self._clock() - self._exchanged_at >= EXCHANGE_S:
-            self._exchange()
+        else:
+            self._opened.exchange_in_time()
 
-    def _hand_over(self, play: ExternalPlay) -> Waits:
+    def _hand_over(self, play: Windows) -> Waits:
         """Offer a window until there is room, then wait until a learner that listens has room."""
         connection = self._connection
-        while self._leaving:
-            if connection.offer(play.joined, self._leaving[0]):
-                self._leaving.popleft()
-            else:
-                yield self._messages(WAIT_S)
-        self._exchange()
+        while not self._member.offer():
+            yield self._opened.wait(WAIT_S)
+        self._opened.exchange()
         deadline = self._clock() + self._patience_s
         while (
             not connection.may_play
             and connection.status.listens
             and (now := self._clock()) < deadline
         ):
-            yield self._messages(min(WAIT_S, deadline - now))
-        self._handing_over = False
+            yield self._opened.wait(min(WAIT_S, deadline - now))
+        play.leaving = False
 
-    def _messages(self, timeout_s: float) -> Callable[[], None]:
-        """Return the call that waits for messages, at most so long."""
-        return partial(self._exchange, timeout_s)
+    def _beginning(self, patience_s: float) -> Waits:
+        """Wait until an evaluation is due, and begin it; return whether one goes on."""
+        deadline = self._clock() + patience_s
+        while not self._opened.closed:
+            self._opened.exchange()
+            newest = self._member.take_part()
+            if self._member.play is not None and self._begin(self._evaluating, newest):
+                return True
+            if self.over or (now := self._clock()) >= deadline:
+                break
+            yield self._opened.wait(min(WAIT_S, deadline - now))
+        return False
 
-    def _exchange(self, timeout_s: float = 0.0) -> None:
-        self._work.waits = float(timeout_s > 0)
-        self._connection.exchange(timeout_s)
-        self._exchanged_at = self._clock()
-
-    def _closing(self, reason: str, patience_s: float) -> Waits:
-        """Offer all that was recorded, leave the run; return whether all was acknowledged."""
-        if self._context is not None:
-            if (play := self._play) is not None:
-                self._leaving += play.rest()
-                while self._leaving and self._connection.offer(play.joined, self._leaving[0]):
-                    self._leaving.popleft()
-            yield partial(self._disconnect, reason, patience_s)
-            self._acknowledged &= not self._leaving
-        return self._acknowledged
+    def _begin(self, play: Evaluations, newest: Newest) -> bool:
+        """Begin an evaluation if one is due; return whether one goes on."""
+        if not self._member.offer(play.rest()):
+            return False
+        weights = newest.weights if newest.joined is play.joined else None
+        if not play.open and weights is not None and play.begin(weights, newest.steps):
+            self._member.weights, self._work.evaluating = weights, weights.version
+        return play.open
 
     def _reason(self, error: BaseException | None) -> str:
         """Return the reason of an end; tell the learner of an error."""
@@ -281,9 +288,3 @@ class Participant:
             return CLOSED
         self._connection.problem("ended", repr(error))
         return repr(error)
-
-    def _disconnect(self, reason: str, patience_s: float) -> None:
-        assert self._context is not None
-        self._acknowledged = self._connection.close(reason, patience_s)
-        self._context.term()
-        self._context = None

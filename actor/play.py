@@ -160,19 +160,13 @@ class Player:
             recorder.decide(actions, at)
         return actions
 
-    @property
-    def chosen(self) -> np.ndarray:
-        """The last action [*shape] of the only seat: a view."""
-        action: np.ndarray = self._recorder.actions[self._recorder.at(None)][0]
-        return action
+    def replace(self, action: np.ndarray, intervened: bool, seat: int = 0) -> None:
+        """Write down the action [*shape] that a seat took instead of the chosen one."""
+        self._recorder.replace(action, intervened, seat)
 
-    def replace(self, action: np.ndarray, intervened: bool) -> None:
-        """Write down the action [*shape] that the only seat took instead of the chosen one."""
-        self._recorder.replace(action, intervened)
-
-    def forget(self) -> None:
-        """Let the next frame of the only seat begin a stack."""
-        self._memory.forget([0])
+    def forget(self, seat: int = 0) -> None:
+        """Let the next frame of a seat begin a stack."""
+        self._memory.forget([seat])
 
     def record(self, outcomes: Outcomes | None, due: Due | None) -> None:
         """Write down what became of seats, and see what is due now."""

@@ -100,12 +100,15 @@ class Recorder:
         self.actions[at] = actions
         self._acted[at[1]] = True
 
-    def replace(self, action: np.ndarray, intervened: bool) -> None:
-        """Write down the action [*shape] that the only seat took instead of its last decision."""
-        at = self.at(None)
-        self.actions[at] = action
+    def replace(self, action: np.ndarray, intervened: bool, seat: int) -> None:
+        """Write down the action [*shape] that a seat took instead of its last decision."""
+        rows: Columns = self._rows
+        at: At | int = self.steps if self.aligned else (self._cursors[seat], self._seats[seat])
+        if (carried := self._carried.get(seat)) is not None:  # chosen in a window that is over
+            rows, at = carried.decided, 0
+        rows[ACTIONS][at] = action
         if self._interventions is not None:
-            self._interventions[at] = intervened
+            rows[INTERVENED.name][at] = intervened
 
     def note(self, columns: Columns, at: At) -> None:
         """Write down the extra columns [n, *shape] of decisions."""

@@ -10,12 +10,14 @@ does. On an event loop use `AsyncActorSession`: `async with`, and `await session
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 from farflung.actor.connection.port import GRACE_S
-from farflung.actor.participant import CLOSED, Participant, Waits
+from farflung.actor.membership import Waits
+from farflung.actor.participant import CLOSED, Participant
 from farflung.actor.worlds.external import NO_INFO
 from farflung.common.protocol.outbox import WhenFull
 
@@ -23,7 +25,7 @@ __all__ = ["ActorSession", "AsyncActorSession", "WhenFull"]
 
 
 class ActorSession(Participant):
-    """One seat of a learner's run, in a world that the caller steps.
+    """Seats of a learner's run, in a world that the caller steps.
 
     It dials the learner and waits until spec and weights are here; after `join_within_s` it
     raises. With `wait=False` it does not wait: until `ready` is true the caller acts without it.
@@ -43,35 +45,52 @@ class ActorSession(Participant):
     With `threaded=True` a thread of its own owns the sockets: `act` and `record` never send, read
     or decode a message. What ends that thread is raised by the next `act`.
 
-    `keys` is a key file, as `actor --keys` takes it.
+    With `seats=N` it acts for N robots, each at its own pace: `seat=` says for which one. With
+    `evaluate=True` it plays the learner's evaluations instead of collecting, see
+    `begin_evaluation`. `keys` is a key file, as `actor --keys` takes it.
     """
 
     def _open(self) -> None:
         try:
             self._drive(self._joining())
         except BaseException as error:
-            self._disconnect(str(error), 0.0)
+            self._opened.close(str(error), 0.0)
             raise
 
     def act(
-        self, observation: Any, *, explore: bool = True, info: Mapping[str, Any] = NO_INFO
+        self,
+        observation: Any,
+        *,
+        explore: bool = True,
+        info: Mapping[str, Any] = NO_INFO,
+        seat: int = 0,
     ) -> Any:
         """Return the action for an observation: an int for a discrete space, else an array.
 
         Without `explore` it is the greedy action. Observations are arrays as the spec describes
         them, or a dictionary of them; discrete ones and discrete actions count from 0. They are
         copied. `info` holds the extra columns that the learner asks the world for, such as a mask.
-        An action without a recorded outcome is left out, and the steps after it count as another
-        episode.
+        An action without a recorded outcome is left out and counted as lost, and the steps after it
+        count as another episode.
         """
-        return self._drive(self._acting(observation, explore, info))
+        return self._drive(self._acting(observation, explore, info, seat))
+
+    def begin_evaluation(self, patience_s: float = math.inf) -> bool:
+        """Wait until the learner wants an evaluation, and begin it, with an episode in every seat.
+
+        Return whether one goes on: else the run is over, or patience. `act` is greedy in it. Play
+        until `episodes_left` is 0 for every seat: then the results leave. An episode in which a
+        person took an action, or a step was not recorded, has no result and is played again.
+        """
+        began: bool = self._drive(self._beginning(patience_s))
+        return began
 
     def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and leave the run.
 
         Return whether everything was acknowledged.
         """
-        acknowledged: bool = self._drive(self._closing(reason, patience_s))
+        acknowledged: bool = self._drive(self._member.closing(reason, patience_s))
         return acknowledged
 
     def __enter__(self) -> "ActorSession":
@@ -99,32 +118,47 @@ class AsyncActorSession(Participant):
             session.record(reward, terminated, truncated, next_observation)
 
     `async with` waits for the learner, unless `wait` is false. The sockets belong to a thread of
-    their own, all else to the event loop: call it from one task at a time. The policy answers on
-    the loop, in the time of one forward pass; `record` never waits. A wait takes no time of the
+    their own, all else to the event loop. Each seat may have a task of its own. The policy answers
+    on the loop, in the time of one forward pass; `record` never waits. A wait takes no time of the
     loop and can be cancelled: no recorded step is lost by that, and the next `act` goes on with it.
     """
 
     THREADED = True
 
+    def _open(self) -> None:
+        self._turn = asyncio.Lock()  # seats act one after the other: their windows are the same
+
     async def act(
-        self, observation: Any, *, explore: bool = True, info: Mapping[str, Any] = NO_INFO
+        self,
+        observation: Any,
+        *,
+        explore: bool = True,
+        info: Mapping[str, Any] = NO_INFO,
+        seat: int = 0,
     ) -> Any:
         """Return the action for an observation, as `ActorSession.act` does."""
-        return await self._drive(self._acting(observation, explore, info))
+        async with self._turn:
+            return await self._drive(self._acting(observation, explore, info, seat))
+
+    async def begin_evaluation(self, patience_s: float = math.inf) -> bool:
+        """Wait until the learner wants an evaluation, as `ActorSession.begin_evaluation` does."""
+        async with self._turn:
+            began: bool = await self._drive(self._beginning(patience_s))
+            return began
 
     async def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and leave the run.
 
         Return whether everything was acknowledged.
         """
-        acknowledged: bool = await self._drive(self._closing(reason, patience_s))
+        acknowledged: bool = await self._drive(self._member.closing(reason, patience_s))
         return acknowledged
 
     async def __aenter__(self) -> "AsyncActorSession":
         try:
             await self._drive(self._joining())
         except BaseException as error:
-            await asyncio.to_thread(self._disconnect, str(error), 0.0)
+            await asyncio.to_thread(self._opened.close, str(error), 0.0)
             raise
         return self
 

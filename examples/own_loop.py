@@ -1,14 +1,17 @@
-"""A simulator with a loop of its own asks a learner for actions. In two shells, in this folder:
+"""A robot with a loop of its own asks a learner for actions, 50 times a second. Two shells, here:
 
-    learner --env CartOnLine-v0 --import own_world --steps 20000
+    learner --env CartOnLine-v0 --import own_world --interventions --steps 20000
     python own_loop.py
 
-The learner knows the world from own_world.py, which registers it. The loop needs no Gymnasium, and
-could run on a robot.
+The learner knows the world from own_world.py, which registers it. The loop needs no Gymnasium. Now
+and then a person takes the controls; the learner is sent the actions that were really taken.
+`python own_loop.py HOST:PORT --hz 0` does not wait between two steps, as a simulator would not.
 """
 
+import argparse
 import logging
-import sys
+import math
+import time
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from farflung.actor.session import ActorSession
 PUSHES = (-0.05, 0.0, 0.05)  # what the three actions add to the speed
 EDGE = 1.0  # beyond this the cart falls off its line
 STEPS = 100  # of an episode, at most
+CHANCE = 0.01  # in each step, that a person takes the controls
+HELD_STEPS = 25  # then for so many
 
 
 class Cart:
@@ -37,30 +42,72 @@ class Cart:
         return [self.position, self.speed]
 
 
-def main(address: str) -> None:
+class Person:
+    """Takes the controls for half a second, now and then."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng, self._left = rng, 0  # steps in which the person still steers
+
+    def steers(self) -> bool:
+        """Return whether the person steers in this step."""
+        self._left = max(0, self._left - 1)
+        if not self._left and self._rng.random() < CHANCE:
+            self._left = HELD_STEPS
+        return self._left > 0
+
+    def steer(self, cart: Cart) -> int:
+        """Return the action that brings the cart to the middle."""
+        wanted = -0.3 * cart.position - cart.speed
+        return min(range(len(PUSHES)), key=lambda action: abs(PUSHES[action] - wanted))
+
+
+class Pace:
+    """A fixed rate. A period that has passed as a whole is left out, and never made up for."""
+
+    def __init__(self, rate_hz: float) -> None:
+        self._period_s, self._due = 1 / rate_hz if rate_hz else 0.0, time.monotonic()
+
+    def wait(self) -> None:
+        """Wait for the next period."""
+        now = time.monotonic()
+        time.sleep(max(0.0, self._due - now))
+        if self._period_s:
+            passed = max(0, math.floor((now - self._due) / self._period_s))
+            self._due += (1 + passed) * self._period_s
+
+
+def main(address: str, rate_hz: float) -> None:
     """Play until the run is over."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    rng, episodes = np.random.default_rng(), 0
-    with ActorSession(address) as session:
+    rng = np.random.default_rng()
+    person, pace, episodes, interventions = Person(rng), Pace(rate_hz), 0, 0
+    patience_s = 0.0 if rate_hz else math.inf  # a robot cannot stand still
+    with ActorSession(address, threaded=rate_hz > 0, patience_s=patience_s) as session:
         while not session.over:
             cart, total, ended = Cart(rng), 0.0, False
             while not (ended or session.over):
+                pace.wait()
                 action = session.act(cart.look())
+                if person.steers():
+                    action, interventions = person.steer(cart), interventions + 1
                 reward, fell, late = cart.push(action)
-                session.record(
-                    reward, terminated=fell, truncated=late, next_observation=cart.look()
-                )
-                total, ended = total + reward, fell or late
+                ended = session.record(reward, fell, late, cart.look(), action=action)
+                total += reward
             episodes += ended
             if ended and episodes % 20 == 0:
                 logging.info(
                     "episode %d: %.1f, acting on weights %s", episodes, total, session.version
                 )
         sent = session.ledger.acknowledged
+    logging.info("a person took %d actions", interventions)
     logging.info(
         "the run is over: the learner took %d windows with %d steps", sent.parcels, sent.rows
     )
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2] or ["127.0.0.1:5555"])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("address", nargs="?", default="127.0.0.1:5555")
+    parser.add_argument("--hz", type=float, default=50.0)
+    asked = parser.parse_args()
+    main(asked.address, asked.hz)

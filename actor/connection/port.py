@@ -39,13 +39,14 @@ class Work:
     episodes: int = 0
     waits: float = 0.0  # 1 while the learner has no room for what was played
     longest_step_s: float = 0.0
+    lost_steps: int = 0  # without a recorded outcome
     # Of an actor at a fixed rate, by the names of a report; replaced as a whole.
     timing: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counters(self) -> dict[str, float]:
         """The figures of a report, by name."""
-        names = ("steps", "episodes", "waits", "longest_step_s")
+        names = ("steps", "episodes", "waits", "longest_step_s", "lost_steps")
         return {name: getattr(self, name) for name in names} | dict(self.timing)
 
 

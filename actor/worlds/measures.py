@@ -34,22 +34,26 @@ class Measures:
         """
         return self.read({name: _of_seat(name, infos, seat) for name in self._names})
 
-    def _number(self, name: str, info: Mapping[str, Any]) -> float:
-        try:
-            found = info[name]
-        except (KeyError, TypeError, IndexError):
-            return NONE
-        if found is None:
-            return NONE
+    def number(self, name: str, found: Any) -> float:
+        """Return one value of a metric, or NaN, which is reported."""
         number = _as_float(found)
-        if not abs(number) <= MAGNITUDE and name not in self._reported:  # NaN is not either
+        if abs(number) <= MAGNITUDE:
+            return number
+        if name not in self._reported:
             self._reported.add(name)
             self._report(
                 "environment",
                 f"info[{name!r}] was {printable(repr(found), 100)} at the end of an episode, "
                 "and a metric is one finite number: such values are left out",
             )
-        return number if abs(number) <= MAGNITUDE else NONE
+        return NONE
+
+    def _number(self, name: str, info: Mapping[str, Any]) -> float:
+        try:
+            found = info[name]
+        except (KeyError, TypeError, IndexError):
+            return NONE
+        return NONE if found is None else self.number(name, found)
 
 
 NO_METRICS = Measures()

@@ -70,13 +70,13 @@ def test_a_wait_holds_the_loop_up_neither_nor_spins(serve: Serve) -> None:
     async def loop() -> tuple[int, int]:
         async with AsyncActorSession(str(served.address), policy="p") as session:
             act = await waits_for_room(session)
-            looks, exchange = [0], session._exchange
+            looks, exchange = [0], session._opened.exchange
 
             def count(timeout_s: float = 0.0) -> None:
                 looks[0] += 1
                 exchange(timeout_s)
 
-            session._exchange = count  # type: ignore[method-assign]
+            session._opened.exchange = count  # type: ignore[method-assign]
             ticks = 0
             for _ in range(50):
                 await asyncio.sleep(0.02)

@@ -9,7 +9,7 @@ from support.learner_double import LearnerDouble
 from support.stamps import a_stamp_spec
 from support.waiting import Clock, eventually
 
-from farflung.actor.participant import FIRST_LINE_S
+from farflung.actor.membership import FIRST_LINE_S
 from farflung.actor.session import ActorSession
 from farflung.common.process.errors import ConfigurationError
 

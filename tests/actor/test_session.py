@@ -47,7 +47,7 @@ def transports(monkeypatch: pytest.MonkeyPatch) -> Transports:
             super().__init__(*arguments, **options)
             made.append(self)
 
-    monkeypatch.setattr("farflung.actor.participant.Sockets", Noted)
+    monkeypatch.setattr("farflung.actor.connection.opened.Sockets", Noted)
     return made
 
 

@@ -1,10 +1,12 @@
 """Sessions against a real learner: the example of a simulator, and one that is interfered with."""
 
+import importlib
 import random
 import re
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -47,7 +49,7 @@ def test_simulator_that_owns_its_loop_trains_a_learner(shell: Any) -> None:
         *goal,
     )
     learner = shell.learner(*flags, PYTHONPATH=str(EXAMPLES)).listens()
-    loop = shell.start(sys.executable, EXAMPLES / "own_loop.py", learner.address)
+    loop = shell.start(sys.executable, EXAMPLES / "own_loop.py", learner.address, "--hz", 0)
     assert loop.ended() == 0
     assert learner.ended() == 0
     steps = int(learner.says(r"(\d+) steps, \d+ updates, \d+ episodes, evaluation")[1])
@@ -75,20 +77,26 @@ def interfere(session: ActorSession) -> dict[int, tuple[int, bool]]:
     return truth
 
 
-def journaled(run: Path, spec: Any) -> dict[int, tuple[int, bool]]:
-    """Return action and flag of each step in a run's journal; none is there twice."""
+def journaled(run: Path, spec: Any) -> list[tuple[tuple[float, ...], int, bool]]:
+    """Return observation, action and flag of each step in a run's journal, in their order."""
     codec, found = ParcelCodec(spec), {}
     for _, record in segments.read(run / segments.FOLDER):
         assert isinstance(record, Record)
         if record.kind is not Kind.MESSAGE:
             continue
         envelope, opened = payloads.open_message(record.payload)
-        for one in codec.decode(opened, envelope).trajectories(spec.columns, spec.stack):
-            steps = one.columns[OBSERVATIONS][:-1, 0].astype(int).tolist()
-            assert found.keys().isdisjoint(steps)
-            taken = one.columns[ACTIONS].tolist(), one.columns[INTERVENED.name].tolist()
-            found.update(zip(steps, zip(*taken, strict=True), strict=True))
-    return found
+        assert envelope.sequence not in found
+        found[envelope.sequence] = [
+            (tuple(seen), action, flag)
+            for one in codec.decode(opened, envelope).trajectories(spec.columns, spec.stack)
+            for seen, action, flag in zip(
+                one.columns[OBSERVATIONS][:-1].tolist(),
+                one.columns[ACTIONS].tolist(),
+                one.columns[INTERVENED.name].tolist(),
+                strict=True,
+            )
+        ]
+    return [step for sequence in sorted(found) for step in found[sequence]]
 
 
 def test_interventions_are_exact_in_journal_and_replay(shell: Any) -> None:
@@ -103,17 +111,96 @@ def test_interventions_are_exact_in_journal_and_replay(shell: Any) -> None:
         truth = interfere(session)
         spec = session.spec
     assert learner.ended() == 0
-    there = journaled(run, spec)
-    assert len(there) == session.ledger.acknowledged.rows >= 2000
+    rows = journaled(run, spec)
+    there = {int(seen[0]): (action, flag) for seen, action, flag in rows}
+    assert len(there) == len(rows) == session.ledger.acknowledged.rows >= 2000
     assert there == {step: truth[step] for step in there}
     assert 0.25 < np.mean([flag for _, flag in there.values()]) < 0.35
     sampled = np.frombuffer(kept.read_bytes(), ROW)
     assert len(np.unique(sampled["step"])) > 1500
     for step, action, intervened in np.unique(sampled).tolist():
         assert (action, intervened) == truth[int(step)]
+    require_clean(shell, run)
+
+
+def require_clean(shell: Any, run: Path) -> None:
+    """Let the audit go over a run."""
     audit = shell.start("learner", "audit", run)
     assert audit.ended() == 0
     assert "no problems" in audit.said
+
+
+class Noting(ActorSession):
+    """A session that notes what its caller did."""
+
+    opened: ClassVar[list["Noting"]] = []
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.truth: list[tuple[tuple[float, ...], int, bool]] = []
+        self.opened.append(self)
+
+    def act(self, observation: Any, **how: Any) -> Any:
+        """Note what is shown, and what the policy chooses."""
+        self._seen = tuple(np.array(observation, np.float32).tolist())
+        self._action = super().act(observation, **how)
+        return self._action
+
+    def record(self, *outcome: Any, action: Any = None, **more: Any) -> bool:
+        """Note the action that was taken."""
+        over = super().record(*outcome, action=action, **more)
+        self.truth.append((self._seen, action, action != self._action))
+        return over
+
+
+def test_robot_at_50_hz_records_what_a_person_did(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example keeps its pace; stored are the actions that were taken, with exact flags."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    own_loop = importlib.import_module("own_loop")
+    monkeypatch.setattr(own_loop, "ActorSession", Noting)
+    monkeypatch.setattr(own_loop, "CHANCE", 0.1)  # a short run: a person comes often
+    flags = ("--env", "CartOnLine-v0", "--import", "own_world", "--interventions")
+    pace = ("--warmup", 32, "--replay-ratio", 1, "--steps", 160, "--keep-journal")
+    learner = shell.learner("--name", "one", *flags, *pace, PYTHONPATH=str(EXAMPLES)).listens()
+    before = time.monotonic()
+    own_loop.main(str(learner.address), 50.0)
+    took_s = time.monotonic() - before
+    assert learner.ended() == 0
+    session = Noting.opened.pop()
+    rows = journaled(shell.folder / "runs" / "one", session.spec)
+    assert len(rows) == session.ledger.acknowledged.rows >= 160
+    assert rows == session.truth[: len(rows)]
+    assert {flag for _, _, flag in rows} == {False, True}
+    assert len(session.truth) <= 50.0 * took_s + 1
+    require_clean(shell, shell.folder / "runs" / "one")
+
+
+def test_robot_plays_the_evaluations(shell: Any, habitats: Any) -> None:
+    """The learner's own evaluator cannot: its world only declares the spaces."""
+    flags = ("--env", "habitats/Declared-v0", "--import", "habitats", "--evaluate-every", 100)
+    goal = ("--evaluate-episodes", 3, "--until", "evaluation >= 20 and updates >= 1")
+    pace = ("--warmup", 64, "--replay-ratio", 1)
+    learner = shell.learner(*flags, *goal, *pace, **habitats).listens()
+    where = f"{learner.address.host}:{learner.address.port}"
+    ports = {"feed_port": learner.address.feed_port, "patience_s": 0.05}
+    seen, evaluations = [0.0, 0.0, 0.0, 0.0], 0
+    with (
+        ActorSession(where, **ports) as collecting,
+        ActorSession(where, **ports, evaluate=True) as evaluating,
+    ):
+        while not collecting.over:
+            collecting.act(seen)
+            collecting.record(0.0, False, False, seen)
+            if evaluating.begin_evaluation(0.0):
+                evaluations += 1
+                while evaluating.episodes_left():
+                    evaluating.act(seen)
+                    evaluating.record(10.0 * evaluations, True, False, seen)
+    assert learner.ended() == 0, learner.said
+    found = float(learner.says(r"\d+ updates, .*evaluation (\d+\.\d+)")[1])
+    assert found in [10.0 * number for number in range(2, evaluations + 1)]
 
 
 def test_actor_session_imports_neither_gymnasium_nor_torch() -> None:

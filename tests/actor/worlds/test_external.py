@@ -13,7 +13,7 @@ from support.makers import some_weights
 from support.stamps import a_stamp_spec
 
 from farflung.actor.connection.port import Joined
-from farflung.actor.external_play import ExternalPlay, explored
+from farflung.actor.external_play import Windows, windows
 from farflung.actor.play import Player
 from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import ExternalWorld
@@ -30,11 +30,11 @@ class Seat:
     def __init__(self, spec: Spec, policy: Any = None) -> None:
         joined = Joined(spec, 0, 0)
         if policy is None:
-            self.play = explored(joined, Scores(1), lambda kind, text: None)
+            self.play = windows(joined, 1, Scores(1), lambda kind, text: None)
         else:
             chooser = heads.find(spec.head).explorer(spec, 1, 0, np.random.default_rng(0))
             player = Player(spec, 1, policy, chooser)
-            self.play = ExternalPlay(joined, ExternalWorld(spec), player)
+            self.play = Windows(joined, ExternalWorld(spec), player)
         self.weights: Weights | None = None
 
     def see(self, observation: Any, **info: Any) -> list[Parcel]:
