@@ -189,7 +189,7 @@ def test_threaded_session_never_touches_its_sockets(served: Any) -> None:
             super().exchange(timeout_s)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("farflung.actor.participant.Sockets", Watched)
+        patch.setattr("farflung.actor.connection.opened.Sockets", Watched)
         session = ActorSession(str(served.address), policy="p", name="a", threaded=True)
         with session:
             play(session, 40)
