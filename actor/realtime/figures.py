@@ -8,6 +8,18 @@ from farflung.common.protocol.ledger import Ledger
 from farflung.common.protocol.outbox import FULL
 
 RATE = "rate."  # before each of their names in a report
+NAMES = (  # those that a learner shows
+    "hz",
+    "steps",
+    "missed",
+    "skipped",
+    "late_p50_s",
+    "late_p99_s",
+    "late_worst_s",
+    "weights_age_s",
+    "alone",
+    "stopped",
+)
 
 
 def figures(

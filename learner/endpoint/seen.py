@@ -4,6 +4,7 @@ import logging
 import math
 from collections import deque
 
+from farflung.actor.realtime.figures import NAMES, RATE
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
@@ -14,14 +15,15 @@ from farflung.common.process.log import once_every
 from farflung.common.process.text import indented, printable
 from farflung.common.protocol.messages import Hello, Problem, Report
 from farflung.common.protocol.names import Key
+from farflung.common.protocol.outbox import FULL
 from farflung.common.protocol.roster import Roster
 from farflung.common.protocol.wire import Envelope
 
 log = logging.getLogger(__name__)
 
 # The counters that are kept: the screen shows them.
-SHOWN = {"steps", "episodes", "waits", "longest_step_s"} | {
-    f"{state}.parcels" for state in ("acknowledged", "sent", "waiting")
+SHOWN = {"steps", "episodes", "waits", "longest_step_s", *(RATE + name for name in NAMES)} | {
+    f"{state}.parcels" for state in ("acknowledged", "sent", "waiting", f"dropped.{FULL}")
 }
 SHOWN_PROBLEMS, SHOWN_PER_S = 50, 0.5  # of one incarnation: at once, and in the long run
 KIND_LETTERS = 64

@@ -6,6 +6,7 @@ from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Member, Presence, RosterState
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.receiver import Receiver
+from farflung.learner.observe.real_time import real_time_status
 from farflung.learner.observe.status import ActorState, ActorStatus, GradientStatus
 
 ROWS = 1024  # actors with a row of their own; further ones are counted
@@ -85,4 +86,5 @@ def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
         waiting=int(counters.get("waiting.parcels", 0) + counters.get("sent.parcels", 0)),
         seen_ago=seen_ago,
         proven=proven,
+        real_time=real_time_status(counters),
     )

@@ -26,6 +26,7 @@ from farflung.learner.observe.formatting import (
     sparkline,
     waiting,
 )
+from farflung.learner.observe.real_time import sentences
 from farflung.learner.observe.status import ActorState, ActorStatus, Status
 
 WIDEST = 120  # beyond that the eye loses the line
@@ -93,7 +94,8 @@ def _safe(row: Text, width: int) -> Text:
 def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
     """Yield the rows inside the frame. In a low frame figures make room for actors."""
     gap = [Text()] if height >= 17 else []
-    problems = _problems(status)[: 4 if height >= 22 else 2]
+    timed = [_row("real time", text) for text in sentences(status.actors)]
+    problems = [*timed[:1], *_problems(status), *timed[1:]][: 4 if height >= 22 else 2]
     below = [*gap, *problems] if problems else []
     heads = [*_heads(status, width, height < LOW), *gap]
     waits = [*gap, _row("waiting", waiting(status.waiting) or "neither side", "yellow"), *gap]

@@ -32,6 +32,23 @@ ABSENT = (ActorState.SILENT, ActorState.LEFT)
 
 
 @dataclass(frozen=True, slots=True)
+class RealTimeStatus:
+    """The clock of an actor at a fixed rate, by its own word; counts are since it began."""
+
+    rate_hz: float
+    steps: Reported = 0
+    missed: Reported = 0  # steps that ran over their period
+    skipped: Reported = 0  # periods without a step
+    late_p50_s: float = 0.0  # of steps, from when they were due until they began
+    late_p99_s: float = 0.0
+    late_worst_s: float = 0.0
+    weights_age_s: float = 0.0  # of the weights in use, since they came
+    dropped: Reported = 0  # parcels for which there was no room
+    alone: Reported = 0  # steps without a learner
+    stopped: Reported = 0  # periods without a step, for lack of a learner
+
+
+@dataclass(frozen=True, slots=True)
 class ActorStatus:
     """One actor as the learner sees it."""
 
@@ -45,6 +62,7 @@ class ActorStatus:
     waiting: Reported = 0  # parcels that it holds: unsent or not acknowledged
     seen_ago: float = 0.0  # seconds
     proven: bool = True  # a parcel of it was taken, in this epoch or an earlier one
+    real_time: RealTimeStatus | None = None  # of an actor at a fixed rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from farflung.actor.realtime.alone import Alone, WithoutLearner
 from farflung.actor.realtime.clock import Clock
-from farflung.actor.realtime.figures import figures, summary
+from farflung.actor.realtime.figures import NAMES, RATE, figures, summary
 from farflung.actor.realtime.overruns import SAY_S, Overruns
 from farflung.actor.realtime.parts import Parts, Stopwatch
 from farflung.common.protocol.ledger import Ledger
@@ -73,6 +73,7 @@ def test_figures_are_those_of_a_report_and_of_the_last_line() -> None:
         "rate.stopped": 0.0,
         "rate.missed.environment": 1.0,
     }
+    assert {RATE + name for name in NAMES} == found.keys() - {"rate.missed.environment"}
     ledger = Ledger()
     ledger.miss("outbox full", parcels=3, rows=12)
     assert ledger.balanced

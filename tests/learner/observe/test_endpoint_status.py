@@ -8,6 +8,9 @@ from rich.console import Console
 from support.learner_double import LearnerDouble
 from support.makers import a_frame
 
+from farflung.actor.realtime.alone import Alone
+from farflung.actor.realtime.clock import Clock
+from farflung.actor.realtime.figures import figures
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
@@ -17,7 +20,7 @@ from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.observe.endpoint_status import actor_status, endpoint_status
 from farflung.learner.observe.panel import draw
 from farflung.learner.observe.screen import line
-from farflung.learner.observe.status import ActorState, Status
+from farflung.learner.observe.status import ActorState, RealTimeStatus, Status
 
 
 @pytest.fixture
@@ -62,6 +65,37 @@ def test_an_actor_is_described_by_what_it_reports(learner):
         3,
     )
     assert (actor.episodes, actor.acknowledged, actor.waiting, actor.seen_ago) == (5, 8, 3, 2.0)
+
+
+def test_actor_at_a_rate_is_described_by_its_clock(learner):
+    """By the figures that it puts into its report; a name that is not known is left out."""
+    clock, alone = Clock(4.0, 0.0), Alone()
+    clock.begin(0.5)
+    clock.end(1.0)
+    alone.stops(there=False)
+    timing = figures(clock, {"environment": 1}, alone, weights_age_s=2.5)
+    counters = COUNTERS | timing | {"rate.new": 1.0, "dropped.outbox full.parcels": 7.0}
+    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), counters), 1.0)
+    (actor,) = endpoint_status(learner.endpoint, 3.0).actors
+    assert actor.real_time == RealTimeStatus(
+        rate_hz=4.0,
+        steps=1,
+        missed=1,
+        skipped=2,
+        late_p50_s=0.5,
+        late_p99_s=0.5,
+        late_worst_s=0.5,
+        weights_age_s=2.5,
+        dropped=7,
+        alone=1,
+    )
+
+
+def test_actor_without_a_rate_has_no_clock(learner):
+    """Nor has one of an older release."""
+    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
+    (actor,) = endpoint_status(learner.endpoint, 3.0).actors
+    assert actor.real_time is None
 
 
 @pytest.mark.parametrize(

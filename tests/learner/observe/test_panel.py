@@ -14,6 +14,7 @@ from farflung.learner.observe.status import (
     ActorState,
     ActorStatus,
     EvaluationStatus,
+    RealTimeStatus,
     Status,
     WaitingStatus,
 )
@@ -226,6 +227,21 @@ def test_all_metrics_of_the_algorithm_are_shown_by_their_names() -> None:
     assert [
         f for f in ("loss 0.500", "entropy 1.25", "kl divergence 0.010") if f not in frame
     ] == []
+
+
+def test_least_punctual_actor_at_a_rate_stands_above_the_problems() -> None:
+    """Its delays, missed deadlines, the age of its weights and its drops."""
+    fine = RealTimeStatus(50.0, 3000, late_p99_s=0.002)
+    late = RealTimeStatus(200.0, 12000, 3, 5, 0.0001, 0.0123, 0.5, 0.84, 1200, 40, 2)
+    actors = [dataclasses.replace(ACTORS[0], name="arm-1", real_time=fine), ACTORS[1]]
+    actors += [dataclasses.replace(ACTORS[2], name="arm-2", real_time=late)]
+    frame = lines(changed(actors=tuple(actors), problems=("it is dark",)), width=120)
+    rows = [row.strip("│ ") for row in frame]
+    head = "real time   arm-2 200 Hz: p50 0.1, p99 12.3, worst 500.0 ms late; 3 over, 5 left out"
+    (at,) = [place for place, row in enumerate(rows) if row.startswith(head)]
+    assert ", 1,200 dropped; weights 0.8 s" in rows[at]
+    assert rows[at + 1] == "problem     it is dark"
+    assert rows[at + 2].startswith("real time   arm-1 50 Hz: p50 0.0, p99 2.0, worst 0.0 ms")
 
 
 def test_names_that_differ_at_their_ends_stay_different() -> None:
