@@ -115,6 +115,7 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
         open_world = opener(asked.environments, around, asked.vector)
         loop = make_loop(connection, open_world, rules, stop, watchdog, who)
         try:
+            logger.info("connecting to the learner at %s", asked.learner, extra=logs.LASTING)
             with lifecycle.SignalDeadline(SIGNAL_S):
                 loop.run()
         except Exception as error:

@@ -10,6 +10,7 @@ from farflung.actor.rules import Rules
 from farflung.actor.worlds.world import EVALUATION, World
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Watchdog
+from farflung.common.process.log import LASTING
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ def open_play(
     _require_allowed(joined, rules)
     # Before a world is made for it
     spec_check.require_playable(joined.spec, collects=not (rules.evaluates or rules.learns))
+    if not rules.evaluates:
+        log.info("making %s", joined.spec.world.environment, extra=LASTING)
     with watchdog:
         world = open_world(joined, EVALUATION if rules.evaluates else "actor")
         seats = {policy: len(seats) for policy, seats in world.seats.items()}

@@ -94,7 +94,9 @@ def run(asked: BrokerConfig, name: str) -> int:
             link.address.seen_from_elsewhere,
             link.address.feed_port,
         )
-        log.info("relaying to %s; memory: %s", ", ".join(map(str, asked.learners)), memory(asked))
+        learners = ", ".join(map(str, asked.learners))
+        log.info("relaying to %s; memory: %s", learners, memory(asked))
+        log.info("connecting to %s", learners, extra=logs.LASTING)
         try:
             link.run(stop)
         finally:

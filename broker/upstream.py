@@ -71,6 +71,8 @@ class Upstream:
             except zmq.Again:
                 return
             self.health.received(now)
+            if not self._known:
+                log.info("connected to the learner at %s", self.address)
             self._known = True
             if len(frames) == 1:
                 yield topic.bytes, sockets.hold(frames[0])

@@ -116,6 +116,8 @@ class Learner:
                 training.restore(self._recovered, self.config.largest_value)
         if network is not None:
             start_local_actors(self.config, network.address, self._children)
+            own = "" if local_actors(self.config) else f": {training.status.join}"
+            log.info("waiting for the first actor%s", own, extra=LASTING)
         training.run()
 
     def shutdown(self) -> None:

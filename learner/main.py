@@ -158,7 +158,8 @@ def beginning(config: LearnerConfig) -> str:
     """Return the sentence that a learner begins with."""
     if config.resume not in ("", "auto"):
         return f"continuing {config.resume}"
-    with_actors = f", {config.actors} actors on this machine" if config.actors else ""
+    many = "actor" if config.actors == 1 else "actors"
+    with_actors = f", {config.actors} {many} on this machine" if config.actors else ""
     return f"starting: {config.environment}, {config.algorithm}{with_actors}"
 
 

@@ -139,6 +139,7 @@ class Supervisor:
         for death in self._children.tick(now):
             self._report(death)
         self._require_actors()
+        self._status.own_actors = self._children.working(EVALUATOR)
         if self._checkpoint_every and now - self._saved_at >= self._checkpoint_every:
             self._checkpoint(now)
         self.saver.best.consider(self._core.progress.take_candidate(), now)

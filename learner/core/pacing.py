@@ -19,6 +19,7 @@ class Cause(StrEnum):
     ROWS = "rows"  # the next update waits for rows
     UPDATES = "updates"  # collection waits for updates
     GRADIENTS = "gradients"  # updates wait for those of workers
+    ACTORS = "actors"  # all waits for the first actor; the number starts on this machine
     EVALUATION = "evaluation"  # both wait for an evaluation in this process
 
 

@@ -78,6 +78,10 @@ class Children:
         needed = [child for child in self.all if child.name != spared]
         return needed[-1] if needed and all(child.given_up for child in needed) else None
 
+    def working(self, spared: str) -> int:
+        """Return how many are not given up, apart from the spared one."""
+        return sum(child.name != spared and not child.given_up for child in self.all)
+
     def stop(self, timeout_s: float) -> list[str]:
         """End all children and return the names of those that had to be killed.
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from farflung.common.process.invocation import pasted
 from farflung.common.process.text import printable
+from farflung.learner.core.pacing import Cause
 from farflung.learner.observe.figures import figures, update_split
 from farflung.learner.observe.formatting import (
     count,
@@ -209,6 +210,8 @@ def _actors(status: Status, width: int, room: int) -> Iterator[Text]:
     actors = status.actors
     if not actors:
         start = f"; start one with  {pasted(status.join)}" if status.join else ""
+        if status.waiting.cause == Cause.ACTORS and status.waiting.number:
+            start = f": {count(status.waiting.number)} start on this machine"
         yield Text.assemble("no actor yet", (start, "dim"))
         return
     head = f"{status.present} actor{'' if status.present == 1 else 's'}"

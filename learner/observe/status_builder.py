@@ -35,6 +35,7 @@ class StatusBuilder:
         self.join = ""  # the line to paste, once the address is known
         self.checkpoint_pause_s: float | None = None
         self.goal_seconds: float | None = None
+        self.own_actors = 0  # local actors that are running or starting
         self.evaluation_left = 0  # episodes to go of an evaluation in this process
         self._steps, self._updates = Rate(), Rate()
         self._in, self._out, self._machine = Rate(), Rate(), Machine()
@@ -90,7 +91,7 @@ class StatusBuilder:
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             ratio_held=pacing.held,
-            waiting=self._waiting(),
+            waiting=self._waiting(view, leaving),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
             replay_size=core.replay.size,
@@ -108,7 +109,10 @@ class StatusBuilder:
             problems=(*noticed, *view.problems, *self.problems),
         )
 
-    def _waiting(self) -> WaitingStatus:
+    def _waiting(self, view: EndpointStatus, leaving: State) -> WaitingStatus:
+        remote = self._lasting.mode != "sequential"
+        if remote and not view.actors and leaving is State.RUN:
+            return WaitingStatus(Cause.ACTORS, self.own_actors, 1.0)
         if self.evaluation_left:
             return WaitingStatus(Cause.EVALUATION, self.evaluation_left, 1.0)
         return self._waits.add(FOR_GRADIENTS if self._alone else self._core.pacing.waiting)

@@ -131,6 +131,11 @@ def test_a_traceback_becomes_one_line() -> None:
         (WaitingStatus("rows", 3, 1.0), "updates wait for 3 more rows"),
         (WaitingStatus("rows", 3, 0.65), "updates wait for rows (65 % of the time)"),
         (WaitingStatus("updates", 2, 1.0), "collection waits for updates"),
+        (WaitingStatus("actors", 0, 1.0), "all else waits for actors"),
+        (
+            WaitingStatus("actors", 2, 1.0),
+            "all else waits for actors, of which 2 start on this machine",
+        ),
         (
             WaitingStatus("evaluation", 7, 1.0),
             "all else waits for an evaluation, 7 of its episodes to go",

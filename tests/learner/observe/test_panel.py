@@ -175,6 +175,10 @@ def test_nothing_known_yet_is_drawn_too() -> None:
     assert "no actor yet; start one with  actor host:5555" in frame
     assert "no episode has ended yet" in frame
     assert "neither side" in frame
+    starting = WaitingStatus("actors", 2, 1.0)
+    frame = "\n".join(lines(Status(run="new", join="actor host:5555", waiting=starting)))
+    assert "no actor yet: 2 start on this machine" in frame
+    assert "start one with" not in frame
 
 
 def test_numbers_that_are_not_finite_are_shown_as_such() -> None:

@@ -11,7 +11,7 @@ from farflung.common.protocol.messages import State
 from farflung.learner.core.pacing import Cause
 from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
-from farflung.learner.observe.status import ActorStatus, FigureStatus, WaitingStatus
+from farflung.learner.observe.status import ActorState, ActorStatus, FigureStatus, WaitingStatus
 from farflung.learner.observe.status_builder import PROBLEMS, StatusBuilder
 
 
@@ -52,6 +52,18 @@ def test_status_of_a_new_run_shows_its_settings(overview, tmp_path):
     assert (status.return_mean, status.evaluation, status.steps_per_second) == (None, None, None)
     assert (status.metrics, status.replay_capacity) == ({"epsilon": 1.0}, 500)
     assert status.waiting == WaitingStatus(Cause.WARMUP, 24, 1.0)
+
+
+def test_status_waits_for_the_first_actor(tmp_path, core):
+    """Until one is heard, with the number of those that start here; not once the run is over."""
+    overview = StatusBuilder(a_config(mode="async"), an_empty_run(tmp_path), core, "cpu")
+    overview.own_actors = 2
+    assert overview.status(EndpointStatus(), 0.0).waiting == WaitingStatus(Cause.ACTORS, 2, 1.0)
+    over = overview.status(EndpointStatus(), 0.0, State.STOP)
+    heard = overview.status(
+        EndpointStatus(actors=(ActorStatus("local-0", ActorState.RUNNING),)), 0.0
+    )
+    assert over.waiting.cause == heard.waiting.cause == Cause.WARMUP
 
 
 def test_status_has_the_metrics_of_algorithm_and_exploration(overview, core):
