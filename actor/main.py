@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,8 @@ Form = tuple[
     "Connection", "Callable[..., ActorLoop | RateLoop]", "Callable[[str], object]"
 ]  # the connection, the maker of the loop, and the last words to the learner
 
+WORLDS = Path(__file__).parent / "worlds"
+FRAMES = 8  # of a hang that is in no environment
 SIGNAL_S = 1.5  # for a signal to end what is played; the supervisor expects the end within 2 s
 
 logger = logging.getLogger("farflung.actor.main")  # also under `python -m`
@@ -159,8 +161,14 @@ def at_rate(
 
 def last_words(tell: Callable[[str], object], sentence: str) -> None:
     """Tell the learner in which line the main thread hangs, from a thread that watches it."""
-    stack = traceback.format_stack(sys._current_frames()[threading.main_thread().ident or 0])
-    tell("".join(stack) + sentence)
+    stack = traceback.extract_stack(sys._current_frames()[threading.main_thread().ident or 0])
+    tell("".join(traceback.format_list(from_world(stack))) + sentence)
+
+
+def from_world(stack: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """Return the frames from the last one of our worlds on: the rest is an environment's."""
+    ours = [at for at, frame in enumerate(stack) if Path(frame.filename).parent == WORLDS]
+    return list(stack[ours[-1] if ours else -FRAMES :])
 
 
 if __name__ == "__main__":

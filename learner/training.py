@@ -196,7 +196,7 @@ class Training:
 
     def summary(self) -> str:
         """Return how the run ended, and the commands that continue it."""
-        core, folder = self.core, self._folder.folder
+        core = self.core
         facts = (
             f"{core.state.steps} steps, {core.state.updates} updates, "
             f"{core.progress.episodes} episodes"
@@ -206,18 +206,25 @@ class Training:
             cut = f" ({result.cut(most)} of {result.episodes} cut after {most:,} steps)"
             facts += f", evaluation {result.mean:.1f}{cut if result.cut(most) else ''}"
         learned = "" if core.trained else f"\n{NOTHING_LEARNED}"
-        learner = command("learner")
-        resume = (
-            f"\n  # continue this run\n  {learner} --resume {folder}"
-            if self._saver.journaled
-            else ""
-        )
         return f"""\
 {self.supervisor.verdict}{learned}
 {facts}
 parameters: {core.fingerprint}{self._replayed()}
 checkpoint: {self._saver.saved}
 best evaluation: {self._saver.best.sentence or "none yet"}
+{self._commands()}"""
+
+    def _commands(self) -> str:
+        """Return the commands that go on; with weights of the start there is only one."""
+        folder, learner = self._folder.folder, command("learner")
+        resume = (
+            f"\n  # continue this run\n  {learner} --resume {folder}"
+            if self._saver.journaled
+            else ""
+        )
+        if not self.core.trained:
+            return f"To go on:{resume}\n" if resume else ""
+        return f"""\
 To go on:
   # play 100 episodes of the best policy; --video FILE.mp4 films the first
   {learner} evaluate {folder}

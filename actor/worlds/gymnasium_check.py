@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -53,8 +53,11 @@ class Checked:
             self.findings.append(found)
 
 
-def check(world: World, steps: int) -> Checked:
-    """Check an environment with so many random steps. Raise if it cannot be made at all."""
+def check(world: World, steps: int, beat: Callable[[], None] = lambda: None) -> Checked:
+    """Check an environment with so many random steps. Raise if it cannot be made at all.
+
+    `beat` is called before each step, for a watchdog.
+    """
     found = Checked(world.environment)
     environment = make(world)
     try:
@@ -68,7 +71,7 @@ def check(world: World, steps: int) -> Checked:
             found.add(ERROR, str(error))
             return found
         try:
-            _play(environment, way, world, steps, found)
+            _play(environment, way, world, steps, found, beat)
         except ConfigurationError as error:
             found.add(ERROR, str(error))
         except Exception as error:  # a user's code
@@ -76,7 +79,7 @@ def check(world: World, steps: int) -> Checked:
     finally:
         environment.close()
     if not found.errors:
-        _repeat(world, min(steps, 200), found)
+        _repeat(world, min(steps, 200), found, beat)
     return found
 
 
@@ -99,7 +102,12 @@ def _plain(text: str) -> str:
 
 
 def _play(
-    environment: Environment, way: SpaceAdapter, world: World, steps: int, found: Checked
+    environment: Environment,
+    way: SpaceAdapter,
+    world: World,
+    steps: int,
+    found: Checked,
+    beat: Callable[[], None],
 ) -> None:
     """Take random steps, and look at all that comes back."""
     environment.action_space.seed(world.seed)
@@ -109,6 +117,7 @@ def _play(
     observation, info = environment.reset(seed=world.seed)
     _look(observation, environment, way, rows, found)
     for _ in range(steps):
+        beat()
         before = time.perf_counter()
         observation, reward, terminated, truncated, info = environment.step(
             environment.action_space.sample()
@@ -185,7 +194,7 @@ def _suspicions(
         yield f"a step took {longest_s:.1f} s: --step-timeout of an actor ends it after 60 s"
 
 
-def _repeat(world: World, steps: int, found: Checked) -> None:
+def _repeat(world: World, steps: int, found: Checked, beat: Callable[[], None]) -> None:
     """Compare two environments of one seed: --mode sequential repeats to the bit where they do."""
     made: list[gymnasium.Env[Any, Any]] = []
     try:
@@ -196,6 +205,7 @@ def _repeat(world: World, steps: int, found: Checked) -> None:
             if not _same(*seen):
                 found.add(WARNING, "two environments of one seed differ: runs do not repeat")
                 return
+            beat()
             action = made[0].action_space.sample()
             outcomes = [environment.step(action) for environment in made]
             seen = [outcome[0] for outcome in outcomes]

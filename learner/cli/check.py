@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from farflung.common.process.config import require
 from farflung.common.process.errors import Exit
+from farflung.common.process.lifecycle import Watchdog
+from farflung.learner.cli.at_work import at_work
 from farflung.learner.config import LearnerConfig
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def check(
     wrapper: Annotated[tuple[str, ...], UNSHOWN] = (),
     imports: Annotated[tuple[str, ...], Parameter(name="--import", show_default=False)] = (),
     steps: int = 1000,
+    step_timeout: float = 60.0,
     json: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
 ) -> int:
     """Check an environment before a run: Gymnasium's checker, then random steps.
@@ -43,21 +46,33 @@ def check(
         Package that registers the environment; repeatable.
     steps
         Random steps to take.
+    step_timeout
+        Seconds after which a step hangs: the command ends with code 75 and says where; 0: never.
     json
         Print the findings as one line of JSON.
     """
-    from farflung.actor.worlds import gymnasium_check
-    from farflung.actor.worlds.own import environment_id, import_own
-    from farflung.learner.core.spec import world_of
-
     require(steps >= 1, "--steps must be at least 1")
-    if ":" in environment:  # a class or function, as of --import
-        imports, environment = (*imports, environment), environment_id(environment)
-    import_own(imports)
-    config = LearnerConfig(
-        environment=environment, environment_arguments=env_args, wrapper=wrapper, imports=imports
-    )
-    found = gymnasium_check.check(world_of(config), steps)
+    require(step_timeout >= 0, "--step-timeout must not be negative")
+    with at_work(environment, f"checking {environment}"):
+        from farflung.actor.worlds import gymnasium_check
+        from farflung.actor.worlds.own import environment_id, import_own
+        from farflung.learner.core.spec import world_of
+
+        if ":" in environment:  # a class or function, as of --import
+            imports, environment = (*imports, environment), environment_id(environment)
+        import_own(imports)
+        config = LearnerConfig(
+            environment=environment,
+            environment_arguments=env_args,
+            wrapper=wrapper,
+            imports=imports,
+        )
+        watchdog = Watchdog(step_timeout)
+        try:
+            with watchdog:
+                found = gymnasium_check.check(world_of(config), steps, watchdog.beat)
+        finally:
+            watchdog.close()
     if json:
         document = asdict(found) | {"errors": found.errors}
         sys.stdout.write(json_format.dumps(document) + "\n")

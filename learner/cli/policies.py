@@ -4,27 +4,22 @@ None of them imports torch.
 """
 
 import json as json_format
-import logging
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from farflung.common.process import lifecycle
-from farflung.common.process import log as logs
 from farflung.common.process.errors import UsageError
 from farflung.common.process.lifecycle import Stop
+from farflung.learner.cli.at_work import at_work
 from farflung.learner.policies.asked import UNSHOWN, Asked
 
 DEFAULTS = Asked()
 PROGRESS_S = 1.0  # between two words about how far it is, on a terminal
 CALM_S = 10.0  # elsewhere
-
-log = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -46,7 +41,7 @@ def evaluate(
     json
         Print all figures as one line of JSON.
     """
-    with _at_work("evaluating", run):
+    with at_work(run.name, f"evaluating {run}"):
         from farflung.learner.policies import evaluating, report
         from farflung.learner.storage import policies
 
@@ -91,7 +86,7 @@ def export(
     """
     if (file is None) == (not to_hub):
         raise UsageError("write one of both: a FILE, or --to-hub REPOSITORY")
-    with _at_work("exporting", run):
+    with at_work(run.name, f"exporting {run}"):
         said = _export(run, file, checkpoint, form, to_hub)
     sys.stdout.write(f"{said}\n")
     return 0
@@ -111,14 +106,6 @@ def _export(run: Path, file: Path | None, checkpoint: str, form: str, repository
         f"{file}: acts as the run's evaluator does on {proven.recorded:,} recorded and "
         f"{proven.random:,} random observations"
     )
-
-
-@contextmanager
-def _at_work(doing: str, run: Path) -> Iterator[None]:
-    """Say what is done before the imports that take time; a terminal shows its seconds."""
-    with logs.start("learner", run.name):
-        log.info("%s %s", doing, run, extra=logs.LASTING)
-        yield
 
 
 class _Progress:

@@ -4,6 +4,7 @@ import faulthandler
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -183,3 +184,16 @@ def test_help_needs_neither_environments_nor_sockets(
         main.main()
     assert ended.value.code == 0
     assert "127.0.0.1:5555" in capsys.readouterr().out
+
+
+def test_hang_is_told_from_the_line_that_steps_the_world() -> None:
+    """Our own frames above it tell nothing; of a hang elsewhere the last eight are told."""
+    worlds = main.WORLDS
+
+    def frames(*paths: str) -> list[traceback.FrameSummary]:
+        return [traceback.FrameSummary(path, 1, "f") for path in paths]
+
+    inner = (f"{worlds}/lockstep.py", "/home/me/arm.py", "/usr/lib/serial.py")
+    stack = frames("main.py", "loop.py", f"{worlds}/gymnasium.py", "loop.py", *inner)
+    assert [frame.filename for frame in main.from_world(stack)] == list(inner)
+    assert len(main.from_world(frames(*["policy.py"] * 20))) == 8
