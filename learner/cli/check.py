@@ -54,31 +54,40 @@ def check(
     require(steps >= 1, "--steps must be at least 1")
     require(step_timeout >= 0, "--step-timeout must not be negative")
     with at_work(environment, f"checking {environment}"):
-        from farflung.actor.worlds import gymnasium_check
-        from farflung.actor.worlds.own import environment_id, import_own
-        from farflung.learner.core.spec import world_of
-
-        if ":" in environment:  # a class or function, as of --import
-            imports, environment = (*imports, environment), environment_id(environment)
-        import_own(imports)
-        config = LearnerConfig(
-            environment=environment,
-            environment_arguments=env_args,
-            wrapper=wrapper,
-            imports=imports,
-        )
-        watchdog = Watchdog(step_timeout)
-        try:
-            with watchdog:
-                found = gymnasium_check.check(world_of(config), steps, watchdog.beat)
-        finally:
-            watchdog.close()
+        found = _checked(environment, env_args, wrapper, imports, steps, step_timeout)
     if json:
         document = asdict(found) | {"errors": found.errors}
         sys.stdout.write(json_format.dumps(document) + "\n")
     else:
         sys.stdout.write(text(found))
     return Exit.UNHEALTHY if found.errors else 0
+
+
+def _checked(
+    environment: str,
+    env_args: tuple[str, ...],
+    wrapper: tuple[str, ...],
+    imports: tuple[str, ...],
+    steps: int,
+    step_timeout: float,
+) -> "Checked":
+    """Check it, watched for steps that hang."""
+    from farflung.actor.worlds import gymnasium_check
+    from farflung.actor.worlds.own import environment_id, import_own
+    from farflung.learner.core.spec import world_of
+
+    if ":" in environment:  # a class or function, as of --import
+        imports, environment = (*imports, environment), environment_id(environment)
+    import_own(imports)
+    config = LearnerConfig(
+        environment=environment, environment_arguments=env_args, wrapper=wrapper, imports=imports
+    )
+    watchdog = Watchdog(step_timeout)
+    try:
+        with watchdog:
+            return gymnasium_check.check(world_of(config), steps, watchdog.beat)
+    finally:
+        watchdog.close()
 
 
 def text(found: "Checked") -> str:
