@@ -8,9 +8,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from farflung.actor.config import ActorConfig
 from farflung.common.data.fields import default_name
@@ -72,46 +73,90 @@ def command(argv: list[str]) -> int:
     return config.run("actor", ActorConfig, act, argv, description=ABOUT, examples=EXAMPLES)
 
 
+class Role(Protocol):
+    """The difference between an actor and a worker, which learns from its rows and keeps them."""
+
+    @property
+    def name(self) -> str:
+        """The word for it in the log."""
+
+    @property
+    def learns(self) -> bool:
+        """True if it sends gradients."""
+
+    def client(self, name: str) -> "PolicyClient":
+        """Return the client of a process of this name."""
+
+    def form(self, context: "Context", client: "PolicyClient", keys: "ClientKeys | None") -> Form:
+        """Return the connection, the maker of the loop, and the way of last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The role of an actor: it sends rows, or plays evaluations."""
+
+    asked: ActorConfig
+    name: ClassVar[str] = "actor"
+    learns: ClassVar[bool] = False
+
+    def client(self, name: str) -> "PolicyClient":
+        """Return a client that sends parcels, and writes their receipts if that is asked for."""
+        from farflung.actor.connection.policy_client import PolicyClient
+        from farflung.common.protocol.outbox import WhenFull
+        from farflung.common.protocol.receipts import Receipts
+
+        asked = self.asked
+        when_full = WhenFull.DROP_OLDEST if asked.rate else WhenFull.WAIT
+        client = PolicyClient(asked.policy, name, asked.environments, asked.evaluate, when_full)
+        if asked.acknowledged:
+            client.write_receipts(Receipts(Path(asked.acknowledged)))
+        return client
+
+    def form(self, context: "Context", client: "PolicyClient", keys: "ClientKeys | None") -> Form:
+        """Return the parts of an actor in real time, or as fast as the learner takes the steps."""
+        make = at_rate if self.asked.rate else in_windows
+        return make(self.asked, context, client, keys)
+
+
 def act(loaded: Loaded[ActorConfig]) -> int:
-    """Act until the end, with a log. Its first line comes before the imports that take time."""
-    asked = loaded.config
+    """Act until the end; return the exit code."""
+    return take_part(loaded.config, Actor(loaded.config))
+
+
+def take_part(asked: ActorConfig, role: Role) -> int:
+    """Run a role with a log. Its first line comes before the imports that take time."""
     name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
-    with logs.start("actor", name, asked.log_level) as log:
+    with logs.start(role.name, name, asked.log_level) as log:
         logger.info("starting, for the learner at %s", asked.learner, extra=logs.LASTING)
         from farflung.common.net.keys import client_keys_for, full_name
 
         keys = client_keys_for(asked.learner, asked.keys)
         log.who.name = full_name(keys, name)
-        return run(asked, keys, log.who)
+        return run(asked, keys, log.who, role)
 
 
-def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who) -> int:
-    """Run an actor from start to end; return its exit code."""
+def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who, role: Role) -> int:
+    """Run an actor or worker from start to end; return its exit code."""
     # Not imported for --help: these need numpy and sockets.
-    from farflung.actor.connection.policy_client import PolicyClient
     from farflung.actor.connection.port import GRACE_S
     from farflung.actor.rules import Heartbeat, Rules
     from farflung.actor.worlds.gymnasium import Surroundings, opener
     from farflung.actor.worlds.own import import_own
     from farflung.common.net import sockets
-    from farflung.common.protocol.outbox import WhenFull
-    from farflung.common.protocol.receipts import Receipts
 
     import_own(asked.imports)
     stop = Stop()
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
-    when_full = WhenFull.DROP_OLDEST if asked.rate else WhenFull.WAIT
-    client = PolicyClient(asked.policy, who.name, asked.environments, asked.evaluate, when_full)
-    if asked.acknowledged:
-        client.write_receipts(Receipts(Path(asked.acknowledged)))
+    client = role.client(who.name)
     beat = Heartbeat(asked.patience, asked.heartbeat)
-    rules = Rules(asked.evaluate, asked.allowed, asked.once, asked.max_policy_age, beat)
+    rules = Rules(
+        asked.evaluate, asked.allowed, asked.once, asked.max_policy_age, beat, role.learns
+    )
     guard = MemoryGuard(int(asked.max_memory * 1e9), "--max-memory")
     with lifecycle.signals(stop), guard, sockets.context() as context:
-        form = at_rate if asked.rate else in_windows
-        connection, make_loop, tell = form(asked, context, client, keys)
+        connection, make_loop, tell = role.form(context, client, keys)
         watchdog.last_words = partial(last_words, tell)
         around = Surroundings(connection.problem, stop.wait, time.monotonic, watchdog.beat)
         open_world = opener(asked.environments, around, asked.vector)

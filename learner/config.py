@@ -143,7 +143,8 @@ class LearnerConfig:
     gradients: Annotated[Literal["none", "only", "also"], WORKERS, Parameter(metavar="KIND")] = (
         "none"
     )
-    """Gradients to take from workers: none; only them, and no rows; also them, beside rows."""
+    """Gradients to take from workers: none; only them, and no rows: --actors starts workers; also
+    them, beside rows."""
     max_staleness: Annotated[int, WORKERS, Parameter(metavar="VERSIONS")] = 10
     """Versions by which gradients may be older than the newest: staler ones are refused."""
 

@@ -16,6 +16,11 @@ log = logging.getLogger("farflung.learner.main")  # also under `python -m`
 ABOUT = "Train a policy from the trajectories that actors send. Without a command: train."
 COMMANDS = (
     Command(
+        "worker",
+        "farflung.learner.cli.commands:worker",
+        "Join a learner with --gradients: collect, learn, send gradients.",
+    ),
+    Command(
         "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
     Command(
@@ -64,6 +69,7 @@ EXAMPLES = {
     "learner check LunarLander-v3": "check an environment before a run",
     "learner --resume runs/lander --steps 600000": "continue a run",
     "learner evaluate runs/lander": "play 100 episodes of its best policy",
+    "learner worker gpu-box:5555": "collect and learn for another learner's --gradients",
     "learner status gpu-box": "show how a run is doing",
 }
 

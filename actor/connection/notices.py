@@ -3,9 +3,9 @@
 from collections import deque
 from collections.abc import Callable
 from itertools import accumulate
+from typing import Any
 
 from farflung.actor.connection.port import Work
-from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.learner_tracker import LearnerTracker
@@ -45,7 +45,7 @@ class Notices:
     """The notices of one policy client until they are sent."""
 
     def __init__(
-        self, policy: str, actor: str, tracker: LearnerTracker, outbox: Outbox[Parcel]
+        self, policy: str, actor: str, tracker: LearnerTracker, outbox: Outbox[Any]
     ) -> None:
         self.work = Work()
         self.problems = Problems()

@@ -7,24 +7,24 @@ import logging
 from collections.abc import Callable
 
 from farflung.actor.acting import spec_check
+from farflung.actor.connection.form import Cargo, Encode, Form, Parcels
 from farflung.actor.connection.notices import Notices
 from farflung.actor.connection.port import ConnectionStatus, Joined, Newest
 from farflung.common.data.fields import draw_identity
-from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import NoLearner, Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
 from farflung.common.protocol.messages import Acknowledgement, Announcement, Beacon, State
-from farflung.common.protocol.outbox import Frame, Outbox, WhenFull
-from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.outbox import EPOCH_ENDED, RUN_ENDED, Frame, Outbox, WhenFull
 from farflung.common.protocol.receipts import Receipt, Receipts
-from farflung.common.protocol.wire import Envelope, Kind
+from farflung.common.protocol.wire import Kind
 
 log = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 << 20  # parcels not yet numbered
+PARCELS = Parcels()
 
 
 class PolicyClient:
@@ -38,6 +38,7 @@ class PolicyClient:
         evaluates: bool = False,
         when_full: WhenFull = WhenFull.WAIT,
         waiting_bytes: int = WAITING_BYTES,
+        form: Form = PARCELS,
     ) -> None:
         self.joined: Joined | None = None  # until a snapshot came, and again after a run's end
         self.weights: Weights | None = None
@@ -50,15 +51,16 @@ class PolicyClient:
         self._unplayable: Refused | None = None  # the spec of our learner's run
         self._second = 0  # the other learner of our run that was named last
         self.tracker = LearnerTracker(lambda: topics.draw_nonce(evaluates))
-        self.outbox: Outbox[Parcel] = Outbox(
+        self._form = form
+        self.outbox: Outbox[Cargo] = Outbox(
             self._encode,
             incarnation=draw_identity(),
             capacity=waiting_bytes,
             when_full=when_full,
         )
         self._standing = self._standing_topics()
-        self._format: ParcelCodec | None = None
-        self._snapshot: tuple[Announcement, ParcelCodec] | None = None  # its weights follow
+        self._encoder: Encode | None = None
+        self._snapshot: tuple[Announcement, Encode] | None = None  # its weights follow
         self._notices = Notices(policy, actor, self.tracker, self.outbox)
         self.work = self._notices.work
 
@@ -147,11 +149,11 @@ class PolicyClient:
             if self.tracker.run in ("", announcement.spec.run):
                 self._unplayable = refusal
             raise
-        form = ParcelCodec(announcement.spec)
+        encoder = self._form.encoder(announcement.spec, self.actor)
         verdict = self.tracker.announcement(announcement, now)
         self._turn(verdict, announcement.spec.run, announcement.learner_id, announcement.epoch, now)
         if verdict.obeyed:
-            self._snapshot = announcement, form
+            self._snapshot = announcement, encoder
 
     def _receive_weights(self, opened: wire.Opened, now: float, *, requested: bool) -> None:
         origin = self._snapshot[0] if requested and self._snapshot else self.joined
@@ -164,7 +166,7 @@ class PolicyClient:
         if requested and self._snapshot is not None:
             self._arrive(*self._snapshot)
 
-    def _arrive(self, snapshot: Announcement, form: ParcelCodec) -> None:
+    def _arrive(self, snapshot: Announcement, encoder: Encode) -> None:
         """Spec and weights are here: take the place that they hand out, and confirm it."""
         parsed = topics.parse_private(self.snapshot_topic or b"")
         self._snapshot = None
@@ -173,14 +175,17 @@ class PolicyClient:
         self.snapshot_topic = None
         if self.joined is None:
             self.joined = Joined(snapshot.spec, snapshot.index, snapshot.start)
-            self._format = form
+            self._encoder = encoder
         self._hello()
 
     def _turn(self, verdict: Verdict, run: str, learner_id: int, epoch: int, now: float) -> None:
         """Act on the origin of a message."""
-        if verdict is Verdict.NEWER:
+        if verdict is Verdict.NEWER and self._form.outlives_epochs:
             log.info("the learner was started again: sending again what it did not acknowledge")
             self.outbox.resend_all()
+        elif verdict is Verdict.NEWER:
+            log.info("the learner was started again: what it did not acknowledge is dropped")
+            self._begin_numbers(EPOCH_ENDED)
         elif verdict is Verdict.NEW_RUN:
             ledger = self.outbox.ledger
             dropped = ledger.sent.parcels + ledger.waiting.parcels
@@ -189,8 +194,7 @@ class PolicyClient:
                 "%d unacknowledged parcels of the one before are dropped",
                 dropped,
             )
-            self.outbox.end_run(draw_identity())
-            self._standing = self._standing_topics()
+            self._begin_numbers(RUN_ENDED)
             self.joined = self.weights = self._snapshot = None
             self.steps, self.state = 0, State.RUN
             self._notices.clear()
@@ -206,6 +210,11 @@ class PolicyClient:
                 "stop that learner, or let it continue with --resume"
             )
             log.warning(text, epoch, run, self.tracker.epoch, extra=once_every(10))
+
+    def _begin_numbers(self, reason: str) -> None:
+        """Drop all that is not acknowledged, and number from 1 under another incarnation."""
+        self.outbox.end_run(draw_identity(), reason)
+        self._standing = self._standing_topics()
 
     # ---- sending
 
@@ -245,11 +254,11 @@ class PolicyClient:
         if self._notices.drain(send) and self.joined is not None:
             self.outbox.drain(now, send)
 
-    def offer_of(self, joined: Joined, parcel: Parcel) -> bool:
+    def offer_of(self, joined: Joined, parcel: Cargo) -> bool:
         """Take a parcel of a run; drop it if that is over. False: there is no room."""
         return joined is not self.joined or self.offer(parcel)
 
-    def offer(self, parcel: Parcel) -> bool:
+    def offer(self, parcel: Cargo) -> bool:
         """Take a parcel to send. False: there is no room; the caller offers it again."""
         return self.outbox.offer(parcel, parcel.rows, parcel.size)
 
@@ -278,14 +287,9 @@ class PolicyClient:
         """Send the notices, even to a learner that seems to be away."""
         self._notices.drain(send)
 
-    def _encode(self, parcel: Parcel, incarnation: int, sequence: int, base: int) -> bytearray:
-        assert self.joined is not None
-        assert self._format is not None
-        spec = self.joined.spec
-        sender = spec.run, spec.policy, self.actor, incarnation
-        place = parcel.place or 0
-        envelope = Envelope(*sender, sequence, base, parcel.version, spec.schema, place)
-        return self._format.encode(envelope, parcel)
+    def _encode(self, parcel: Cargo, incarnation: int, sequence: int, base: int) -> Frame:
+        assert self._encoder is not None
+        return self._encoder(parcel, incarnation, sequence, base)
 
     def _hello(self) -> None:
         self._notices.hello(self._held, self._seats, self._evaluates)

@@ -23,7 +23,7 @@ LONGEST_S = 16.0
 # Kept at most without an acknowledgement: four times what an honest learner grants to one actor.
 UNACKNOWLEDGED_BYTES = 256 << 20
 
-RUN_ENDED = "run ended"
+RUN_ENDED, EPOCH_ENDED = "run ended", "epoch ended"
 UNANSWERED = "unanswered"
 FULL = "outbox full"
 
@@ -148,16 +148,16 @@ class Outbox(Generic[Item]):
         """Send everything unacknowledged again, after a new epoch or a new connection."""
         self._again = dict.fromkeys(self._sent)
 
-    def end_run(self, incarnation: int) -> None:
-        """Drop and count everything, since its run is over.
+    def end_run(self, incarnation: int, reason: str = RUN_ENDED) -> None:
+        """Drop and count everything, since its run is over, or the epoch that could take it.
 
         Numbers begin at 1 again, in a new incarnation.
         """
         for entry in self._sent.values():
             self.ledger.sent.take(entry.rows)
-            self.ledger.drop(RUN_ENDED, entry.rows)
+            self.ledger.drop(reason, entry.rows)
         while self._waiting:
-            self._drop_waiting(RUN_ENDED)
+            self._drop_waiting(reason)
         self._sent, self._again = {}, {}
         self._newest, self.base = 0, 1
         self.unacknowledged_bytes = 0

@@ -80,6 +80,11 @@ class Gradients:
         """Rows that they are the mean over."""
         return self.envelope.samples
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of the arrays, close enough to the message's for bounds."""
+        return sum(array.nbytes for array in self.arrays.values())
+
 
 def read_gradients_envelope(opened: Opened) -> GradientsEnvelope:
     """Return the sender of gradients, their number, and what they are taken at."""

@@ -120,6 +120,14 @@ class DQN:
         self._updates += 1
         self._target.follow(self._updates)
 
+    def follow(self, updates: int, passed: int | None) -> None:
+        """Let the target network follow updates that another process made."""
+        self._updates = updates
+        if passed is None:
+            self._target.copy()
+        else:
+            self._target.follow(updates, passed)
+
     def state(self) -> dict[str, Tensor]:
         """Return everything that training changes, by name."""
         return {

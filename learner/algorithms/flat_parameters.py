@@ -132,14 +132,27 @@ class TargetNetwork:
         self.module.requires_grad_(False).train(mode=False)
 
     @torch.no_grad()
-    def follow(self, updates: int) -> None:
-        """Follow the network after its update of this number."""
+    def follow(self, updates: int, passed: int = 1) -> None:
+        """Follow the network after its update of this number, and so many since the last call.
+
+        Only the newest weights are known: several updates count as if all had led to these.
+        """
         if self._polyak:
-            self._copies.vector.lerp_(self._parameters.vector, self._polyak)
-        elif updates % self._every == 0:
+            share = self._polyak if passed == 1 else 1 - (1 - self._polyak) ** passed
+            self._copies.vector.lerp_(self._parameters.vector, share)
+        elif updates // self._every > (updates - passed) // self._every:
             self._copies.vector.copy_(self._parameters.vector)
         else:
             return
+        self._copy_buffers()
+
+    @torch.no_grad()
+    def copy(self) -> None:
+        """Become the network."""
+        self._copies.vector.copy_(self._parameters.vector)
+        self._copy_buffers()
+
+    def _copy_buffers(self) -> None:
         buffers = zip(self.module.buffers(), self._network.buffers(), strict=True)
         for copied, buffer in buffers:
             copied.copy_(buffer)

@@ -65,6 +65,17 @@ class Algorithm(Protocol):
         """Continue from a `state()` of the same spec and settings."""
 
 
+class Follower(Algorithm, Protocol):
+    """An algorithm that workers can use: another process applies its gradients."""
+
+    def follow(self, updates: int, passed: int | None) -> None:
+        """Let all that follows from updates follow those of another process, as a target network.
+
+        The module of `policy()` has the weights after so many updates, `passed` of which are new;
+        None if they do not go on from the weights before.
+        """
+
+
 class AlgorithmClass(Protocol):
     """The class of an algorithm: what the learner needs before it can make one."""
 

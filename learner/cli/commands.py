@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from farflung.learner.worker.config import WorkerConfig
+
+NO_OPTIONS = WorkerConfig()
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 
@@ -50,6 +53,13 @@ def status(
             stalled_s=stalled_after,
         )
     return 0
+
+
+def worker(asked: Annotated[WorkerConfig, Parameter(name="*")] = NO_OPTIONS) -> int:
+    """Join a learner with --gradients: collect as an actor does, learn, and send gradients."""
+    from farflung.learner.worker.worker import work
+
+    return work(asked)
 
 
 def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "actor") -> int:

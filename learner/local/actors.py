@@ -58,8 +58,17 @@ def start_local_actors(config: LearnerConfig, address: Address, children: Childr
             imports=config.imports,
             evaluate=evaluates,
             keys=keys,
+            role="worker" if config.gradients == "only" and not evaluates else "actor",
         )
+        if config.gradients == "only" and not evaluates:
+            command += own_code(config)
         children.add(name, command, now)
+
+
+def own_code(config: LearnerConfig) -> tuple[str, ...]:
+    """Return the flags with which a worker may import what a user's learner imports."""
+    algorithm = () if config.algorithm == "dqn" else ("--algorithm", config.algorithm)
+    return (*algorithm, "--model", config.model) if config.model else algorithm
 
 
 def evaluations(config: LearnerConfig) -> str:
@@ -75,13 +84,15 @@ def evaluations(config: LearnerConfig) -> str:
 
 def join_command(config: LearnerConfig, address: Address) -> str:
     """Return the command that starts an actor of this learner, from elsewhere if it can."""
-    parts = ["actor", str(address.seen_from_elsewhere)]
+    word = ("learner", "worker") if config.gradients == "only" else ("actor",)
+    parts = [*word, str(address.seen_from_elsewhere)]
     parts += (
         ["--feed-port", str(address.feed_port)] if address.feed_port != address.port + 1 else []
     )
     parts += ["--keys", CLIENT_FILE] if config.keys else []
     parts += ["--policy", config.policy] if config.policy != DEFAULT_POLICY else []
     parts += [part for package in config.imports for part in ("--import", package)]
+    parts += own_code(config) if config.gradients == "only" else ()
     return shlex.join(parts)
 
 

@@ -176,10 +176,11 @@ def actor_command(
     imports: Sequence[str] = (),
     evaluate: bool = False,
     keys: str = "",
+    role: str = "actor",
 ) -> tuple[str, ...]:
-    """Return the command line of a local actor."""
+    """Return the command line of a local actor or worker."""
     # -P: no folder of the user may hide our packages; --import finds the current folder by itself.
-    command = [sys.executable, "-P", "-m", "farflung", "actor", str(address)]
+    command = [sys.executable, "-P", "-m", "farflung", role, str(address)]
     command += ["--feed-port", str(address.feed_port), "--until-stdin-closes"]
     command += ["--name", name, "--envs", str(environments), "--policy", policy]
     for package in imports:
