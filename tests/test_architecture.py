@@ -152,6 +152,7 @@ def test_modules_are_imported_by_name_only_from_flags():
         "learner/core/build.py",
         "learner/config.py",
         "learner/observe/outlets.py",
+        "learner/worker/making.py",
     }
 
 
@@ -190,8 +191,8 @@ def test_packages_never_sleep():
 
 
 def test_replay_has_one_writer():
-    """Only training adds rows."""
-    assert callers("replay.add") == {"learner/core/core.py"}
+    """Only training adds rows, and a worker to its own."""
+    assert callers("replay.add") == {"learner/core/core.py", "learner/worker/trainee.py"}
 
 
 def test_build_lists_every_package():

@@ -31,7 +31,7 @@ BEACON_S = 1.0
 ANNOUNCE_S = 0.1  # between two announcements to all, however many ask
 EVALUATOR = Credit(16, 1 << 20)  # results without rows do not wait for pacing
 # Gradients do not either, and many of them at once would only be stale.
-WORKER = Credit(4, ACTOR_BYTES)
+WORKER = Credit(2, ACTOR_BYTES)
 
 Publication = tuple[bytes, bytes | bytearray]  # topic and frame
 

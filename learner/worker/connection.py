@@ -49,23 +49,29 @@ class WorkerConnection(InlineConnection):
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
         """Learn from a parcel of the run; one of another run is dropped."""
-        if joined is self._joined and self._trainee is not None:
-            self._trainee.insert(parcel)
+        if joined is self._client.newest.joined:
+            self._meet(joined).insert(parcel)
         return True
 
     def exchange(self, timeout_s: float) -> None:
         """Learn if the loop would wait, else wait for a message; then exchange messages."""
         learned = bool(timeout_s) and self._learn()
         self._transport.exchange(0.0 if learned else timeout_s)
-        joined = self._client.newest.joined
-        if joined is not self._joined:
-            self._joined = joined
-            self._trainee = None if joined is None else self._make(joined)
+        if (joined := self._client.newest.joined) is not None:
+            self._meet(joined)
+
+    def _meet(self, joined: Joined) -> Trainee:
+        """Return the trainee of a run; that of another one ends with its rows."""
+        if self._trainee is None or joined is not self._joined:
+            self._trainee, self._joined = self._make(joined), joined
+        return self._trainee
 
     def _learn(self) -> bool:
         """Compute and offer gradients if they are owed and may leave; return whether they did."""
         trainee, weights = self._trainee, self._client.weights
-        if trainee is None or weights is None or not trainee.owes or not self._client.may_play:
+        if trainee is None or weights is None or self._client.joined is not self._joined:
+            return False
+        if not trainee.owes or not self._client.may_play:
             return False
         if trainee.is_ahead(weights.version, self._refused):
             return False

@@ -43,7 +43,7 @@ def algorithm_of(spec: Spec, asked: WorkerConfig) -> Any:
 
 def algorithm_class(learning: Learning, asked: WorkerConfig) -> AlgorithmClass:
     """Return the class of the algorithm: built in, or named on this worker's own command line."""
-    if learning.algorithm == "dqn":
+    if learning.algorithm == "dqn" and asked.algorithm in ("", "dqn"):
         from farflung.learner.algorithms.dqn import DQN
 
         return DQN
@@ -64,8 +64,9 @@ def settings_of(learning: Learning, found: AlgorithmClass) -> Any:
 def _own(flag: str, wanted: str, asked: str) -> Any:
     """Return the user's object if learner and worker name the same one; None if neither does."""
     if wanted != asked:
+        is_own = ":" in wanted
         raise ConfigurationError(
             f"the learner has {flag} {wanted or '(none)'}, and this worker {asked or 'none'}: "
-            f"{f'add {flag} {wanted}, with its module here' if wanted else f'leave {flag} out'}"
+            f"{f'add {flag} {wanted}, with its module here' if is_own else f'leave {flag} out'}"
         )
-    return plugins.find(wanted) if wanted else None
+    return plugins.find(asked) if asked else None

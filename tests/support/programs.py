@@ -182,7 +182,7 @@ class Learner(Program):
 
     def listens(self) -> "Learner":
         """Wait until its ports are open."""
-        found = self.says(r"listening: actor (\S+).* \(feed on port (\d+)\)")
+        found = self.says(r"listening: (?:actor|learner worker) (\S+).* \(feed on port (\d+)\)")
         self.address = parse_address(found[1], int(found[2]))
         return self
 

@@ -2,12 +2,18 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from farflung.learner.algorithms.flat_parameters import FlatAdam, FlatParameters, FlatTensors
+from farflung.learner.algorithms.flat_parameters import (
+    FlatAdam,
+    FlatParameters,
+    FlatTensors,
+    TargetNetwork,
+)
 
 GRADIENTS = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
 
@@ -140,3 +146,30 @@ print('torch._dynamo' in sys.modules)
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
     assert found.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "passed", "expected"),
+    [
+        ({"polyak": 0.5, "every": 1}, 1, 4.0),  # half of the way from 0 to 8
+        ({"polyak": 0.5, "every": 1}, 2, 6.0),  # and half of the rest
+        ({"polyak": 0.5, "every": 1}, 0, 0.0),
+        ({"polyak": 0.0, "every": 10}, 1, 0.0),  # from update 20 to 21
+        ({"polyak": 0.0, "every": 7}, 1, 8.0),  # update 21 is the third seventh
+        ({"polyak": 0.0, "every": 10}, 2, 8.0),  # update 20 was one of the two
+        ({"polyak": 0.0, "every": 10}, 0, 0.0),
+    ],
+)
+def test_target_follows_several_updates_at_once(
+    options: dict[str, Any], passed: int, expected: float
+) -> None:
+    """A worker sees only some versions: update 21, after so many since the last one it saw."""
+    network = nn.Linear(1, 1, bias=False)
+    parameters = FlatParameters(network)
+    parameters.vector.zero_()
+    target = TargetNetwork(network, parameters, **options)
+    parameters.vector.fill_(8.0)
+    target.follow(21, passed)
+    assert float(target.module.weight) == expected
+    target.copy()
+    assert float(target.module.weight) == 8.0
