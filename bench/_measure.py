@@ -13,7 +13,7 @@ sys.path[0] = str(Path(__file__).parents[1])  # the root, so that `bench` is a p
 
 from bench._verdict import ratio, spread  # noqa: E402
 
-__all__ = ["interleave", "other", "ratio", "report", "spread"]
+__all__ = ["interleave", "other", "progress", "ratio", "report", "spread"]
 
 PUBLISH = "--publish"  # a flag of the benchmarks that docs/ quotes
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -41,6 +41,11 @@ def other(script: str, *words: object) -> "Iterator[subprocess.Popen[str]]":
             yield process
         finally:
             process.stdin.close()
+
+
+def progress(text: str) -> None:
+    """Print how far a long benchmark is; its result alone goes to standard output."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def report(bench: str, figures: Mapping[str, object], *, publishes: bool = False) -> None:

@@ -10,6 +10,7 @@ INCONCLUSIVE = 0.25  # of the median: a wider range measures the machine, not th
 SEQUENTIAL = "use --mode sequential: it is as fast, and repeats to the bit"
 ASYNC = "use --mode async"
 UNCLEAR = "inconclusive: the rounds differ by more than a quarter of their median"
+ALONE = "inconclusive: one round has no range"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ def advice(speed_ups: Sequence[float]) -> str:
 
     A mode that is never faster needs no narrow range to be refused.
     """
+    if len(speed_ups) < 2:
+        return ALONE
     if max(speed_ups) <= 1:
         return SEQUENTIAL
     if is_wide(speed_ups):

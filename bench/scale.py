@@ -61,6 +61,8 @@ def main() -> None:
         for count in asked.actors[::-1] if turned else asked.actors:
             started, arms = measure(asked, count, trains_first=bool(turned))
             starts[count].append(started)
+            rates = " and ".join(f"{found.per_second:.1f}" for found in arms)
+            _measure.progress(f"round {number + 1}, {count} actors: {rates} steps/s")
             for arm, found in zip((storing, training), arms, strict=True):
                 arm[count].append(found)
     figures = {"steps": asked.steps, "rounds": asked.rounds, "replay_ratio": asked.replay_ratio}

@@ -99,6 +99,7 @@ def test_work_within_five_percent_is_compared_by_its_rate():
         ([0.9, 1.0, 1.2], verdict.UNCLEAR),
         ([0.5, 0.7, 1.0], verdict.SEQUENTIAL),
         ([1.2, 1.6, 2.0], verdict.UNCLEAR),
+        ([2.0], verdict.ALONE),
     ],
 )
 def test_advice_follows_the_rounds(speed_ups, expected):
