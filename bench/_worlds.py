@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 LATENCY = "bench/Latency-v0"
+EPISODE = 100  # steps
 
 
 def take(seconds: float, *, burns: bool) -> None:
@@ -34,6 +35,7 @@ class Latency(gymnasium.Env):
 
     def __init__(self, latency_ms: float = 20.0, burns: bool = False) -> None:
         self._latency_s, self._burns, self._step = latency_ms / 1000, burns, 0
+        self._seen = np.zeros((EPISODE + 1, 4), np.float32)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -41,16 +43,15 @@ class Latency(gymnasium.Env):
         """Begin an episode, at once."""
         super().reset(seed=seed)
         self._step = 0
-        return self._seen(), {}
+        # Drawn at once, so that a step takes its time and no more.
+        self._seen = self.np_random.uniform(-1, 1, self._seen.shape).astype(np.float32)
+        return self._seen[0], {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take the time; the reward is for the first action."""
         take(self._latency_s, burns=self._burns)
         self._step += 1
-        return self._seen(), float(action == 0), self._step == 100, False, {}
-
-    def _seen(self) -> Any:
-        return self.np_random.uniform(-1, 1, 4).astype(np.float32)
+        return self._seen[self._step], float(action == 0), self._step == EPISODE, False, {}
 
 
 gymnasium.register(LATENCY, entry_point=Latency)

@@ -10,7 +10,7 @@ and a device that trains), the other burns processor time for both.
   they take as long as a step, so an epoch is half acting and half learning.
 - `--env ID --import PACKAGE --env-args KEY=VALUE` measures your own environment, with real updates
   (`--update-ms 0`) unless told otherwise.
-- `--actors 1`, `--rounds 3`; `--publish` writes docs/results/epoch.json; `--quick` shows it works.
+- `--actors 1`, `--rounds 5`; `--publish` writes docs/results/epoch.json; `--quick` shows it works.
 
 It refuses to state a speed-up if replay ratios or numbers of steps differ by more than 5 %. Where
 async is not faster it says so: use --mode sequential.
@@ -70,8 +70,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mode", choices=MODES, help=argparse.SUPPRESS)  # of one arm
     parser.add_argument("--burns", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--actors", type=int, default=1)
     parser.add_argument("--policies", type=int, default=3)
     parser.add_argument("--step-ms", type=float, default=5.0)

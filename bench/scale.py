@@ -8,7 +8,7 @@ actor storing, of the same round. Start-up lasts until each actor has brought a 
 
 - `--latency-ms 20` is the time of a step, asleep; with `--burns` it is processor time.
 - `--env ID --import PACKAGE --env-args KEY=VALUE` measures your own environment instead.
-- `--actors 1,2,4,8,16,32,48`, `--steps 400` (of each actor), `--replay-ratio 4`, `--rounds 3`
+- `--actors 1,2,4,8,16,32,48`, `--steps 800` (of each actor), `--replay-ratio 1`, `--rounds 3`
 - `--publish` writes docs/results/scale.json. `--quick` only shows that it works.
 
 It states no speed-up for training if the replay ratio of an arm was off by more than 5 %.
@@ -83,9 +83,9 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--actors", type=numbers, default=SIZES)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--replay-ratio", type=float, default=4.0)
+    parser.add_argument("--replay-ratio", type=float, default=1.0)
     parser.add_argument("--horizon", type=int, default=16)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--latency-ms", type=float, default=20.0)
