@@ -23,6 +23,7 @@ BENCH = Path(__file__).parents[2] / "bench"
         "feed",
         "fleet",
         "incarnations",
+        "real_time",
         "relay",
         "replay",
         "scale",
