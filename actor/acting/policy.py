@@ -30,7 +30,9 @@ class Policy:
         self._inputs: dict[str, np.ndarray] = {}  # of the last call
         self._binding: Any = None  # to the arrays of the last call, if it came twice
         self._answers: list[np.ndarray] = []  # of the binding
-        self._prepared: tuple[Version, Any] | None = None  # a session that `load` may take
+        # Sessions that `load` may take: the two newest, since it may be asked for the last one
+        # while another thread prepares the next.
+        self._prepared: tuple[tuple[Version, Any], ...] = ()
         self._retired: Any = None  # the session before: it ends in the thread that prepares
 
     def prepare(self, weights: Weights) -> None:
@@ -42,12 +44,12 @@ class Policy:
         self._retired = None
         made, shown = session(self._graph, weights), self._inputs
         made.run(self._outputs, shown or _nothing(self._graph))
-        self._prepared = weights.version, made
+        self._prepared = ((weights.version, made), *self._prepared[:1])
 
     def load(self, weights: Weights) -> None:
         """Act on these weights from the next answer on."""
-        version, made = self._prepared or (None, None)
-        if version == weights.version:
+        made = dict(self._prepared).get(weights.version)
+        if made is not None:
             self._retired = self._session
         else:
             made = session(self._graph, weights)

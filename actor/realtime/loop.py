@@ -4,6 +4,7 @@ Messages, decoding and files belong to the thread of the connection, sessions an
 one beside it. A window ends and the next begins between two steps, in the slack.
 """
 
+import logging
 import select
 import time
 from collections import deque
@@ -27,6 +28,8 @@ from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
+
+log = logging.getLogger(__name__)
 
 FIGURES_S = 1.0  # between two computations of the figures
 UNSAID = 64  # overruns that the thread beside has not seen yet; older ones are only counted
@@ -182,6 +185,7 @@ class RateLoop:
         while self._long:
             self._overruns.add(*self._long.popleft())
         if sentence := self._overruns.sentence(now):
+            log.warning(sentence)
             self._connection.problem("rate", sentence)
         if now - self._figures_at >= FIGURES_S:
             self._figures_at = now

@@ -74,6 +74,21 @@ def test_prepared_weights_are_used_once_they_are_loaded(linear: Graph) -> None:
             )
 
 
+def test_version_is_taken_although_a_newer_one_was_prepared_meanwhile(
+    linear: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may prepare a version between the choice of the one before and its load."""
+    policy, inputs = Policy(linear), {"observations": np.ones((1, 4), np.float32)}
+    for number in (1, 2, 3):
+        policy.prepare(version(linear, number))
+    monkeypatch.setattr("farflung.actor.acting.policy.session", lambda *_: 1 / 0)  # none is built
+    for number in (2, 3):
+        policy.load(version(linear, number))
+        np.testing.assert_array_equal(policy.answer(inputs)[0][0], 4.0 * number + np.arange(6))
+    with pytest.raises(ZeroDivisionError):
+        policy.load(version(linear, 1))
+
+
 def test_weights_that_were_not_prepared_are_loaded_all_the_same(linear: Graph) -> None:
     """An older preparation does not count."""
     policy, inputs = Policy(linear), {"observations": np.ones((1, 4), np.float32)}
