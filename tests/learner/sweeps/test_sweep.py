@@ -89,7 +89,8 @@ def test_sweep_killed_before_each_write_has_each_trial_once(tmp_path, monkeypatc
     def rising(trial, seed, settings):
         return [2.0, 4.0]
 
-    plan = a_plan(tmp_path, "trials = 2", "pruner = 'none'", "sampler = 'random'")
+    fixed = ("pruner = 'none'", "prune-mean-of = 1", "sampler = 'random'")
+    plan = a_plan(tmp_path, "trials = 2", *fixed)
     learners(rising)
     study.Study(tmp_path, plan)
     undisturbed = sweep_through(plan, begun(tmp_path, "undisturbed")).study.rows()
