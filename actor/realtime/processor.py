@@ -7,6 +7,7 @@ import sys
 # For a thread of Python that wants to run, until the one that runs must let it: Python's own 5 ms
 # are a period at 200 Hz.
 SWITCH_S = 0.0005
+FREE = 2  # processors, where threads stand aside
 
 
 def stand_aside() -> str:
@@ -29,9 +30,10 @@ def busyness(load: float, processors: int) -> str:
     """Return why no thread should wait for an idle processor here, or "".
 
     A thread that does not come to run may hold Python's lock, for which the step thread then waits:
-    on two processors with a load of 8, the p99 of its delay was 40 ms instead of 10.
+    on two processors with a load of 8, the p99 of its delay was 40 ms instead of 10. So two must be
+    free: one for the steps, and one for the threads that stand aside.
     """
-    if load + 1 <= processors:
+    if load + FREE <= processors:
         return ""
     return f"the load is {load:.1f} on {processors} processors"
 

@@ -14,6 +14,7 @@ from support.stamps import a_stamp_spec
 
 from farflung.actor import main
 from farflung.actor.config import ActorConfig
+from farflung.actor.realtime import processor
 from farflung.common.data.spec import Evaluation
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -90,14 +91,17 @@ def test_an_actor_collects_until_the_run_is_over(
 def test_an_actor_at_a_rate_collects_and_ends_with_its_figures(
     serve: Callable[..., Any],
     capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--rate 200`: two environments step together, and the last lines say how punctual it was."""
+    monkeypatch.setattr(processor, "busyness", lambda load, processors: "tests run here")
     served = serve(LearnerDouble(a_stamp_spec()))
     ends_after(served, 2)
     assert act(served, environments=2, rate=200.0) == 0
     assert [parcel.rows for parcel in served.take(2)] == [8] * 2
     said = capfd.readouterr().err
     assert "INFO at 200 Hz: " in said
+    assert said.count("cannot be given the lowest priority (tests run here)") == 1
     assert "(worst); weights " in said
 
 

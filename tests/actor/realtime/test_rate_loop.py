@@ -16,6 +16,7 @@ from support.waiting import eventually
 
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.threaded import ThreadedConnection
+from farflung.actor.realtime import processor
 from farflung.actor.realtime.alone import WithoutLearner
 from farflung.actor.realtime.connection import connect
 from farflung.actor.realtime.loop import RateLoop
@@ -73,6 +74,12 @@ class Actor:
         self.stop.set("the test is over")
         self.thread.join(20.0)
         self.connection.close("the test is over", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread of this process waits for an idle processor: other tests may take them all."""
+    monkeypatch.setattr(processor, "busyness", lambda load, processors: "tests run here")
 
 
 @pytest.fixture
