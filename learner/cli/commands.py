@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from farflung.learner.cli.at_work import at_work, on_terminal
 from farflung.learner.worker.config import WorkerConfig
 
 NO_OPTIONS = WorkerConfig()
@@ -37,21 +38,22 @@ def status(
     stalled_after
         Fail after this many seconds without a step or an update (0: any answer will do).
     """
-    from farflung.common.net import sockets
-    from farflung.common.net.address import parse_address
-    from farflung.common.net.keys import client_keys_for
-    from farflung.learner.observe.watch import watch
+    with on_terminal("status", f"asking {address}"):
+        from farflung.common.net import sockets
+        from farflung.common.net.address import parse_address
+        from farflung.common.net.keys import client_keys_for
+        from farflung.learner.observe.watch import watch
 
-    where = parse_address(address, feed_port)
-    with sockets.context() as context:
-        watch(
-            context,
-            where,
-            sys.stdout,
-            as_json=json,
-            keys=client_keys_for(where, keys),
-            stalled_s=stalled_after,
-        )
+        where = parse_address(address, feed_port)
+        with sockets.context() as context:
+            watch(
+                context,
+                where,
+                sys.stdout,
+                as_json=json,
+                keys=client_keys_for(where, keys),
+                stalled_s=stalled_after,
+            )
     return 0
 
 
@@ -98,13 +100,15 @@ def audit(run: Path, /, *, against: Files = (), actor: str = "") -> int:
     actor
         List all parcels of this actor.
     """
-    from farflung.learner.storage.audit import audit as run_audit
+    with on_terminal("audit", f"reading {run}"):
+        from farflung.learner.storage.audit import audit as run_audit
 
-    return run_audit(run, against, actor, sys.stdout)
+        return run_audit(run, against, actor, sys.stdout)
 
 
 def self_test() -> int:
     """Check this installation in half a minute: networks, repetition, a learner and an actor."""
-    from farflung.learner.cli.self_test import self_test as run
+    with at_work("self-test", "loading PyTorch") as say:
+        from farflung.learner.cli.self_test import self_test as run
 
-    return run(sys.stdout)
+        return run(sys.stdout, say=say)

@@ -95,11 +95,16 @@ CHECKS: dict[str, Callable[[float], str]] = {
 }
 
 
-def self_test(stream: TextIO, checks: Mapping[str, Callable[[float], str]] = CHECKS) -> int:
+def self_test(
+    stream: TextIO,
+    checks: Mapping[str, Callable[[float], str]] = CHECKS,
+    say: Callable[[str], object] = lambda doing: None,
+) -> int:
     """Run all checks and write a line for each; return 0 if everything works, else 1."""
     started_at = time.monotonic()
     failed = []
     for name, check in checks.items():
+        say(f"checking: {name}")
         try:
             verdict = f"ok      {name}: {check(started_at + PATIENCE_S)}"
         except Exception as error:  # the top of a check: the others run all the same
@@ -131,6 +136,7 @@ def _trained(seed: int) -> str:
         warmup=64,
         replay_ratio=2.0,
         batch_size=16,
+        evaluate_every=0,
         settings=DQNSettings(hidden=(16,)),
     )
     with tempfile.TemporaryDirectory() as folder, Children(Path(folder)) as children:

@@ -114,7 +114,7 @@ def waiting(wait: WaitingStatus) -> str:
         first = " to start with" if wait.cause == Cause.WARMUP else ""
         return f"updates wait for {count(wait.number)} more rows{first}"
     if wait.cause == Cause.ACTORS:
-        own = f", of which {count(wait.number)} start on this machine" if wait.number else ""
+        own = f"; {count(wait.number)} start on this machine" if wait.number else ""
         return f"all else waits for actors{own}"
     if wait.cause == Cause.EVALUATION:
         return f"all else waits for an evaluation, {count(wait.number)} of its episodes to go"

@@ -46,7 +46,7 @@ def test_no_progress_is_exit_code_1(monkeypatch):
 def test_self_test_gives_its_exit_code(monkeypatch):
     """A supervisor sees it."""
     module = ModuleType("farflung.learner.cli.self_test")
-    module.self_test = lambda stream: 4 if stream is sys.stdout else 5
+    module.self_test = lambda stream, say: 4 if stream is sys.stdout else 5
     monkeypatch.setitem(sys.modules, "farflung.learner.cli.self_test", module)
     assert commands.self_test() == 4
 

@@ -134,7 +134,7 @@ def test_a_traceback_becomes_one_line() -> None:
         (WaitingStatus("actors", 0, 1.0), "all else waits for actors"),
         (
             WaitingStatus("actors", 2, 1.0),
-            "all else waits for actors, of which 2 start on this machine",
+            "all else waits for actors; 2 start on this machine",
         ),
         (
             WaitingStatus("evaluation", 7, 1.0),
