@@ -156,9 +156,9 @@ def test_unregistered_environment_is_named_with_the_flag_that_registers_it(learn
 
 def test_check_of_a_world_that_hangs_ends(shell, habitats):
     """It says at once what it does, and in the end which line of the world hangs."""
-    flags = ("habitats/Moody-v0", "--import", "habitats", "--step-timeout", 2)
+    flags = ("habitats/Moody-v0", "--import", "habitats", "--step-timeout", 5)
     run = shell.start("learner", "check", *flags, TROUBLE="hang", **habitats)
     run.says("checking habitats/Moody-v0")
     assert run.ended() == 75, run.said
-    assert "an environment step has taken longer than 2 s; the process ends" in run.said
+    assert "an environment step has taken longer than 5 s; the process ends" in run.said
     assert "habitats.py" in run.said
