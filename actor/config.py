@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from farflung.actor.realtime.alone import WithoutLearner
+from farflung.actor.realtime.clock import MOST_HZ
 from farflung.common.data.fields import ACTOR, NAME, RULE
 from farflung.common.net.address import Address, parse_address
 from farflung.common.process.config import MOST_USED, require
@@ -15,7 +16,6 @@ LEARNER = Parameter(group=Group("Learner", sort_key=1))
 WORLD = Parameter(group=Group("World", sort_key=2))
 PROCESS = Parameter(group=Group("Process", sort_key=3))
 
-MOST_HZ = 10_000  # a period of 0.1 ms, as long as the wake-up of a thread may take
 LEAST_AGE_S = 10.0  # enough for several requests for a snapshot
 
 

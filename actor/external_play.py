@@ -7,6 +7,7 @@ import numpy as np
 
 from farflung.actor import evaluator
 from farflung.actor.acting import spec_check
+from farflung.actor.acting.policy import Policy
 from farflung.actor.connection.port import Joined
 from farflung.actor.evaluator import Evaluator
 from farflung.actor.play import Player, Playing, exploring
@@ -20,6 +21,7 @@ from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 
 Report = Callable[[str, str], None]
+Prepare = Callable[[Weights], None]
 Played = TypeVar("Played", bound=Playing)
 
 
@@ -103,8 +105,12 @@ class Windows(ExternalPlay[Player]):
 
     leaving = False  # a window is over, and room for the next one is to be waited for
 
-    def __init__(self, joined: Joined, world: ExternalWorld, player: Player) -> None:
+    def __init__(
+        self, joined: Joined, world: ExternalWorld, player: Player, prepare: Prepare
+    ) -> None:
+        """Begin to play. `prepare` builds what a version needs aside, in another thread."""
         super().__init__(joined, world, player)
+        self.prepare = prepare
         self._greedy = heads.find(joined.spec.head).greedy(joined.spec)
 
     @property
@@ -198,8 +204,9 @@ def windows(joined: Joined, seats: int, scores: Scores, report: Report) -> Windo
     """Return the play of seats that explore, at their place in a run."""
     spec = joined.spec
     spec_check.require_playable(spec)
-    player = exploring(spec, seats, joined.index, joined.start, scores)
-    return Windows(joined, ExternalWorld(spec, seats, report), player)
+    policy = Policy(spec.graph)
+    player = exploring(spec, seats, joined.index, joined.start, scores, policy)
+    return Windows(joined, ExternalWorld(spec, seats, report), player, policy.prepare)
 
 
 def evaluations(joined: Joined, seats: int, report: Report) -> Evaluations:

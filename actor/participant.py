@@ -8,7 +8,7 @@ import math
 import secrets
 import socket
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from farflung.actor.connection.opened import Opened
@@ -16,7 +16,9 @@ from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
 from farflung.actor.connection.port import WAIT_S, Joined, Newest
 from farflung.actor.external_play import Evaluations, Windows, evaluations, windows
 from farflung.actor.membership import Membership, Waits
+from farflung.actor.realtime.pace import Pace, require_rate
 from farflung.actor.scores import Scores
+from farflung.actor.window_waits import WindowWaits
 from farflung.actor.worlds.external import NO_INFO
 from farflung.common.data.fields import default_name
 from farflung.common.data.parcel import Ending
@@ -50,31 +52,40 @@ class Participant:
         seats: int = 1,
         evaluate: bool = False,
         join_within_s: float = math.inf,
-        patience_s: float = math.inf,
-        when_full: WhenFull = WhenFull.WAIT,
+        patience_s: float | None = None,
+        when_full: WhenFull | None = None,
         waiting_bytes: int = WAITING_BYTES,
         threaded: bool | None = None,
+        rate: float = 0.0,
         wait: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if seats < 1:
             raise ConfigurationError(f"seats={seats}: a session has at least one")
-        if threaded is False and self.THREADED:
+        own_thread = self.THREADED or rate != 0
+        if threaded is False and own_thread:
             raise ConfigurationError(
-                "on an event loop the sockets have a thread of their own: leave threaded=False out"
+                "on an event loop, and at a fixed rate, the sockets have a thread of their own: "
+                "leave threaded=False out"
             )
+        if rate:
+            require_rate(rate)
         where = parse_address(address, feed_port)
         key_pair = client_keys_for(where, keys)
         name = full_name(key_pair, name or default_name(socket.gethostname(), secrets.randbits(24)))
-        client = PolicyClient(policy, name, seats, evaluate, when_full, waiting_bytes)
-        self._evaluates, self._clock, self._patience_s = evaluate, clock, patience_s
+        full = when_full or (WhenFull.DROP_OLDEST if rate else WhenFull.WAIT)
+        client = PolicyClient(policy, name, seats, evaluate, full, waiting_bytes)
+        self._evaluates, self._clock = evaluate, clock
         self._join_within_s, self._waits_for_learner = join_within_s, wait
         self._acted_at = [clock()] * seats
         self._scores = Scores(seats)  # an episode may span two runs
-        own_thread = bool(threaded or self.THREADED)
-        self._opened = Opened(where, client, key_pair, threaded=own_thread, clock=clock)
+        form = {"threaded": bool(threaded or own_thread), "aside": rate != 0}
+        self._opened = Opened(where, client, key_pair, clock=clock, **form)
         self._connection, self._work = self._opened.connection, self._opened.work
+        self._pace = Pace(rate, self._connection, clock) if rate else None
         self._member = Membership(self._opened, where.feed_port, self._begin_play, clock)
+        patience_s = patience_s if patience_s is not None else 0.0 if rate else math.inf
+        self._windows = WindowWaits(self._opened, self._member, self._pace, patience_s, clock)
         self._open()
 
     def _open(self) -> None:
@@ -110,6 +121,16 @@ class Participant:
         return self._connection.status.state is State.STOP
 
     @property
+    def alone(self) -> bool:
+        """True while no learner is there that takes what is sent."""
+        return not self._connection.status.listens
+
+    @property
+    def timing(self) -> Mapping[str, float]:
+        """The figures of a session with a `rate`, by name: steps, missed, late_p99_s and others."""
+        return self._paced.timing
+
+    @property
     def lost_steps(self) -> int:
         """The count of actions without a recorded outcome."""
         return self._member.lost_steps
@@ -141,8 +162,12 @@ class Participant:
         work, took_s = self._work, self._clock() - self._acted_at[seat]
         work.longest_step_s = max(work.longest_step_s, took_s)
         work.steps += 1
-        work.episodes += ending is not Ending.OPEN
-        return ending is not Ending.OPEN
+        if ending is Ending.OPEN:
+            return False
+        work.episodes += 1
+        if self._pace is not None:
+            self._pace.end_episode()
+        return True
 
     def lost(self, reason: str = "", *, seat: int = 0) -> bool:
         """Leave out a seat's last step, which cannot be recorded; return whether there is one.
@@ -174,6 +199,12 @@ class Participant:
         return play.left(seat)
 
     @property
+    def _paced(self) -> Pace:
+        if self._pace is None:
+            raise ValueError("this session has no clock: open one with rate=HZ")
+        return self._pace
+
+    @property
     def _evaluating(self) -> Evaluations:
         play = self._member.playing
         if isinstance(play, Evaluations):
@@ -188,7 +219,10 @@ class Participant:
                 log.warning("this learner wants no evaluations: start it with --evaluate-every")
             return evaluations(joined, seats, report)
         self._scores.take()
-        return windows(joined, seats, self._scores, report)
+        play = windows(joined, seats, self._scores, report)
+        if self._pace is not None:
+            self._pace.serve(joined, play.prepare)
+        return play
 
     def _joining(self) -> Waits:
         if self._waits_for_learner:
@@ -201,64 +235,13 @@ class Participant:
         play = self._member.playing
         play.see(observation, info, seat)
         if isinstance(play, Windows):
-            play = yield from self._with_window(play, observation, info, seat)
+            play = yield from self._windows.open(play, observation, info, seat)
         else:
             self._opened.exchange_in_time()
         self._work.lost_steps = self.lost_steps
         action = play.act(explore, seat)
         self._acted_at[seat] = self._clock()
         return action
-
-    def _with_window(
-        self, play: Windows, observation: Any, info: Mapping[str, Any], seat: int
-    ) -> Generator[Callable[[], None], None, Windows]:
-        """Wait between two windows; return the play in which a window has begun."""
-        try:
-            yield from self._between_windows(play)
-        except BaseException:  # it was given up: no action follows on what was seen
-            play.forget(seat)
-            raise
-        newest = self._member.take_part()
-        if self._member.play is not play:
-            play = self._windows
-            play.see(observation, info, seat)
-        if not play.open:
-            weights = newest.weights if newest.joined is play.joined else None
-            self._member.weights = weights = weights or self._member.weights
-            assert weights is not None
-            play.begin(weights, newest.steps)
-        return play
-
-    @property
-    def _windows(self) -> Windows:
-        play = self._member.playing
-        assert isinstance(play, Windows)
-        return play
-
-    def _between_windows(self, play: Windows) -> Waits:
-        """Hand over a window that is over; else look for messages now and then."""
-        if play.full:
-            self._member.offer(play.end())
-            play.leaving = True
-        if play.leaving:
-            yield from self._hand_over(play)
-        else:
-            self._opened.exchange_in_time()
-
-    def _hand_over(self, play: Windows) -> Waits:
-        """Offer a window until there is room, then wait until a learner that listens has room."""
-        connection = self._connection
-        while not self._member.offer():
-            yield self._opened.wait(WAIT_S)
-        self._opened.exchange()
-        deadline = self._clock() + self._patience_s
-        while (
-            not connection.may_play
-            and connection.status.listens
-            and (now := self._clock()) < deadline
-        ):
-            yield self._opened.wait(min(WAIT_S, deadline - now))
-        play.leaving = False
 
     def _beginning(self, patience_s: float) -> Waits:
         """Wait until an evaluation is due, and begin it; return whether one goes on."""
@@ -281,6 +264,21 @@ class Participant:
         if not play.open and weights is not None and play.begin(weights, newest.steps):
             self._member.weights, self._work.evaluating = weights, weights.version
         return play.open
+
+    def _closing(self, reason: str, patience_s: float) -> Waits:
+        """Leave the run; return whether all was acknowledged."""
+        if self._pace is not None and not self._opened.closed:
+            yield self._pace.close
+            if line := self._pace.summary:
+                log.info(line)
+        acknowledged: bool = yield from self._member.closing(reason, patience_s)
+        return acknowledged
+
+    def _abandon(self, error: BaseException) -> None:
+        """Close a session that did not join."""
+        if self._pace is not None:
+            self._pace.close()
+        self._opened.close(str(error), 0.0)
 
     def _reason(self, error: BaseException | None) -> str:
         """Return the reason of an end; tell the learner of an error."""

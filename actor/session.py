@@ -11,6 +11,7 @@ does. On an event loop use `AsyncActorSession`: `async with`, and `await session
 
 import asyncio
 import math
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -36,14 +37,19 @@ class ActorSession(Participant):
     weights. Between two windows `act` waits
 
     - for a learner that is up but has no room, so that a fast simulator keeps the learner's pace:
-      at most `patience_s` each time; 0 suits a robot, which cannot stand still. While the learner
-      is away it does not wait: windows are kept, up to `waiting_bytes`.
+      at most `patience_s` each time, by default without a limit; 0 suits a robot, which cannot
+      stand still. While the learner is away it does not wait: windows are kept, up to
+      `waiting_bytes`.
     - for a learner that is away, once `waiting_bytes` are full (the default). With
       `when_full=WhenFull.DROP_OLDEST` the oldest window is dropped instead, and counted in the
       ledger.
 
     With `threaded=True` a thread of its own owns the sockets: `act` and `record` never send, read
     or decode a message. What ends that thread is raised by the next `act`.
+
+    With `rate=50` it has a clock of 50 Hz, see `next_period`. Then nothing waits for the learner: a
+    thread owns the sockets, another one prepares newer weights, `patience_s` is 0, and the oldest
+    window is dropped when `waiting_bytes` are full, unless these say otherwise.
 
     With `seats=N` it acts for N robots, each at its own pace: `seat=` says for which one. With
     `evaluate=True` it plays the learner's evaluations instead of collecting, see
@@ -54,7 +60,7 @@ class ActorSession(Participant):
         try:
             self._drive(self._joining())
         except BaseException as error:
-            self._opened.close(str(error), 0.0)
+            self._abandon(error)
             raise
 
     def act(
@@ -85,12 +91,21 @@ class ActorSession(Participant):
         began: bool = self._drive(self._beginning(patience_s))
         return began
 
+    def next_period(self) -> float:
+        """Wait until the next period of `rate` begins; return how many seconds late it did.
+
+        Call it first in each turn of the loop, then look. Periods that have passed as a whole are
+        left out; those between the end of an episode and this call are none.
+        """
+        time.sleep(self._paced.left_s())
+        return self._paced.begin()
+
     def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and leave the run.
 
         Return whether everything was acknowledged.
         """
-        acknowledged: bool = self._drive(self._member.closing(reason, patience_s))
+        acknowledged: bool = self._drive(self._closing(reason, patience_s))
         return acknowledged
 
     def __enter__(self) -> "ActorSession":
@@ -146,19 +161,24 @@ class AsyncActorSession(Participant):
             began: bool = await self._drive(self._beginning(patience_s))
             return began
 
+    async def next_period(self) -> float:
+        """Wait until the next period begins, as `ActorSession.next_period` does."""
+        await asyncio.sleep(self._paced.left_s())
+        return self._paced.begin()
+
     async def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and leave the run.
 
         Return whether everything was acknowledged.
         """
-        acknowledged: bool = await self._drive(self._member.closing(reason, patience_s))
+        acknowledged: bool = await self._drive(self._closing(reason, patience_s))
         return acknowledged
 
     async def __aenter__(self) -> "AsyncActorSession":
         try:
             await self._drive(self._joining())
         except BaseException as error:
-            await asyncio.to_thread(self._opened.close, str(error), 0.0)
+            await asyncio.to_thread(self._abandon, error)
             raise
         return self
 

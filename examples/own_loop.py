@@ -6,12 +6,11 @@
 The learner knows the world from own_world.py, which registers it. The loop needs no Gymnasium. Now
 and then a person takes the controls; the learner is sent the actions that were really taken.
 `python own_loop.py HOST:PORT --hz 0` does not wait between two steps, as a simulator would not.
+At 50 Hz the session's last line says how late its steps were.
 """
 
 import argparse
 import logging
-import math
-import time
 
 import numpy as np
 
@@ -61,32 +60,17 @@ class Person:
         return min(range(len(PUSHES)), key=lambda action: abs(PUSHES[action] - wanted))
 
 
-class Pace:
-    """A fixed rate. A period that has passed as a whole is left out, and never made up for."""
-
-    def __init__(self, rate_hz: float) -> None:
-        self._period_s, self._due = 1 / rate_hz if rate_hz else 0.0, time.monotonic()
-
-    def wait(self) -> None:
-        """Wait for the next period."""
-        now = time.monotonic()
-        time.sleep(max(0.0, self._due - now))
-        if self._period_s:
-            passed = max(0, math.floor((now - self._due) / self._period_s))
-            self._due += (1 + passed) * self._period_s
-
-
 def main(address: str, rate_hz: float) -> None:
     """Play until the run is over."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     rng = np.random.default_rng()
-    person, pace, episodes, interventions = Person(rng), Pace(rate_hz), 0, 0
-    patience_s = 0.0 if rate_hz else math.inf  # a robot cannot stand still
-    with ActorSession(address, threaded=rate_hz > 0, patience_s=patience_s) as session:
+    person, episodes, interventions = Person(rng), 0, 0
+    with ActorSession(address, rate=rate_hz) as session:
         while not session.over:
             cart, total, ended = Cart(rng), 0.0, False
             while not (ended or session.over):
-                pace.wait()
+                if rate_hz:
+                    session.next_period()
                 action = session.act(cart.look())
                 if person.steers():
                     action, interventions = person.steer(cart), interventions + 1

@@ -8,6 +8,7 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.port import EXCHANGE_S, Connection
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.connection.threaded import ThreadedConnection
+from farflung.actor.realtime.processor import stand_aside
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys
@@ -22,9 +23,11 @@ class Opened:
         client: PolicyClient,
         keys: ClientKeys | None,
         *,
-        threaded: bool,
+        threaded: bool = False,
+        aside: bool = False,
         clock: Callable[[], float],
     ) -> None:
+        """Open it. With `aside` its thread comes after all others."""
         context = sockets.context()
         self.acknowledged = False  # all that was sent, once closed
         self._context: sockets.Context | None = context
@@ -32,6 +35,8 @@ class Opened:
         self._exchanged_at = clock()
 
         def connect() -> Sockets:
+            if aside:
+                stand_aside()  # the thread that prepares weights says it if this is refused
             return Sockets(context, where, client, clock, keys)
 
         self.connection: Connection = (

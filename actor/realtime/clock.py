@@ -6,6 +6,8 @@ made up for: a robot does not act twice for one observation.
 
 from farflung.actor.realtime.lateness import Lateness
 
+MOST_HZ = 10_000  # a period of 0.1 ms, as long as the wake-up of a thread may take
+
 
 class Clock:
     """The periods of one rate. It takes the time as an argument."""

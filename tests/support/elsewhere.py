@@ -25,7 +25,8 @@ ATTRIBUTES = {
         getegid geteuid getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid
         initgroups killpg lchown lockf major mkfifo mknod nice openpty pidfd_open pipe2
         posix_fadvise posix_fallocate posix_spawn posix_spawnp pread pwrite register_at_fork
-        sched_getaffinity sched_setaffinity sched_yield sendfile setegid seteuid setgid setpgid
+        sched_getaffinity sched_param sched_setaffinity
+        sched_setscheduler sched_yield SCHED_IDLE sendfile setegid seteuid setgid setpgid
         setpriority setsid setuid splice statvfs sync sysconf tcgetpgrp uname wait wait3 wait4
         O_CLOEXEC O_DIRECTORY O_DIRECT O_DSYNC O_NOCTTY O_NOFOLLOW O_NONBLOCK O_SYNC
         SEEK_DATA SEEK_HOLE WNOHANG

@@ -34,7 +34,7 @@ class Seat:
         else:
             chooser = heads.find(spec.head).explorer(spec, 1, 0, np.random.default_rng(0))
             player = Player(spec, 1, policy, chooser)
-            self.play = Windows(joined, ExternalWorld(spec), player)
+            self.play = Windows(joined, ExternalWorld(spec), player, policy.load)
         self.weights: Weights | None = None
 
     def see(self, observation: Any, **info: Any) -> list[Parcel]:
