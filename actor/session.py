@@ -11,7 +11,6 @@ does. On an event loop use `AsyncActorSession`: `async with`, and `await session
 
 import asyncio
 import math
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -97,8 +96,7 @@ class ActorSession(Participant):
         Call it first in each turn of the loop, then look. Periods that have passed as a whole are
         left out; those between the end of an episode and this call are none.
         """
-        time.sleep(self._paced.left_s())
-        return self._paced.begin()
+        return self._paced.wait()
 
     def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and leave the run.

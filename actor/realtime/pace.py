@@ -1,5 +1,6 @@
 """The pace of a session at a fixed rate: its periods, and the thread beside the steps."""
 
+import threading
 from collections.abc import Callable, Mapping
 
 from farflung.actor.connection.port import Connection, Joined, Newest
@@ -28,6 +29,7 @@ class Pace:
         self._in_step, self._restarts = False, True
         self._came_at = 0.0  # the weights in use
         self._figures_at = float("-inf")
+        self._closed = threading.Event()
         self._beside = Beside(connection, self._look, clock)
         keep_pauses_short()
         self._beside.__enter__()
@@ -55,6 +57,11 @@ class Pace:
         self._restarts = False
         return max(0.0, self._clock.due - now)
 
+    def wait(self) -> float:
+        """Wait for the next period and begin its step; return how many seconds late it is."""
+        self._closed.wait(self.left_s())
+        return self.begin()
+
     def begin(self) -> float:
         """Begin the step of a period; return how many seconds late it is."""
         self._beside.require_alive()
@@ -80,6 +87,7 @@ class Pace:
 
     def close(self) -> None:
         """End the thread beside the steps."""
+        self._closed.set()
         self._beside.__exit__(None, None, None)
 
     def _end_step(self) -> None:
