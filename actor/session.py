@@ -161,7 +161,12 @@ class AsyncActorSession(Participant):
 
     async def next_period(self) -> float:
         """Wait until the next period begins, as `ActorSession.next_period` does."""
-        await asyncio.sleep(self._paced.left_s())
+        due = asyncio.Event()
+        timer = asyncio.get_running_loop().call_later(self._paced.left_s(), due.set)
+        try:
+            await due.wait()
+        finally:
+            timer.cancel()
         return self._paced.begin()
 
     async def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
