@@ -10,7 +10,7 @@ from farflung.actor.acting import spec_check
 from farflung.actor.acting.policy import Policy
 from farflung.actor.connection.port import Joined
 from farflung.actor.evaluator import Evaluator
-from farflung.actor.play import Player, Playing, exploring
+from farflung.actor.play import ActingPolicy, Player, Playing, exploring
 from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import NO_INFO, ExternalWorld
 from farflung.actor.worlds.world import Due, Turn
@@ -22,6 +22,7 @@ from farflung.common.process.errors import ConfigurationError
 
 Report = Callable[[str, str], None]
 Prepare = Callable[[Weights], None]
+Timed = Callable[[ActingPolicy], ActingPolicy]  # puts a stopwatch around a policy
 Played = TypeVar("Played", bound=Playing)
 
 
@@ -200,12 +201,14 @@ class Evaluations(ExternalPlay[Evaluator]):
         self.world.tear(seat)
 
 
-def windows(joined: Joined, seats: int, scores: Scores, report: Report) -> Windows:
+def windows(
+    joined: Joined, seats: int, scores: Scores, report: Report, timed: Timed = lambda policy: policy
+) -> Windows:
     """Return the play of seats that explore, at their place in a run."""
     spec = joined.spec
     spec_check.require_playable(spec)
     policy = Policy(spec.graph)
-    player = exploring(spec, seats, joined.index, joined.start, scores, policy)
+    player = exploring(spec, seats, joined.index, joined.start, scores, timed(policy))
     return Windows(joined, ExternalWorld(spec, seats, report), player, policy.prepare)
 
 

@@ -155,10 +155,13 @@ class Participant:
         `act`. `intervened` marks the step for a learner with --interventions; by default, if its
         action was replaced. An evaluation cuts an episode after --evaluate-max-steps.
         """
+        asked_at = self._clock()
         ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
         ending = self._member.playing.record(
             reward, ending, next_observation, info, seat=seat, action=action, intervened=intervened
         )
+        if self._pace is not None:
+            self._pace.spent(asked_at)
         work, took_s = self._work, self._clock() - self._acted_at[seat]
         work.longest_step_s = max(work.longest_step_s, took_s)
         work.steps += 1
@@ -219,9 +222,10 @@ class Participant:
                 log.warning("this learner wants no evaluations: start it with --evaluate-every")
             return evaluations(joined, seats, report)
         self._scores.take()
-        play = windows(joined, seats, self._scores, report)
-        if self._pace is not None:
-            self._pace.serve(joined, play.prepare)
+        if self._pace is None:
+            return windows(joined, seats, self._scores, report)
+        play = windows(joined, seats, self._scores, report, self._pace.timed)
+        self._pace.serve(joined, play.prepare)
         return play
 
     def _joining(self) -> Waits:
@@ -232,6 +236,7 @@ class Participant:
         """Wait where that is needed, then return the action for an observation."""
         if self._opened.closed:
             raise ValueError("the session is closed")
+        asked_at = self._clock()
         play = self._member.playing
         play.see(observation, info, seat)
         if isinstance(play, Windows):
@@ -241,6 +246,8 @@ class Participant:
         self._work.lost_steps = self.lost_steps
         action = play.act(explore, seat)
         self._acted_at[seat] = self._clock()
+        if self._pace is not None:
+            self._pace.spent(asked_at)
         return action
 
     def _beginning(self, patience_s: float) -> Waits:

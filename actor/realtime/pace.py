@@ -1,17 +1,22 @@
 """The pace of a session at a fixed rate: its periods, and the thread beside the steps."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from farflung.actor.connection.port import Connection, Joined, Newest
+from farflung.actor.play import ActingPolicy
 from farflung.actor.realtime.alone import Alone
 from farflung.actor.realtime.beside import Beside, Prepare
 from farflung.actor.realtime.clock import MOST_HZ, Clock
 from farflung.actor.realtime.figures import RATE, figures, summary
+from farflung.actor.realtime.overruns import Overruns
+from farflung.actor.realtime.parts import Parts, Stopwatch, TimedPolicy
 from farflung.actor.realtime.processor import keep_pauses_short
 from farflung.common.process.errors import ConfigurationError
 
 FIGURES_S = 1.0  # between two computations of the figures
+UNSAID = 64  # long steps that the thread beside has not seen yet; older ones are only counted
 
 
 class Pace:
@@ -27,6 +32,9 @@ class Pace:
         self._connection, self._now = connection, clock
         self._clock, self._alone = Clock(rate_hz, clock()), Alone()
         self._in_step, self._restarts = False, True
+        self._begun_at = self._late_s = self._spent_s = 0.0  # of this step
+        self._stopwatch, self._overruns = Stopwatch(clock), Overruns(self._clock.period_s)
+        self._long: deque[tuple[int, Parts]] = deque(maxlen=UNSAID)
         self._came_at = 0.0  # the weights in use
         self._figures_at = float("-inf")
         self._closed = threading.Event()
@@ -43,6 +51,14 @@ class Pace:
     def timing(self) -> Mapping[str, float]:
         """The figures of all steps by name."""
         return {name.removeprefix(RATE): value for name, value in self._figures().items()}
+
+    def timed(self, policy: ActingPolicy) -> ActingPolicy:
+        """Return a policy of which the answers count as inference."""
+        return TimedPolicy(policy, self._stopwatch)
+
+    def spent(self, since: float) -> None:
+        """Count the time since then as ours; the rest of a step is the caller's."""
+        self._spent_s += self._now() - since
 
     def serve(self, joined: Joined, prepare: Prepare) -> None:
         """Prepare each newer version of this run from now on."""
@@ -65,9 +81,11 @@ class Pace:
     def begin(self) -> float:
         """Begin the step of a period; return how many seconds late it is."""
         self._beside.require_alive()
-        self._in_step = True
+        self._in_step, self._spent_s, self._begun_at = True, 0.0, self._now()
+        self._stopwatch.restart()
         self._alone.stops(self._connection.status.listens)
-        return self._clock.begin(self._now())
+        self._late_s = self._clock.begin(self._begun_at)
+        return self._late_s
 
     def end_episode(self) -> None:
         """End the step that goes on; what the caller does before the next one is not late."""
@@ -91,19 +109,28 @@ class Pace:
         self._beside.__exit__(None, None, None)
 
     def _end_step(self) -> None:
-        if self._in_step:
-            self._clock.end(self._now())
-            self._in_step = False
+        if not self._in_step:
+            return
+        self._in_step, now = False, self._now()
+        if self._clock.end(now):
+            watch = self._stopwatch
+            watch.environment_s = now - self._begun_at - self._spent_s
+            parts = watch.parts(self._late_s, now - self._begun_at)
+            self._long.append((self._clock.steps, parts))
 
     def _look(self, now: float) -> None:
-        """Renew the figures of the next report, in the thread beside."""
+        """Name steps that were too long, and renew the figures, in the thread beside."""
+        while self._long:
+            self._overruns.add(*self._long.popleft())
+        if sentence := self._overruns.sentence(now):
+            self._connection.problem("rate", sentence)
         if now - self._figures_at >= FIGURES_S:
             self._figures_at = now
             self._connection.work.timing = self._figures()
 
     def _figures(self) -> dict[str, float]:
         age_s = self._now() - self._came_at if self._came_at else 0.0
-        return figures(self._clock, {}, self._alone, age_s)
+        return figures(self._clock, self._overruns.causes, self._alone, age_s)
 
 
 def require_rate(rate_hz: float) -> None:

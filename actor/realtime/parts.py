@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from farflung.actor.acting.policy import Policy
+from farflung.actor.play import ActingPolicy
 from farflung.actor.recording import Columns
 from farflung.actor.worlds.world import Seat, Turn, World
 from farflung.common.data.weights import Weights
@@ -84,7 +84,7 @@ class TimedWorld:
 class TimedPolicy:
     """An acting graph with a stopwatch at its answers."""
 
-    def __init__(self, policy: Policy, stopwatch: Stopwatch) -> None:
+    def __init__(self, policy: ActingPolicy, stopwatch: Stopwatch) -> None:
         self._policy, self._stopwatch = policy, stopwatch
 
     def load(self, weights: Weights) -> None:

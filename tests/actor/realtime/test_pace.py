@@ -30,7 +30,12 @@ class Still:
     newest = Newest(None, None, 0)
 
     def __init__(self) -> None:
+        self.problems: list[tuple[str, str]] = []
         self.work, self.status = Work(), SimpleNamespace(listens=False, ledger=Ledger())
+
+    def problem(self, kind: str, text: str) -> None:
+        """Note a problem."""
+        self.problems.append((kind, text))
 
     def exchange(self, timeout_s: float) -> None:
         """Wait."""
@@ -70,6 +75,37 @@ def test_a_step_lasts_until_the_next_one_is_asked_for(pace: Pace, clock: Clock) 
     timing = pace.timing
     assert [timing[name] for name in ("steps", "missed", "skipped", "alone")] == [3, 1, 1, 3]
     assert pace.summary.startswith("at 10 Hz: 3 steps, 1 over their period, 1 periods left out")
+
+
+def test_a_step_that_is_too_long_is_named_with_its_parts(pace: Pace, clock: Clock) -> None:
+    """By hand: of 250 ms, 60 are ours and 40 of them inference; the other 190 are the robot's."""
+
+    class Slow:
+        def load(self, weights: Weights) -> None: ...
+
+        def answer(self, inputs: Any) -> list[Any]:
+            clock.wait(0.04)
+            return []
+
+    policy = pace.timed(Slow())
+    pace.left_s()
+    pace.begin()
+    asked_at = clock()
+    policy.answer({})
+    clock.wait(0.02)
+    pace.spent(asked_at)
+    clock.wait(0.19)
+    pace.left_s()
+    connection: Any = pace._connection
+    eventually(lambda: connection.problems, "the sentence", 20.0)
+    assert connection.problems == [
+        (
+            "rate",
+            "step 1 was over after 250.0 ms of its 100.0: woken 0.0 ms late, environment 190.0, "
+            "inference 40.0, ours 20.0",
+        )
+    ]
+    assert pace.timing["missed.environment"] == 1
 
 
 def test_the_time_between_two_episodes_is_no_step(pace: Pace, clock: Clock) -> None:
