@@ -68,6 +68,7 @@ class ExternalPlay(Generic[Played]):
         if seat in self.void:
             self.void.discard(seat)
             return ending
+        self.world.require_acted(seat)
         taken = None if action is None else self.world.taken(action)
         replaced = taken is not None and not np.array_equal(taken, self._chosen[seat])
         if replaced or intervened:

@@ -78,6 +78,12 @@ class ExternalWorld:
         self._at(seat)
         return self._turn(seat, self._capture(observation, info))
 
+    def require_acted(self, seat: int = 0) -> None:
+        """Refuse an outcome where none is to come."""
+        one = self._at(seat)
+        if not one.acted or one.outcome is not None or one.is_lost:
+            raise ValueError("record() takes what came of an action, once: call act() before it")
+
     def acted(self, seat: int = 0) -> None:
         """Note that a seat has acted on what it saw."""
         self._at(seat).acted = True
@@ -86,9 +92,8 @@ class ExternalWorld:
         self, reward: float, ending: Ending, seen: Any, info: Mapping[str, Any], seat: int = 0
     ) -> Ending:
         """Note what came of the last action, `seen` after it; return how it is really ended."""
+        self.require_acted(seat)
         one = self._at(seat)
-        if not one.acted or one.outcome is not None or one.is_lost:
-            raise ValueError("record() takes what came of an action, once: call act() before it")
         columns = self._capture(seen, info)
         one.steps += 1
         if ending is Ending.OPEN and one.steps == self._most_steps:

@@ -175,6 +175,7 @@ def test_a_seat_that_is_not_there_is_named() -> None:
     for use in (
         lambda: play.see([0, 0, 0], seat=2),
         lambda: play.record(0.0, Ending.OPEN, [0, 0, 0], seat=-1),
+        lambda: play.record(0.0, Ending.OPEN, [0, 0, 0], seat=2, action=1),
         lambda: play.lose(7),
     ):
         with pytest.raises(ValueError, match=r"there is no seat .*: the session has 2, from 0"):

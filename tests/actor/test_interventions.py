@@ -103,6 +103,13 @@ def test_a_flag_that_would_be_lost_is_refused(joined: Any) -> None:
     session.record(1.0, False, False, [0, 0, 1])
 
 
+def test_an_action_without_an_act_before_it_is_refused(joined: Any) -> None:
+    """As any other outcome is."""
+    session, _ = joined(INTERVENED)
+    with pytest.raises(ValueError, match="call act"):
+        session.record(1.0, False, False, [0, 0, 1], action=1)
+
+
 def test_a_probability_of_another_action_is_refused_without_flags(joined: Any) -> None:
     """The head's columns are of the policy's own action."""
     session, _ = joined(LOG_PROBABILITY)
