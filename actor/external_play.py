@@ -8,7 +8,7 @@ import numpy as np
 from farflung.actor import evaluator
 from farflung.actor.acting import spec_check
 from farflung.actor.acting.policy import Policy
-from farflung.actor.connection.port import Joined
+from farflung.actor.connection.port import Joined, Newest
 from farflung.actor.evaluator import Evaluator
 from farflung.actor.play import ActingPolicy, Player, Playing, exploring
 from farflung.actor.scores import Scores
@@ -119,6 +119,13 @@ class Windows(ExternalPlay[Player]):
     def full(self) -> bool:
         """True once the window has all its steps, until `end`."""
         return self.open and self._player.full
+
+    def wants(self, newest: Newest) -> bool:
+        """Return whether a window may begin: in the sync mode, a round has so many."""
+        if self._spec.rounds is None:
+            return True
+        weights = newest.weights if newest.joined is self.joined else None
+        return weights is not None and self._player.wants(weights)
 
     def forget(self, seat: int = 0) -> None:
         """Let the next frame begin a stack, unless a window goes on: none follows on the last."""

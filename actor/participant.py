@@ -221,6 +221,10 @@ class Participant:
             if not joined.spec.evaluation.every:
                 log.warning("this learner wants no evaluations: start it with --evaluate-every")
             return evaluations(joined, seats, report)
+        if joined.spec.rounds is not None and self._pace is not None:
+            raise ConfigurationError(
+                "a learner with --mode sync has rounds, and they are its clock: leave rate= out"
+            )
         self._scores.take()
         if self._pace is None:
             return windows(joined, seats, self._scores, report)

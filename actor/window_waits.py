@@ -8,6 +8,7 @@ from farflung.actor.connection.port import WAIT_S, Newest
 from farflung.actor.external_play import Windows
 from farflung.actor.membership import Membership, Waits
 from farflung.actor.realtime.pace import Pace
+from farflung.common.protocol.messages import State
 
 
 class WindowWaits:
@@ -30,10 +31,10 @@ class WindowWaits:
         """Wait between two windows; return the play in which a window has begun."""
         try:
             yield from self._between(play)
+            newest = yield from self._round(play)
         except BaseException:  # it was given up: no action follows on what was seen
             play.forget(seat)
             raise
-        newest = self._member.take_part()
         if self._member.play is not play:
             joined = self._member.playing
             assert isinstance(joined, Windows)
@@ -42,6 +43,18 @@ class WindowWaits:
         if not play.open:
             self._begin(play, newest)
         return play
+
+    def _round(self, play: Windows) -> Generator[Callable[[], None], None, Newest]:
+        """Wait for the next round, where there are rounds; return the newest that came."""
+        newest = self._member.take_part()
+        while (
+            self._member.play is play
+            and not (play.open or play.wants(newest))
+            and self._opened.connection.status.state is not State.STOP
+        ):
+            yield self._opened.wait(WAIT_S)
+            newest = self._member.take_part()
+        return newest
 
     def _begin(self, play: Windows, newest: Newest) -> None:
         """Begin a window: at a fixed rate on weights that are prepared, if there are any."""

@@ -11,7 +11,7 @@ from support.stamps import a_stamp_spec
 from support.waiting import eventually
 
 from farflung.actor.session import ActorSession, AsyncActorSession
-from farflung.common.data.spec import Evaluation, metric_column
+from farflung.common.data.spec import Evaluation, Rounds, metric_column
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.messages import State
 
@@ -211,3 +211,33 @@ class TestEvaluating:
             for use in (session.begin_evaluation, session.episodes_left):
                 with pytest.raises(ValueError, match="open one with evaluate=True"):
                     use()
+
+
+class TestRounds:
+    """A learner with rounds gets from a session what it gets from an actor."""
+
+    def test_a_window_waits_for_its_round(self, serve: Serve) -> None:
+        """One window under each version; the parcel says that it ends the round."""
+        learner = LearnerDouble(a_stamp_spec(rounds=Rounds(1)))
+        served = serve(learner)
+
+        async def loop() -> None:
+            async with AsyncActorSession(str(served.address), policy="p", patience_s=0) as session:
+                for step in range(4):
+                    await session.act([0, 0, step])
+                    session.record(1.0, False, False, [0, 0, step + 1])
+                act = asyncio.ensure_future(session.act([0, 0, 4]))
+                assert not (await asyncio.wait([act], timeout=0.5))[0]
+                served.double.endpoint.publish(some_weights(learner.spec, 2))
+                await act
+                assert session.version == (1, 2)
+
+        asyncio.run(asyncio.wait_for(loop(), 60.0))
+        (parcel,) = served.take(1)
+        assert (parcel.version.number, parcel.rows, parcel.place) == (1, 4, (0, True))
+
+    def test_a_rate_has_no_rounds(self, serve: Serve) -> None:
+        """Both are clocks."""
+        served = serve(LearnerDouble(a_stamp_spec(rounds=Rounds(1))))
+        with pytest.raises(ConfigurationError, match="--mode sync has rounds, and they are"):
+            ActorSession(str(served.address), policy="p", rate=50.0)
