@@ -95,6 +95,7 @@ def test_an_actor_at_a_rate_collects_and_ends_with_its_figures(
 ) -> None:
     """`--rate 200`: two environments step together, and the last lines say how punctual it was."""
     monkeypatch.setattr(processor, "busyness", lambda load, processors: "tests run here")
+    monkeypatch.setattr("farflung.actor.realtime.loop.keep_pauses_short", lambda: None)
     served = serve(LearnerDouble(a_stamp_spec()))
     ends_after(served, 2)
     assert act(served, environments=2, rate=200.0) == 0

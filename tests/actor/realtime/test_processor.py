@@ -1,6 +1,8 @@
 """The order of an actor's threads on its processors."""
 
+import gc
 import os
+import sys
 import threading
 
 import pytest
@@ -59,3 +61,15 @@ def test_two_processors_must_be_free() -> None:
     assert processor.busyness(2.0, 4) == ""
     assert processor.busyness(2.1, 4) == "the load is 2.1 on 4 processors"
     assert processor.busyness(0.1, 2) == "the load is 0.1 on 2 processors"
+
+
+def test_pauses_of_python_are_bounded() -> None:
+    """A thread that runs lets another one run after half a millisecond, and what is old is kept."""
+    interval_s, frozen = sys.getswitchinterval(), gc.get_freeze_count()
+    try:
+        processor.keep_pauses_short()
+        assert sys.getswitchinterval() == pytest.approx(processor.SWITCH_S)
+        assert gc.get_freeze_count() > frozen
+    finally:
+        sys.setswitchinterval(interval_s)
+        gc.unfreeze()

@@ -77,9 +77,13 @@ class Actor:
 
 
 @pytest.fixture(autouse=True)
-def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread of this process waits for an idle processor: other tests may take them all."""
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the process of the tests as it is.
+
+    No thread of it waits for an idle processor: other tests may take them all.
+    """
     monkeypatch.setattr(processor, "busyness", lambda load, processors: "tests run here")
+    monkeypatch.setattr("farflung.actor.realtime.loop.keep_pauses_short", lambda: None)
 
 
 @pytest.fixture
