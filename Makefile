@@ -60,6 +60,7 @@ chaos: env  ## forty minutes: 220 kills, crashes at every disk call, learning wi
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish
 	@$(BIN)/python tests/system/chaos/relay.py --publish
 	@$(BIN)/python tests/system/chaos/rounds.py --publish
+	@$(BIN)/python tests/system/chaos/workers.py --publish
 	@$(BIN)/python tests/system/chaos/sweep.py --publish
 	@$(BIN)/python tests/system/chaos/solve.py --publish
 	@$(BIN)/python docs/write.py

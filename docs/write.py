@@ -112,6 +112,24 @@ def rounds(found: Results) -> str:
     )
 
 
+def workers(found: Results) -> str:
+    """Describe the kills of workers and of their learner."""
+    killed = ", ".join(f"{role} {count}" for role, count in found["kills_by_role"].items())
+    return "\n".join(
+        [
+            wrapped(
+                f"**Gradients.** A learner that takes gradients of three workers, after "
+                f"{found['kills']} kills ({killed}): {len(found['wrong'])} of {found['statuses']} "
+                "looks at its books found something wrong (received = applied + waiting + repeated "
+                "+ refused; each update is one applied gradient; the audit at the end). It made "
+                f"{found['updates']} updates."
+            ),
+            source(found),
+            "",
+        ]
+    )
+
+
 def measured(found: Results) -> list[tuple[str, dict[str, float]]]:
     """Return the recoveries that were measured."""
     return [(role, spread) for role, spread in found["recovery_s"].items() if spread["trials"]]
@@ -275,6 +293,7 @@ PARTS: Parts = {
     "chaos": chaos,
     "relay": relay,
     "rounds": rounds,
+    "workers": workers,
     "sweep": sweep,
     "solve": solve,
     "resume": resume,

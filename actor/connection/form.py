@@ -28,6 +28,14 @@ class Form(Protocol):
     """The form of one sort of items."""
 
     @property
+    def word(self) -> str:
+        """The word for an item, in messages for people."""
+
+    @property
+    def usual(self) -> frozenset[str]:
+        """Reasons of refusals that are no problem: they are counted, and not shown."""
+
+    @property
     def outlives_epochs(self) -> bool:
         """True if the next start of the learner takes what the one before did not acknowledge."""
 
@@ -38,7 +46,7 @@ class Form(Protocol):
 class Parcels:
     """The form of parcels."""
 
-    outlives_epochs = True
+    word, usual, outlives_epochs = "parcel", frozenset[str](), True
 
     def encoder(self, spec: Spec, actor: str) -> Encode:
         """Return the function that forms the parcels of this actor."""
@@ -50,3 +58,6 @@ class Parcels:
             return codec.encode(Envelope(*sender, *number, version, spec.schema, place), parcel)
 
         return encode
+
+
+PARCELS = Parcels()

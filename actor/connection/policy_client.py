@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from farflung.actor.acting import spec_check
-from farflung.actor.connection.form import Cargo, Encode, Form, Parcels
+from farflung.actor.connection.form import PARCELS, Cargo, Encode, Form
 from farflung.actor.connection.notices import Notices
 from farflung.actor.connection.port import ConnectionStatus, Joined, Newest
 from farflung.common.data.fields import draw_identity
@@ -24,7 +24,6 @@ from farflung.common.protocol.wire import Kind
 log = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 << 20  # parcels not yet numbered
-PARCELS = Parcels()
 
 
 class PolicyClient:
@@ -139,8 +138,10 @@ class PolicyClient:
         self.outbox.acknowledge(acknowledgement, now)
         while self.outbox.given_up:
             number, reason = self.outbox.given_up.popleft()
-            log.warning("parcel %d was not taken: %s", number, reason, extra=once_every(10))
-            self.problem("refused", f"parcel {number} was not taken: {reason}")
+            if reason not in self._form.usual:
+                text = f"{self._form.word} {number} was not taken: {reason}"
+                log.warning(text, extra=once_every(10))
+                self.problem("refused", text)
 
     def _receive_snapshot(self, announcement: Announcement, now: float) -> None:
         try:

@@ -22,6 +22,7 @@ from farflung.common.protocol.tensors import Gradients, GradientsCodec, Gradient
 from farflung.learner.algorithms.protocol import Follower
 from farflung.learner.algorithms.protocol import Gradients as Found
 from farflung.learner.core.pacing import Pacing
+from farflung.learner.core.worker_gradients import STALE
 from farflung.learner.replay.replay import Batch
 
 NO_VERSION = Version(0, 0)
@@ -44,6 +45,8 @@ class Trainee:
             seed=seeds.number(spec.world.seed, *stream),
         )
         self._pacing = Pacing(learning.ratio, learning.batch, learning.warmup, spec.horizon)
+        # In one message: a learner refuses more. What is left goes with the next one.
+        self._most_steps = learning.most_steps(spec.most_rows)
         self._schema = GradientsCodec(spec.graph.weights).schema
         self._held = NO_VERSION
         self._updates = 0  # of the learner, under the version held
@@ -119,7 +122,8 @@ class Trainee:
     def _envelope(self, found: Found, samples: int, metrics: dict[str, float]) -> GradientsEnvelope:
         """Return the envelope, still without a number."""
         norms = [float(tensor.detach().norm()) for tensor in found.tensors.values()]
-        steps, self.unsent_steps = self.unsent_steps, 0
+        steps = min(self.unsent_steps, self._most_steps)
+        self.unsent_steps -= steps
         return GradientsEnvelope(
             run=self._spec.run,
             policy=self._spec.policy,
@@ -137,8 +141,10 @@ class Trainee:
         )
 
     def _take(self) -> Results:
-        finished, self._finished = self._finished, []
-        return joined(finished)
+        results, most = joined(self._finished), self._most_steps
+        rest = Results(results.returns[most:], results.lengths[most:])
+        self._finished = [rest] if len(rest.returns) else []
+        return Results(results.returns[:most], results.lengths[:most])
 
 
 def joined(results: Sequence[Results]) -> Results:
@@ -154,7 +160,7 @@ def joined(results: Sequence[Results]) -> Results:
 class GradientForm:
     """The form of gradients. The weights that they are taken at end with the learner's epoch."""
 
-    outlives_epochs = False
+    word, usual, outlives_epochs = "message of gradients", frozenset({STALE}), False
 
     def encoder(self, spec: Spec, actor: str) -> Encode:
         """Return the function that forms the gradients of this worker."""

@@ -39,6 +39,12 @@ def test_experience_receiver_has_no_limit(learner):
     assert (pull.get(zmq.RCVHWM), pull.get(zmq.MAXMSGSIZE)) == (0, MAX_MESSAGE_BYTES)
 
 
+def test_experience_receiver_takes_messages_as_large_as_it_is_told(context):
+    """Gradients are as large as the weights."""
+    with sockets.experience_receiver(context, ANYWHERE, largest=100 << 20) as pull:
+        assert pull.get(zmq.MAXMSGSIZE) == 100 << 20
+
+
 def test_feed_publisher_queue_is_bounded(learner):
     """By its messages' size. What arrives there are subscriptions only: short, and few unread."""
     _, _, feed = learner
