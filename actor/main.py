@@ -17,7 +17,7 @@ from farflung.actor.config import ActorConfig
 from farflung.common.data.fields import default_name
 from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
-from farflung.common.process.aliases import Aliases, translated
+from farflung.common.process.aliases import Aliases, file_words, translated
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import Exit
 from farflung.common.process.lifecycle import Stop, Watchdog
@@ -70,7 +70,15 @@ def command(argv: list[str]) -> int:
     """Run the command line; return the exit code."""
     argv, hints = translated("actor", argv, ALIASES)
     sys.stderr.writelines(f"{hint}\n" for hint in hints)
-    return config.run("actor", ActorConfig, act, argv, description=ABOUT, examples=EXAMPLES)
+    return config.run(
+        "actor",
+        ActorConfig,
+        act,
+        argv,
+        description=ABOUT,
+        examples=EXAMPLES,
+        words=file_words("actor", ALIASES),
+    )
 
 
 class Role(Protocol):

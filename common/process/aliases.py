@@ -1,7 +1,9 @@
 """The words of other libraries for our flags: some are taken with a hint, some refused with one."""
 
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from farflung.common.process.errors import UsageError
@@ -35,6 +37,19 @@ def translated(
                 word = f"{ours}{equals}{value}"
         words.append(word)
     return words, hints
+
+
+def file_words(
+    program: str, aliases: Aliases
+) -> Callable[[Path, dict[str, Any], Mapping[str, bool]], dict[str, Any]]:
+    """Return a function that translates a program's settings from a file, and hints at ours."""
+
+    def translate(path: Path, content: dict[str, Any], known: Mapping[str, bool]) -> dict[str, Any]:
+        found, hints = renamed(program, content, aliases, known, f" in {path}")
+        sys.stderr.writelines(f"{hint}\n" for hint in hints)
+        return found
+
+    return translate
 
 
 def renamed(

@@ -1,11 +1,14 @@
 """The subcommands of `learner` about several runs. Parameters are their flags. Without torch."""
 
 import json as json_format
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+
+log = logging.getLogger(__name__)
 
 RUNS, SWEEPS = Path("runs"), Path("sweeps")
 
@@ -63,16 +66,21 @@ def sweep(file: Path, /, *, at_once: int = 1, folder: Path = SWEEPS) -> int:
     folder
         Folder of all sweeps; a sweep has its own in it, with its runs.
     """
-    from farflung.common.process import lifecycle, log
+    from farflung.common.process import lifecycle
+    from farflung.common.process import log as logs
     from farflung.common.process.config import require
     from farflung.common.process.lifecycle import Stop
-    from farflung.learner.sweeps import plan, settings
 
     require(at_once >= 1, f"--at-once {at_once}: at least one trial")
-    settings.require_no_variables()
-    wanted = plan.load(file)
-    from farflung.learner.sweeps import sweep as sweeping  # takes a second
-
     stop = Stop()
-    with log.start("sweep", wanted.name), lifecycle.signals(stop):
+    with logs.start("sweep", file.stem) as started, lifecycle.signals(stop):
+        log.info("reading %s", file, extra=logs.LASTING)
+        from farflung.learner.sweeps import plan, settings
+
+        settings.require_no_variables()
+        wanted = plan.load(file)
+        started.who.name = wanted.name
+        log.info("loading Optuna", extra=logs.LASTING)
+        from farflung.learner.sweeps import sweep as sweeping  # takes a second
+
         return sweeping.run(wanted, folder, at_once, stop, sys.stdout.write)

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from farflung.common.data.spec import Evaluation
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.config import Loaded
-from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.common.protocol.messages import State
 
 pytestmark = pytest.mark.usefixtures("tidy")
@@ -167,6 +168,22 @@ def test_it_ends_when_its_standard_input_closes(
     with os.fdopen(reading) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         assert act(served, until_stdin_closes=True) == 0
+
+
+def test_words_of_others_are_taken_in_a_file_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a hint; what the learner decides is refused with that."""
+    asked: list[ActorConfig] = []
+    monkeypatch.setattr(main, "act", lambda loaded: asked.append(loaded.config) or 0)
+    file = tmp_path / "mine.toml"
+    file.write_text("[actor]\nnum_envs = 3\n")
+    assert main.command(["--config", str(file)]) == 0
+    assert asked[0].environments == 3
+    assert capsys.readouterr().err == f"actor: num_envs in {file} is called envs here\n"
+    file.write_text("env = 'CartPole-v1'\n")
+    with pytest.raises(UsageError, match="The learner names the environment"):
+        main.command(["--config", str(file)])
 
 
 def test_nonsense_is_one_line_and_an_exit_code(
