@@ -142,6 +142,10 @@ def check_rounds(config: "LearnerConfig") -> None:
         "elsewhere with --round-actors N",
     )
     require(
+        not actors or config.actors == "auto" or config.actors <= actors,
+        f"--actors {config.actors} are more than --round-actors {actors}: some would never play",
+    )
+    require(
         not steps or steps % config.horizon == 0,
         f"--round-steps {steps} is no multiple of --horizon {config.horizon}: set --horizon too",
     )

@@ -17,6 +17,7 @@ from farflung.learner.core.progress import EvaluationResult
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.machine import Machine
 from farflung.learner.observe.status import EvaluationStatus, FigureStatus, Status, WaitingStatus
+from farflung.learner.schedule.rounds import round_updates
 from farflung.learner.storage.run_folder import Run
 
 PROBLEMS = 10
@@ -50,7 +51,7 @@ class StatusBuilder:
             folder=str(run.folder),
             steps_target=config.steps or None,
             until=config.until,
-            ratio_wanted=core.pacing.ratio,
+            ratio_wanted=None if round_updates(config) else core.pacing.ratio,
         )
         self._alone = config.gradients == "only"
         self._wanted = wanted(config.metrics, config.condition.metrics)

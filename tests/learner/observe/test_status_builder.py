@@ -75,6 +75,16 @@ def test_status_has_the_metrics_of_algorithm_and_exploration(overview, core):
     assert status.metrics == {"anything": 2.0, "epsilon": pytest.approx(0.05)}
 
 
+def test_status_of_rounds_follows_their_options(tmp_path):
+    """After 6 of 10 rounds; with a number of updates there is no ratio to hold."""
+    config = a_config(mode="sync", actors=1, round_updates=2, exploration_rounds=10)
+    core = a_learner(config, tmp_path).core
+    core.state.version = Version(1, 7)
+    status = StatusBuilder(config, an_empty_run(tmp_path), core, "cpu").status(EndpointStatus(), 0)
+    assert status.ratio_wanted is None
+    assert status.metrics["epsilon"] == pytest.approx(1 - 0.6 * 0.95)
+
+
 def test_status_has_what_a_caller_recorded(overview, core):
     """Mean, spread and count stand under the name of the curve."""
     for value in (1.0, 0.0, 1.0, 1.0):

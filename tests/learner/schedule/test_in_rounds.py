@@ -226,6 +226,7 @@ def test_updates_of_a_round_follow_from_its_words(flags, updates, ratio):
         ({"mode": "sync", "actors": 1, "horizon": 32, "round_steps": 40}, "no multiple of"),
         ({"mode": "sync", "actors": 1, "round_steps": 32, "round_episodes": 1}, "either"),
         ({"mode": "sync", "actors": 1, "round_actors": -1}, "must not be negative"),
+        ({"mode": "sync", "actors": 3, "round_actors": 2}, "some would never play"),
         ({"mode": "sync", "actors": 1, "round_updates": "episodes"}, "add --round-episodes"),
         ({"mode": "async", "round_updates": "steps"}, "--round-updates is for --mode sync"),
         ({"mode": "async", "exploration_rounds": 9}, "--exploration-rounds is for --mode sync"),
