@@ -43,6 +43,7 @@ class Log:
     def __init__(self, who: Who, stream: TextIO | None, clock: Callable[[], float]) -> None:
         self.who = who
         self._clock = clock
+        self._former = logging.getLogger(OURS).level  # another log may follow in this process
         self._handlers: list[logging.Handler] = []
         self._queue = _BoundedQueue()
         self._writer = _Writer(self._queue, stream)
@@ -60,6 +61,7 @@ class Log:
         if not handlers:
             return
         logging.captureWarnings(False)
+        logging.getLogger(OURS).setLevel(self._former)
         for handler in handlers:
             logging.getLogger().removeHandler(handler)
         self._writer.finish()

@@ -106,6 +106,15 @@ def test_all_lines_pass_the_one_place_that_makes_them_safe() -> None:
     assert found == {"log.py"}
 
 
+def test_end_of_a_log_leaves_the_level_as_it_was(stream: io.StringIO) -> None:
+    """A log of warnings alone hides no line of the log after it."""
+    ours = logging.getLogger("farflung")
+    before = ours.level
+    with start("learner", "first", "warning", stream):
+        assert ours.level == logging.WARNING
+    assert ours.level == before
+
+
 def test_log_lines_are_copied_to_a_file(log: Log, stream: io.StringIO, tmp_path: Path) -> None:
     """A run folder keeps the same lines; nothing is written after the log has stopped."""
     log.copy_to(tmp_path / "logs" / "learner.log")
