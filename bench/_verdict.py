@@ -100,12 +100,10 @@ def scaled(
     return {f"{count}": ratio(rate, ones) for count, rate in rates.items()}
 
 
-def off_ratio(wanted: float, held: Mapping[int, Sequence[float]]) -> str:
-    """Return the arm that did not hold the replay ratio, as a sentence; empty if all did."""
-    for count, each in held.items():
+def off(what: str, wanted: float, found: Mapping[int, Sequence[float]]) -> str:
+    """Return the number of actors that did other work than the rest, as a sentence; else empty."""
+    for count, each in found.items():
         for one in each:
             if not alike(one, wanted):
-                return (
-                    f"{count} actors had a replay ratio of {one:.3g}, and {wanted:g} was asked for"
-                )
+                return f"{count} actors had {what} of {one:.4g}, and {wanted:g} was asked for"
     return ""

@@ -10,6 +10,7 @@ and a device that trains), the other burns processor time for both.
   they take as long as a step, so an epoch is half acting and half learning.
 - `--env ID --import PACKAGE --env-args KEY=VALUE` measures your own environment, with real updates
   (`--update-ms 0`) unless told otherwise.
+- `--case waiting` measures one of the two cases.
 - `--actors 1`, `--rounds 5`; `--publish` writes docs/results/epoch.json; `--quick` shows it works.
 
 It refuses to state a speed-up if replay ratios or numbers of steps differ by more than 5 %. Where
@@ -44,9 +45,9 @@ def main() -> None:
     if asked.mode:
         print(json.dumps(epoch(asked)))
         return
-    cases = CASES if asked.env == LATENCY else {"own": False}
-    if asked.quick:
-        cases = {name: burns for name, burns in cases.items() if not burns}
+    cases = {name: CASES[name] for name in asked.cases}
+    if asked.env != LATENCY:
+        cases = {"own": False}
     _measure.report(
         "epoch",
         {
@@ -76,6 +77,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--policies", type=int, default=3)
     parser.add_argument("--step-ms", type=float, default=5.0)
     parser.add_argument("--update-ms", type=float, default=None)
+    parser.add_argument("--case", dest="cases", action="append", choices=CASES)
     parser.add_argument("--env", default=LATENCY)
     parser.add_argument("--env-args", action="append", default=[])
     parser.add_argument("--import", dest="imports", action="append", default=[])
@@ -85,7 +87,8 @@ def arguments() -> argparse.Namespace:
     if asked.update_ms is None:
         asked.update_ms = asked.step_ms / asked.policies if asked.env == LATENCY else 0.0
     if asked.quick:
-        asked.steps, asked.rounds = 200, 1
+        asked.steps, asked.rounds, asked.cases = 200, 1, ["waiting"]
+    asked.cases = asked.cases or list(CASES)
     return asked
 
 

@@ -11,7 +11,7 @@ actor storing, of the same round. Start-up lasts until each actor has brought a 
 - `--actors 1,2,4,8,16,32,48`, `--steps 800` (of each actor), `--replay-ratio 1`, `--rounds 3`
 - `--publish` writes docs/results/scale.json. `--quick` only shows that it works.
 
-It states no speed-up for training if the replay ratio of an arm was off by more than 5 %.
+It states no speed-up for an arm with other steps or another replay ratio than the rest, by 5 %.
 """
 
 import argparse
@@ -44,6 +44,10 @@ class Arm(dict[int, list[Collected]]):
         """Return steps per second."""
         return {count: [one.per_second for one in each] for count, each in self.items()}
 
+    def steps(self) -> dict[int, list[float]]:
+        """Return the steps of each actor, on average."""
+        return {count: [one.rows / count for one in each] for count, each in self.items()}
+
     def held(self) -> dict[int, list[float]]:
         """Return replay ratios."""
         return {count: [one.replay_ratio for one in each] for count, each in self.items()}
@@ -71,7 +75,7 @@ def main() -> None:
         "scale",
         (world if asked.env == LATENCY else {"environment": asked.env})
         | figures
-        | judged(storing, training, asked.replay_ratio)
+        | judged(storing, training, asked)
         | {"start": {f"{count}": start(each) for count, each in starts.items()}},
         publishes=asked.publish,
     )
@@ -138,20 +142,24 @@ def measure(
         return started, (second, first) if trains_first else (first, second)
 
 
-def judged(storing: Arm, training: Arm, replay_ratio: float) -> dict[str, object]:
+def judged(storing: Arm, training: Arm, asked: argparse.Namespace) -> dict[str, object]:
     """Return the rates, and as how many of one actor each number of actors counts."""
-    ones = storing.rates()[1]
+    ones, ratio = storing.rates()[1], asked.replay_ratio
     figures: dict[str, object] = {
         "one_per_second": _measure.spread(ones, 2),
-        "storing": _verdict.scaled(storing.rates(), ones),
         "held": {
             f"{count}": round(statistics.median(each), 3) for count, each in training.held().items()
         },
     }
-    refused = _verdict.off_ratio(replay_ratio, training.held())
-    if refused:
-        return figures | {"training_refused": refused}
-    return figures | {"training": _verdict.scaled(training.rates(), ones)}
+    for name, arm in (("storing", storing), ("training", training)):
+        refused = _verdict.off("a number of steps", asked.steps, arm.steps())
+        if arm is training:
+            refused = refused or _verdict.off("a replay ratio", ratio, arm.held())
+        if refused:
+            figures[f"{name}_refused"] = refused
+        else:
+            figures[name] = _verdict.scaled(arm.rates(), ones)
+    return figures
 
 
 def start(each: Sequence[Started]) -> dict[str, object]:

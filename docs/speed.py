@@ -7,12 +7,12 @@ from writing import Results, source, wrapped
 
 def scale(found: Results) -> str:
     """Describe the steps per second of more and more actors."""
-    trained = found.get("training", {})
+    arms = ("storing", "training")
     rows = [
-        f"| {count} | {times(one)} | {times(trained.get(count))} | {start['seconds']['median']} "
-        f"| {start['megabytes']} ({start['own_megabytes']}) |"
-        for count, one in found["storing"].items()
-        for start in [found["start"][count]]
+        f"| {count} | "
+        + "".join(f"{times(found.get(arm, {}).get(count))} | " for arm in arms)
+        + f"{start['seconds']['median']} | {start['megabytes']} ({start['own_megabytes']}) |"
+        for count, start in found["start"].items()
     ]
     one = found["one_per_second"]
     said = (
@@ -24,10 +24,14 @@ def scale(found: Results) -> str:
         f"{found['replay_ratio']:g}. Start-up lasts until each actor has brought a parcel; memory "
         "is that of one actor, resident and, in parentheses, its own."
     )
-    refused = found.get("training_refused")
+    refused = [
+        f" While {arm}: no figure, for {found[f'{arm}_refused']}."
+        for arm in arms
+        if f"{arm}_refused" in found
+    ]
     return "\n".join(
         [
-            wrapped(said + (f" While training: no figure, for {refused}." if refused else "")),
+            wrapped(said + "".join(refused)),
             "",
             "| actors | storing | training | start-up s | MB |",
             "|---|---|---|---|---|",

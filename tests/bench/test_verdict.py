@@ -116,8 +116,10 @@ def test_scale_is_a_multiple_of_one_actor_in_the_same_round():
     }
 
 
-def test_replay_ratio_that_was_not_held_is_named():
-    """Collection that outran learning has no speed-up."""
-    assert verdict.off_ratio(4.0, {1: [4.0, 3.9], 48: [4.1, 4.2]}) == ""
-    sentence = verdict.off_ratio(4.0, {1: [4.0], 48: [3.95, 3.0]})
+def test_work_that_was_not_asked_for_is_named():
+    """Collection that outran learning has no speed-up, and neither has one that was cut short."""
+    assert verdict.off("a replay ratio", 4.0, {1: [4.0, 3.9], 48: [4.1, 4.2]}) == ""
+    sentence = verdict.off("a replay ratio", 4.0, {1: [4.0], 48: [3.95, 3.0]})
     assert sentence == "48 actors had a replay ratio of 3, and 4 was asked for"
+    sentence = verdict.off("steps of each", 800, {1: [816.0], 2: [752.0]})
+    assert sentence == "2 actors had steps of each of 752, and 800 was asked for"
