@@ -127,6 +127,7 @@ class Supervisor:
     def finish(self) -> None:
         """Show the last figures, and leave the terminal as it was."""
         status = self.status(self.last_state)
+        self._notice()  # a short run ends before the next check
         for sink in self.sinks:
             sink.close(status)
 
@@ -154,11 +155,15 @@ class Supervisor:
         self._forecast.look(since, self._goal.values(self._core, since))
         self._status.goal_seconds = self._forecast.seconds_left
         status = self.status()
+        self._notice()
+        for sink in self.sinks:
+            sink.show(status)
+
+    def _notice(self) -> None:
+        """Log what is noticed about the newest evaluation, once."""
         if self._status.noticed and self._status.noticed != self._noticed:
             log.warning(self._status.noticed)
         self._noticed = self._status.noticed
-        for sink in self.sinks:
-            sink.show(status)
 
     def _require_actors(self) -> None:
         """Stop the run if each actor of its own is given up, and no other one collects."""
