@@ -211,7 +211,7 @@ def wait(condition: Callable[[], bool]) -> None:
 def process(role: str, *words: str) -> "Iterator[subprocess.Popen[bytes]]":
     """Run an actor or a learner while the block runs."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = (sys.executable, "-P", "-m", f"{role}.main", *words)
+    command = (sys.executable, "-P", "-m", f"farflung.{role}.main", *words)
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
