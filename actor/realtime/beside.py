@@ -1,7 +1,8 @@
 """The thread beside the step thread: it builds sessions, and looks after all that may take time.
 
-It runs under SCHED_IDLE where the system allows that: beside a thread of the usual kind the step
-thread wakes up 2 to 3.5 ms late (p99) while a session of a convolutional network is built.
+It runs under SCHED_IDLE where processors are free for that (`stand_aside`): beside a thread of the
+usual kind the step thread wakes up 2 to 3.5 ms late (p99) while a session of a convolutional
+network is built.
 """
 
 import logging
