@@ -2,9 +2,11 @@
 PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
+# Modules are compiled once and kept, not in each of the hundreds of processes that tests start.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test patience faults check fast pins containers simulate fuzz network chaos \
+.PHONY: help env extras run test patience faults check fast pins containers simulate fuzz network chaos \
   soak siege scaling bench clean
 
 help:  ## print this list
@@ -13,18 +15,26 @@ help:  ## print this list
 env:  ## make .venv with everything; PYTHON=... chooses another Python
 	@deploy/environment.sh $(VENV) $(PYTHON)
 
+# Without them, tests of Minari, MinAtar, Atari and the example actor in JavaScript skip.
+extras: env  ## packages of worlds, data sets and Node.js that more tests use
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  --editable '.[minari,minatar,atari]' jsonschema
+	@if command -v npm >/dev/null; then \
+	  npm ci --silent --ignore-scripts --prefix examples/node-actor; fi
+
 run: env  ## solve CartPole-v1 with a learner and two local actors
 	@$(BIN)/learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475' \
 	  --evaluate-every 2000 --steps 1000000
 
+# Tests with processes mostly wait: four at a time fill two cores, beside a busy machine as well.
+# Those that share processes are a group of one worker (tests/support/arrangement.py).
 test: env  ## all tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'not system and not faults and not containers'
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m 'system and not faults'
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 -m 'not faults and not containers'
 
 patience: env  ## make test RUNS (20) times, every other time beside four busy loops
 	@$(BIN)/python tests/patience.py --runs $(or $(RUNS),20)
 
-faults: env  ## kills, cuts, full disks, other hosts, more attacks, in short; mostly as root
+faults: env  ## kills, cuts, full disks, more attacks and worlds, benchmarks, in short; as root
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m 'faults and not long'
 
 fast: env  ## the fast tests, with coverage
@@ -56,11 +66,14 @@ network: env  ## cuts, losses and resets between network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
 	@$(BIN)/python docs/write.py
 
-chaos: env  ## forty minutes: 220 kills, crashes at every disk call, learning with faults
+chaos: env  ## fifty minutes: 220 kills, crashes at every disk call, learning with faults
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish
 	@$(BIN)/python tests/system/chaos/relay.py --publish
 	@$(BIN)/python tests/system/chaos/rounds.py --publish
 	@$(BIN)/python tests/system/chaos/workers.py --publish
+	@$(BIN)/python tests/system/chaos/policies.py --publish
+	@$(BIN)/python tests/system/chaos/independent.py --publish
+	@$(BIN)/python tests/system/chaos/archive.py --publish
 	@$(BIN)/python tests/system/chaos/sweep.py --publish
 	@$(BIN)/python tests/system/chaos/solve.py --publish
 	@$(BIN)/python docs/write.py
@@ -73,10 +86,11 @@ siege: env  ## MINUTES (30) of all known attacks on a learner with keys, a broke
 	@$(BIN)/python tests/hostile/siege.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --publish
 	@$(BIN)/python docs/write.py
 
-scaling: env  ## 20 minutes: 1 to 48 actors, async against sequential, and a slow learner
+scaling: env  ## 23 minutes: 1 to 48 actors, async against sequential, a slow learner, real time
 	@OMP_NUM_THREADS=1 $(BIN)/python bench/slow_update.py --publish
 	@OMP_NUM_THREADS=1 $(BIN)/python bench/epoch.py --publish
 	@OMP_NUM_THREADS=1 $(BIN)/python bench/scale.py --publish
+	@OMP_NUM_THREADS=1 $(BIN)/python bench/real_time.py --publish
 	@$(BIN)/python docs/write.py
 
 bench: env  ## every benchmark, one JSON line each

@@ -1,13 +1,16 @@
-"""The configuration of an actor. By default it joins a learner on this machine."""
+"""The configuration of an actor, and the part of it that workers share.
+
+By default both join a learner on this machine.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from farflung.actor.realtime.alone import WithoutLearner
+from farflung.actor.realtime.alone import WithoutLearner, is_answer
 from farflung.actor.realtime.clock import MOST_HZ
-from farflung.common.data.fields import ACTOR, NAME, RULE
+from farflung.common.data.fields import ACTOR, DEFAULT_POLICY, NAME, RULE
 from farflung.common.net.address import Address, parse_address
 from farflung.common.process.config import MOST_USED, require
 
@@ -20,20 +23,26 @@ LEAST_AGE_S = 10.0  # enough for several requests for a snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class ActorConfig:
-    """The options of an actor; the learner sends everything else."""
+class CollectorConfig:
+    """The options of every process that collects; the learner sends everything else."""
 
-    address: Annotated[str, MOST, Parameter(metavar="HOST:PORT")] = "127.0.0.1:5555"
-    """Learner to join: HOST, HOST:PORT or [IPV6]:PORT."""
+    addresses: Annotated[
+        tuple[str, ...], MOST, Parameter(metavar="HOST:PORT", name="--address", negative=())
+    ] = ("127.0.0.1:5555",)
+    """Learner to join: HOST, HOST:PORT or [IPV6]:PORT; several where a world has several."""
     _: KW_ONLY
     keys: Annotated[str, MOST, Parameter(metavar="FILE", show_default=False)] = ""
     """Key file (default: ~/.config/farflung/actor.key, if it exists and the learner is remote)."""
-    feed_port: Annotated[int | None, LEARNER, Parameter(metavar="PORT")] = None
-    """Port of the learner's feed (default: the next one)."""
-    policy: Annotated[str, MOST, Parameter(metavar="NAME")] = "default"
-    """Policy to act for."""
+    feed_ports: Annotated[
+        tuple[int, ...],
+        LEARNER,
+        Parameter(metavar="PORT", name="--feed-port", show_default=False, negative=()),
+    ] = ()
+    """Port of a learner's feed (default: the next one); repeat it for each address, in order."""
+    policy: Annotated[str, MOST, Parameter(metavar="NAME")] = DEFAULT_POLICY
+    """Policy to act for; its learner names the others of a world with several."""
     name: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
-    """This actor's name (default: host and a random number); a key's label precedes it."""
+    """Name of this process (default: host and a random number); a key's label precedes it."""
     environments: Annotated[int, MOST, Parameter(metavar="N", name="--envs")] = 1
     """Environments in this process."""
     vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
@@ -46,20 +55,12 @@ class ActorConfig:
         tuple[str, ...], WORLD, Parameter(metavar="ID", name="--allow-env", show_default=False)
     ] = ()
     """Environment that a learner may ask for (default: any registered one); repeatable."""
-    rate: Annotated[float, WORLD, Parameter(metavar="HZ")] = 0.0
-    """Step in real time, so many times a second; 0: as fast as the learner takes the steps."""
-    without_learner: Annotated[WithoutLearner, WORLD] = WithoutLearner.GO_ON
-    """With --rate, while no learner is there: go-on with the last policy, or stop until it is."""
-    evaluate: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
-    """Play the learner's greedy evaluation episodes instead of collecting."""
     once: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
     """Exit when the run reaches its goal; without it, wait for the next run."""
     patience: Annotated[float, MOST, Parameter(metavar="SECONDS")] = 0.0
     """Exit after this many seconds without a message from a learner; 0: never."""
     heartbeat: Annotated[str, PROCESS, Parameter(metavar="FILE", show_default=False)] = ""
     """File for health checks: touched every few seconds while the learner sends."""
-    acknowledged: Annotated[str, PROCESS, Parameter(metavar="FILE", show_default=False)] = ""
-    """File to which each acknowledged parcel adds a line, for `learner audit --against`."""
     step_timeout: Annotated[float, PROCESS, Parameter(metavar="SECONDS")] = 60.0
     """Exit when an environment step takes longer than this many seconds; 0: never."""
     max_memory: Annotated[float, PROCESS, Parameter(metavar="GB", show_default=False)] = 0.0
@@ -74,22 +75,16 @@ class ActorConfig:
     """Exit when standard input closes, so that a learner's own actors never outlive it."""
 
     def __post_init__(self) -> None:
-        parse_address(self.address, self.feed_port)
+        require(
+            len(self.feed_ports) in (0, len(self.addresses)),
+            f"--feed-port is needed once for each address or not at all: there are "
+            f"{len(self.feed_ports)} for {len(self.addresses)}",
+        )
+        require(
+            0 < len({(each.host, each.port) for each in self.learners}) == len(self.addresses),
+            "an address is named twice: name each once",
+        )
         require(self.environments >= 1, "--envs must be at least 1")
-        require(
-            not (self.evaluate and self.vector),
-            "--evaluate cuts episodes that never end, which only single environments allow: "
-            "leave --vector out",
-        )
-        require(0 <= self.rate <= MOST_HZ, f"--rate must be between 0 and {MOST_HZ:,} Hz")
-        require(
-            not (self.rate and self.evaluate),
-            "--rate collects in real time, and --evaluate collects nothing: choose one of them",
-        )
-        require(
-            self.rate > 0 or self.without_learner is WithoutLearner.GO_ON,
-            "--without-learner is about the steps of --rate: without it an actor waits",
-        )
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
         require(
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,
@@ -103,6 +98,63 @@ class ActorConfig:
         )
 
     @property
+    def learners(self) -> tuple[Address, ...]:
+        """Return the addresses of the learners."""
+        feed_ports = self.feed_ports or (None,) * len(self.addresses)
+        return tuple(
+            parse_address(text, port) for text, port in zip(self.addresses, feed_ports, strict=True)
+        )
+
+    @property
     def learner(self) -> Address:
-        """Return the learner's address."""
-        return parse_address(self.address, self.feed_port)
+        """Return the first address."""
+        return self.learners[0]
+
+    @property
+    def learners_named(self) -> str:
+        """Return the addresses for a sentence."""
+        word = "the learner" if len(self.addresses) == 1 else "learners"
+        return f"{word} at {' and '.join(map(str, self.learners))}"
+
+
+@dataclass(frozen=True, slots=True)
+class ActorConfig(CollectorConfig):
+    """The options of an actor: to collect, in real time too, or to play evaluations."""
+
+    _: KW_ONLY
+    evaluate: Annotated[bool, MOST, Parameter(negative=(), show_default=False)] = False
+    """Play the learner's greedy evaluation episodes instead of collecting."""
+    rate: Annotated[float, WORLD, Parameter(metavar="HZ")] = 0.0
+    """Step in real time, so many times a second; 0: as fast as the learner takes the steps."""
+    without_learner: Annotated[str, WORLD, Parameter(metavar="ANSWER")] = WithoutLearner.GO_ON.value
+    """While a learner takes nothing, with --rate or several policies: go-on without it, or stop; or
+    with --rate your function as package.module:function."""
+    acknowledged: Annotated[str, PROCESS, Parameter(metavar="FILE", show_default=False)] = ""
+    """File to which each acknowledged parcel adds a line, for `learner audit --against`."""
+
+    def __post_init__(self) -> None:
+        CollectorConfig.__post_init__(self)
+        require(
+            not (self.evaluate and self.vector),
+            "--evaluate cuts episodes that never end, which only single environments allow: "
+            "leave --vector out",
+        )
+        require(0 <= self.rate <= MOST_HZ, f"--rate must be between 0 and {MOST_HZ:,} Hz")
+        require(
+            not (self.rate and self.evaluate),
+            "--rate collects in real time, and --evaluate collects nothing: choose one of them",
+        )
+        require(
+            not self.rate or len(self.addresses) == 1,
+            "--rate plays for one policy, so for the learner at one address",
+        )
+        require(
+            is_answer(self.without_learner),
+            f"--without-learner {self.without_learner}: choose {', '.join(WithoutLearner)}, or a "
+            "function of yours as package.module:function",
+        )
+        require(
+            ":" not in self.without_learner or self.rate > 0,
+            f"--without-learner {self.without_learner}: a function acts at a fixed rate: "
+            "add --rate HZ",
+        )

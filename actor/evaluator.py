@@ -2,16 +2,15 @@
 
 import numpy as np
 
-from farflung.actor.acting.memory import FrameMemory
-from farflung.actor.acting.policy import Policy
-from farflung.actor.play import ActingPolicy
+from farflung.actor.acting.memory import SeatMemory
+from farflung.actor.acting.policy import ActingPolicy, Policy
 from farflung.actor.scores import Score, Scores, results
 from farflung.actor.worlds.world import Due, Outcomes
 from farflung.common import heads
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.spec import Spec
+from farflung.common.data.spec import ACTION_MASK, Spec
 from farflung.common.data.weights import Version, Weights
-from farflung.common.heads import Chooser
+from farflung.common.heads import Chooser, masks
 
 
 class Evaluator:
@@ -21,8 +20,11 @@ class Evaluator:
     short ones.
     """
 
+    owes: bool | None = None  # it plays no rounds
+
     def __init__(self, spec: Spec, seats: int, policy: ActingPolicy, greedy: Chooser) -> None:
         self._spec, self._policy, self._greedy = spec, policy, greedy
+        self._masked = bool(spec.infos) and heads.masked(spec)
         self._seats = seats
         self._next = 0  # steps at which episodes are due
         self._progress = 0  # of exploration
@@ -50,7 +52,7 @@ class Evaluator:
         """Return whether the spec's number of steps has passed since the last evaluation."""
         return self._spec.evaluation.every > 0 and weights.steps >= self._next
 
-    def begin(self, weights: Weights, steps: int) -> None:
+    def begin(self, weights: Weights, steps: int, spare: bool = False) -> None:
         """Start an evaluation on these weights. The world is reset after it."""
         self._next = weights.steps + self._spec.evaluation.every
         self._policy.load(weights)
@@ -66,7 +68,12 @@ class Evaluator:
         """Return the best actions [n, *shape] for the due seats."""
         self._greedy.begin(1, self._progress)
         at = 0 if due.seats is None else (np.zeros_like(due.seats), due.seats)
-        return self._greedy.choose(at, self._policy.answer(self._memory.stacks(due))).actions
+        outputs = self._policy.answer(self._memory.inputs(due))
+        self._memory.keep(outputs, due.seats)
+        if not self._masked:
+            return self._greedy.choose(at, outputs).actions
+        mask, environment = due.columns[ACTION_MASK], self._spec.world.environment
+        return masks.choose(self._greedy, at, outputs, mask, environment).actions
 
     def record(self, outcomes: Outcomes | None, due: Due | None) -> None:
         """Count what became of seats, and see what is due now."""
@@ -76,6 +83,9 @@ class Evaluator:
                     self._shares[seat] -= 1
                     self._finished.append(score)
                     self.full = not any(self._shares)
+            for seat in outcomes.absent:  # an episode without it counts, with no result
+                self._shares[seat] = max(0, self._shares[seat] - 1)
+                self.full = not any(self._shares)
             self._memory.forget([*outcomes.ended, *outcomes.lost])
         if due is not None:
             self._memory.see(due)
@@ -91,7 +101,7 @@ class Evaluator:
 
     def _restart(self) -> None:
         """Forget all episodes: the world is reset."""
-        self._memory = FrameMemory(self._spec.observations, self._seats, self._spec.stack)
+        self._memory = SeatMemory(self._spec, self._seats)
         self._scores = Scores(self._seats)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from farflung.actor import evaluator
 from farflung.actor.acting import spec_check
-from farflung.actor.acting.policy import Policy
+from farflung.actor.acting.policy import ActingPolicy, Policy
 from farflung.actor.connection.port import Joined, Newest
 from farflung.actor.evaluator import Evaluator
-from farflung.actor.play import ActingPolicy, Player, Playing, exploring
+from farflung.actor.play import Player, exploring
+from farflung.actor.playing import Playing
 from farflung.actor.scores import Scores
 from farflung.actor.worlds.external import NO_INFO, ExternalWorld
 from farflung.actor.worlds.world import Due, Turn

@@ -2,26 +2,30 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from farflung.actor import evaluator
-from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connection, Joined, Newest
+from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connections, Delivery, Joined
 from farflung.actor.evaluator import Evaluator
-from farflung.actor.opening import OpenWorld, open_play
-from farflung.actor.play import Play, Playing, exploring
+from farflung.actor.gathering import Gathering
+from farflung.actor.opening import OpenWorld, Runs, open_play
+from farflung.actor.play import Play, exploring
+from farflung.actor.playing import Playing
 from farflung.actor.rules import Rules
 from farflung.actor.upkeep import Upkeep
+from farflung.actor.worlds.world import World
 from farflung.common.data.parcel import Parcel
+from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 
 
 class ActorLoop:
-    """One actor at work over one connection."""
+    """One actor at work: a world, and for each of its policies a player and a delivery."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connections,
         open_world: OpenWorld,
         rules: Rules,
         stop: Stop,
@@ -30,11 +34,14 @@ class ActorLoop:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection, self._work = connection, connection.work
+        self._deliveries: Mapping[str, Delivery] = connection.deliveries
+        self._gathering = Gathering(connection)
         self._open_world, self._rules = open_world, rules
         self._stop, self._watchdog, self._who, self._clock = stop, watchdog, who, clock
-        self._joined: Joined | None = None
         self._play: Play | None = None
-        self._parcels: deque[Parcel] = deque()  # played, and not handed over yet
+        self._runs: Runs = {}  # that it is of
+        # Played, and not handed over yet: with the run that they are of.
+        self._parcels: dict[str, deque[tuple[Joined, Parcel]]] = {}
         self._exchanged_at = 0.0
         self._upkeep = Upkeep(connection, rules, stop, who)
 
@@ -50,21 +57,26 @@ class ActorLoop:
             self.close()
 
     def turn(self) -> bool:
-        """Play one window or evaluation if weights and room are there; return whether it played.
+        """Play until a window or evaluation is over, if weights and room are there.
 
-        While the learner has no room, nothing is played: so pacing holds collection back. The same
-        holds while the learner is away: environments lose nothing by waiting, and later play under
-        a newer policy.
+        Return whether it played. While a learner has no room, nothing is played: so pacing holds
+        collection back. The same holds while the only learner is away: environments lose nothing by
+        waiting, and later play under a newer policy.
         """
-        newest = self._connection.newest
-        if newest.joined is not self._joined:
-            self._change_run(newest.joined)
-        self._work.waits = float(not self._handed_over())
-        if self._work.waits or self._play is None or not self._begin(self._play, newest):
+        if self._gathering.changed():
+            self._change_runs()
+        self._hand_over()
+        play, waits = self._play, self._wait_for_room()
+        if waits or play is None or not self._begin(play):
             return False
-        if self._finish(self._play):
-            self._handed_over()
+        if self._finish(play):
+            self._hand_over()
         return True
+
+    @property
+    def _away(self) -> list[str]:
+        """The policies that play on without their learner."""
+        return [policy for policy, delivery in self._deliveries.items() if delivery.away]
 
     @property
     def left(self) -> int:
@@ -82,29 +94,55 @@ class ActorLoop:
             self._play.world.close()
         self._play = None
 
-    def _change_run(self, joined: Joined | None) -> None:
-        """Make the world and the players of the run at our address; drop parcels of another run."""
+    def _change_runs(self) -> None:
+        """Make the world and the players of the runs that were joined.
+
+        Of a world that was played for other runs, the rows of those that go on are kept.
+        """
+        if self._play is not None and not self._rules.evaluates:
+            for policy, player in self._play.players.items():
+                goes_on = self._deliveries[policy].newest.joined is self._runs[policy]
+                if goes_on and not player.full:
+                    self._take(self._play, [policy])
         self.close()
-        self._joined, self._work.evaluating = joined, None
-        self._parcels.clear()
-        if joined is None:
-            return
-        self._play = open_play(joined, self._open_world, self._player, self._rules, self._watchdog)
+        self._runs = runs = self._gathering.runs
+        for delivery in self._deliveries.values():
+            delivery.work.evaluating = None
+        if runs:
+            how = self._open, self._player, self._rules, self._watchdog
+            weights = {policy: self._deliveries[policy].newest.weights for policy in runs}
+            self._play = open_play(runs, *how, weights)
+
+    def _open(self, runs: Runs, role: str) -> World:
+        world = self._open_world(runs, role)
+        (policy, joined), *others = runs.items()
+        if joined.spec.selfplay is None or self._rules.evaluates:
+            return world
+        if others:
+            raise ConfigurationError(f"{policy} has a pool, and others play in its world too")
+        from farflung.actor.selfplay.pooled import PooledWorld
+
+        return PooledWorld(world, joined, self._deliveries[policy], self._stop.wait, self._clock)
 
     def _player(self, joined: Joined, seats: int) -> Playing:
         if self._rules.evaluates:
             return evaluator.greedy(joined.spec, seats)
         return exploring(joined.spec, seats, joined.index, joined.start)
 
-    def _begin(self, play: Play, newest: Newest) -> bool:
-        """Begin the next window or evaluation, if there is one to play."""
-        weights = newest.weights
+    def _begin(self, play: Play) -> bool:
+        """Begin the next window or evaluation of each policy that has finished, if all can."""
+        newest = {policy: self._deliveries[policy].newest for policy in play.players}
+        for policy, one in newest.items():
+            if one.joined is not self._runs[policy]:
+                return False  # another run has come since the last look
         with self._watchdog:  # a session of a large graph takes its time
-            if weights is None or not play.begin(weights, newest.steps):
+            if not play.begin_each(newest, self._away):
                 return False
-        self._who.version = str(weights.version)
+        versions = {policy: one.weights.version for policy, one in newest.items() if one.weights}
+        self._who.version = " ".join(map(str, versions.values()))
         if self._rules.evaluates:
-            self._work.evaluating = weights.version
+            for policy, version in versions.items():
+                self._deliveries[policy].work.evaluating = version
             with self._watchdog:
                 play.reset()
         return True
@@ -112,25 +150,21 @@ class ActorLoop:
     def _finish(self, play: Play) -> bool:
         """Step until a player has finished, exchanging messages now and then.
 
-        Return False if the process must end before that.
+        Return False if the process must end before that. Evaluations end together.
         """
-        finished = False
+        players, evaluates, finished = play.players, self._rules.evaluates, False
         while not finished:
             finished = self._step(play)
+            if evaluates and finished:
+                finished = all(player.full for player in players.values())
             if self._stop and not finished:
                 return False
             if self._clock() - self._exchanged_at >= EXCHANGE_S:
-                if self._upkeep.over:
+                if self._upkeep.over and not finished:
                     return False
                 self._exchange(0.0)
-        for player_ in play.players.values():
-            if player_.full:
-                with self._watchdog:
-                    parcels = player_.parcels()
-                self._parcels += parcels
-                for parcel in parcels:
-                    self._work.episodes += len(parcel.results.returns)
-                    self._upkeep.account.finished(parcel.results.returns.tolist())
+        self._take(play, [policy for policy, player in players.items() if player.full])
+        self._take(play, play.spare)
         return True
 
     def _step(self, play: Play) -> bool:
@@ -148,18 +182,37 @@ class ActorLoop:
                     return play.full
                 before = now
 
-    def _handed_over(self) -> bool:
-        """Offer the played parcels; return whether all have left, and more may be played."""
+    def _take(self, play: Play, policies: Iterable[str]) -> None:
+        """Take what these policies have played."""
+        for policy in policies:
+            with self._watchdog:
+                parcels = play.players[policy].parcels()
+            waiting = self._parcels.setdefault(policy, deque())
+            for parcel in parcels:
+                waiting.append((self._runs[policy], parcel))
+                self._deliveries[policy].work.episodes += len(parcel.results.returns)
+                self._upkeep.account.finished(parcel.results.returns.tolist())
+
+    def _hand_over(self) -> None:
+        """Offer the played parcels, as far as there is room."""
         offered = False
-        while self._parcels and self._offer(self._parcels[0]):
-            self._parcels.popleft()
-            offered = True
+        for policy, parcels in self._parcels.items():
+            while parcels and self._deliveries[policy].offer(*parcels[0]):
+                parcels.popleft()
+                offered = True
         if offered:
             self._exchange(0.0)
-        return not self._parcels and self._connection.may_play
 
-    def _offer(self, parcel: Parcel) -> bool:
-        return self._joined is None or self._connection.offer(self._joined, parcel)
+    def _wait_for_room(self) -> bool:
+        """Return whether a policy that has finished cannot go on, and tell its learner."""
+        waits = False
+        for policy, delivery in self._deliveries.items():
+            player = self._play.players.get(policy) if self._play is not None else None
+            full = player is None or player.full
+            blocked = full and (bool(self._parcels.get(policy)) or not delivery.may_play)
+            delivery.work.waits = float(blocked)
+            waits = waits or blocked
+        return waits
 
     def _exchange(self, timeout_s: float) -> None:
         self._connection.exchange(timeout_s)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from farflung.actor.config import ActorConfig
+from farflung.actor.config import ActorConfig, CollectorConfig
 from farflung.common.data.fields import default_name
 from farflung.common.process import config, lifecycle
 from farflung.common.process import log as logs
@@ -25,15 +25,16 @@ from farflung.common.process.log import Who
 from farflung.common.process.memory import MemoryGuard
 
 if TYPE_CHECKING:
+    from farflung.actor.connection.policies import MakeClient
     from farflung.actor.connection.policy_client import PolicyClient
-    from farflung.actor.connection.port import Connection
+    from farflung.actor.connection.port import Connections
     from farflung.actor.loop import ActorLoop
     from farflung.actor.realtime.loop import RateLoop
     from farflung.common.net.keys import ClientKeys
     from farflung.common.net.sockets import Context
 
 Form = tuple[
-    "Connection", "Callable[..., ActorLoop | RateLoop]", "Callable[[str], object]"
+    "Connections", "Callable[..., ActorLoop | RateLoop]", "Callable[[str], object]"
 ]  # the connection, the maker of the loop, and the last words to the learner
 
 WORLDS = Path(__file__).parent / "worlds"
@@ -53,6 +54,7 @@ EXAMPLES = {
     "actor gpu-box:5555 --keys actor.key": "with a key, from a copy of its file",
     "actor gpu-box:5555 --import my_worlds": "environments of your own package",
     "actor gpu-box:5555 --evaluate": "play the evaluations instead of collecting",
+    "actor box:5555 box:5565 --policy red": "a world of several policies, each with its learner",
 }
 ALIASES = Aliases(
     dict.fromkeys(("num-envs", "n-envs", "num-envs-per-env-runner"), "envs")
@@ -92,10 +94,14 @@ class Role(Protocol):
     def learns(self) -> bool:
         """True if it sends gradients."""
 
-    def client(self, name: str) -> "PolicyClient":
-        """Return the client of a process of this name."""
+    @property
+    def evaluates(self) -> bool:
+        """True if it plays evaluations and collects nothing."""
 
-    def form(self, context: "Context", client: "PolicyClient", keys: "ClientKeys | None") -> Form:
+    def client(self, name: str, policy: str) -> "PolicyClient":
+        """Return the client of a policy, in a process of this name."""
+
+    def form(self, context: "Context", client: "MakeClient", keys: "ClientKeys | None") -> Form:
         """Return the connection, the maker of the loop, and the way of last words."""
 
 
@@ -107,20 +113,29 @@ class Actor:
     name: ClassVar[str] = "actor"
     learns: ClassVar[bool] = False
 
-    def client(self, name: str) -> "PolicyClient":
+    @property
+    def evaluates(self) -> bool:
+        """True with `--evaluate`."""
+        return self.asked.evaluate
+
+    def client(self, name: str, policy: str) -> "PolicyClient":
         """Return a client that sends parcels, and writes their receipts if that is asked for."""
         from farflung.actor.connection.policy_client import PolicyClient
+        from farflung.actor.connection.receipts import write_receipts
         from farflung.common.protocol.outbox import WhenFull
         from farflung.common.protocol.receipts import Receipts
+        from farflung.common.protocol.topics import OF_FIRST
 
         asked = self.asked
         when_full = WhenFull.DROP_OLDEST if asked.rate else WhenFull.WAIT
-        client = PolicyClient(asked.policy, name, asked.environments, asked.evaluate, when_full)
+        client = PolicyClient(
+            policy, name, asked.environments, asked.evaluate, when_full, wish=OF_FIRST
+        )
         if asked.acknowledged:
-            client.write_receipts(Receipts(Path(asked.acknowledged)))
+            write_receipts(client, Receipts(Path(asked.acknowledged)))
         return client
 
-    def form(self, context: "Context", client: "PolicyClient", keys: "ClientKeys | None") -> Form:
+    def form(self, context: "Context", client: "MakeClient", keys: "ClientKeys | None") -> Form:
         """Return the parts of an actor in real time, or as fast as the learner takes the steps."""
         make = at_rate if self.asked.rate else in_windows
         return make(self.asked, context, client, keys)
@@ -131,11 +146,11 @@ def act(loaded: Loaded[ActorConfig]) -> int:
     return take_part(loaded.config, Actor(loaded.config))
 
 
-def take_part(asked: ActorConfig, role: Role) -> int:
+def take_part(asked: CollectorConfig, role: Role) -> int:
     """Run a role with a log. Its first line comes before the imports that take time."""
     name = asked.name or default_name(socket.gethostname(), secrets.randbits(24))
     with logs.start(role.name, name, asked.log_level) as log:
-        logger.info("starting, for the learner at %s", asked.learner, extra=logs.LASTING)
+        logger.info("starting, for %s", asked.learners_named, extra=logs.LASTING)
         from farflung.common.net.keys import client_keys_for, full_name
 
         keys = client_keys_for(asked.learner, asked.keys)
@@ -143,13 +158,14 @@ def take_part(asked: ActorConfig, role: Role) -> int:
         return run(asked, keys, log.who, role)
 
 
-def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who, role: Role) -> int:
+def run(asked: CollectorConfig, keys: "ClientKeys | None", who: Who, role: Role) -> int:
     """Run an actor or worker from start to end; return its exit code."""
     # Not imported for --help: these need numpy and sockets.
     from farflung.actor.connection.port import GRACE_S
     from farflung.actor.rules import Heartbeat, Rules
-    from farflung.actor.worlds.gymnasium import Surroundings, opener
+    from farflung.actor.worlds.families import opener
     from farflung.actor.worlds.own import import_own
+    from farflung.actor.worlds.surroundings import Surroundings
     from farflung.common.net import sockets
 
     import_own(asked.imports)
@@ -157,20 +173,19 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who, role: Role) -> 
     if asked.until_stdin_closes:
         lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     watchdog = Watchdog(asked.step_timeout)
-    client = role.client(who.name)
     beat = Heartbeat(asked.patience, asked.heartbeat)
     rules = Rules(
-        asked.evaluate, asked.allowed, asked.once, asked.max_policy_age, beat, role.learns
+        role.evaluates, asked.allowed, asked.once, asked.max_policy_age, beat, role.learns
     )
     guard = MemoryGuard(int(asked.max_memory * 1e9), "--max-memory")
     with lifecycle.signals(stop), guard, sockets.context() as context:
-        connection, make_loop, tell = role.form(context, client, keys)
+        connection, make_loop, tell = role.form(context, partial(role.client, who.name), keys)
         watchdog.last_words = partial(last_words, tell)
         around = Surroundings(connection.problem, stop.wait, time.monotonic, watchdog.beat)
         open_world = opener(asked.environments, around, asked.vector)
         loop = make_loop(connection, open_world, rules, stop, watchdog, who)
         try:
-            logger.info("connecting to the learner at %s", asked.learner, extra=logs.LASTING)
+            logger.info("connecting to %s", asked.learners_named, extra=logs.LASTING)
             with lifecycle.SignalDeadline(SIGNAL_S):
                 loop.run()
         except Exception as error:
@@ -189,26 +204,31 @@ def run(asked: ActorConfig, keys: "ClientKeys | None", who: Who, role: Role) -> 
 
 
 def in_windows(
-    asked: ActorConfig, context: "Context", client: "PolicyClient", keys: "ClientKeys | None"
+    asked: ActorConfig, context: "Context", client: "MakeClient", keys: "ClientKeys | None"
 ) -> Form:
-    """Return the parts of an actor that plays as fast as the learner takes the steps."""
-    from farflung.actor.connection.inline import InlineConnection
+    """Return the parts of an actor that plays as fast as the learners take the steps."""
+    from farflung.actor.connection.policies import PolicyConnections
     from farflung.actor.connection.sockets import Sockets
     from farflung.actor.loop import ActorLoop
+    from farflung.actor.realtime.alone import WithoutLearner
 
-    transport = Sockets(context, asked.learner, client, keys=keys)
-    return InlineConnection(client, transport), ActorLoop, transport.last_words
+    connect = partial(Sockets, context, keys=keys)
+    answer = WithoutLearner(asked.without_learner)
+    connection = PolicyConnections(asked.learners, asked.policy, client, connect, answer)
+    return connection, ActorLoop, connection.last_words
 
 
 def at_rate(
-    asked: ActorConfig, context: "Context", client: "PolicyClient", keys: "ClientKeys | None"
+    asked: ActorConfig, context: "Context", client: "MakeClient", keys: "ClientKeys | None"
 ) -> Form:
     """Return the parts of an actor that steps in real time."""
     from farflung.actor.realtime import connection as threads
     from farflung.actor.realtime.loop import RateLoop
+    from farflung.actor.worlds.own import find_answer
 
-    connection = threads.connect(context, asked.learner, client, keys)
-    make_loop = partial(RateLoop, rate_hz=asked.rate, without=asked.without_learner)
+    without = find_answer(asked.without_learner)
+    connection = threads.connect(context, asked.learner, client(asked.policy), keys)
+    make_loop = partial(RateLoop, rate_hz=asked.rate, without=without)
     return connection, make_loop, partial(threads.last_words, connection)
 
 

@@ -35,12 +35,14 @@ class Membership:
         opened: Opened,
         feed_port: int,
         begin_play: Callable[[Joined], Play],
+        newest: Callable[[], Newest],
         clock: Callable[[], float],
     ) -> None:
+        """Begin without a run. `newest` returns the newest that may be played."""
         self.play: Play | None = None  # since the learner handed out a place
         self.weights: Weights | None = None  # in use
         self._opened, self._feed_port = opened, feed_port
-        self._begin_play, self._clock = begin_play, clock
+        self._begin_play, self._newest, self._clock = begin_play, newest, clock
         self._begun_at = clock()
         self._missed = False  # the line about a missing learner was written
         self._leaving: deque[Parcel] = deque()  # for the run, not yet offered
@@ -63,7 +65,7 @@ class Membership:
 
         The first second without an answer ends with a line.
         """
-        newest = self._opened.connection.newest
+        newest = self._newest()
         joined = newest.joined
         if joined is not None and (self.play is None or self.play.joined is not joined):
             self._change_run(joined)

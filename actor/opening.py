@@ -1,43 +1,75 @@
-"""The opening of a run: its spec is checked, then its world and its players are made."""
+"""The opening of a world: its specs are checked, then it and its players are made."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
+from farflung.actor import unrecorded
 from farflung.actor.acting import spec_check
 from farflung.actor.connection.port import Joined
-from farflung.actor.play import Play, Playing
+from farflung.actor.play import Play
+from farflung.actor.playing import Playing
 from farflung.actor.rules import Rules
 from farflung.actor.worlds.world import EVALUATION, World
+from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Watchdog
 from farflung.common.process.log import LASTING
 
 log = logging.getLogger(__name__)
 
-OpenWorld = Callable[[Joined, str], World]
-"""Make the world of a run; the second argument names the role in the seed tree."""
+Runs = Mapping[str, Joined]
+"""The run that each policy of a world has joined; the first one's place seeds the world."""
+
+OpenWorld = Callable[[Runs, str], World]
+"""Make the world of these runs; the second argument names the role in the seed tree."""
 
 MakePlayer = Callable[[Joined, int], Playing]
 """Make the player of a policy with so many seats."""
 
 
 def open_play(
-    joined: Joined, open_world: OpenWorld, player: MakePlayer, rules: Rules, watchdog: Watchdog
+    runs: Runs,
+    open_world: OpenWorld,
+    player: MakePlayer,
+    rules: Rules,
+    watchdog: Watchdog,
+    weights: Mapping[str, Weights | None] = MappingProxyType({}),
 ) -> Play:
-    """Make the world and the players of a run; the episodes of an actor that collects begin."""
-    _require_allowed(joined, rules)
-    # Before a world is made for it
-    spec_check.require_playable(joined.spec, collects=not (rules.evaluates or rules.learns))
+    """Make the world and the players of runs; the episodes of an actor that collects begin.
+
+    `weights` are those of frozen policies.
+    """
+    for joined in runs.values():
+        _require_allowed(joined, rules)
+        # Before a world is made for it
+        spec_check.require_playable(joined.spec, collects=not (rules.evaluates or rules.learns))
+    environment = next(iter(runs.values())).spec.world.environment
+    if all(joined.spec.frozen for joined in runs.values()):
+        raise ConfigurationError(f"no policy of {environment} learns: there is nothing to play for")
     if not rules.evaluates:
-        log.info("making %s", joined.spec.world.environment, extra=LASTING)
+        log.info("making %s", environment, extra=LASTING)
+    role = EVALUATION if rules.evaluates else "actor"
     with watchdog:
-        world = open_world(joined, EVALUATION if rules.evaluates else "actor")
+        everyone = unrecorded.with_scripts(runs)
+        world = open_world(everyone, role)
         seats = {policy: len(seats) for policy, seats in world.seats.items()}
-        play = Play(world, {policy: player(joined, count) for policy, count in seats.items()})
+        learned = [policy for policy, one in runs.items() if not one.spec.frozen]
+        players = {policy: player(runs[policy], seats[policy]) for policy in learned}
+        play = Play(
+            world,
+            players,
+            {
+                policy: unrecorded.player(joined, seats[policy], role, weights.get(policy))
+                for policy, joined in everyone.items()
+                if policy not in players
+            },
+        )
         if not rules.evaluates:
             _begin(play)
     if not rules.evaluates:
-        _say(joined, sum(seats.values()))
+        for policy in learned:
+            _say(runs[policy], seats[policy], policy if len(everyone) > 1 else "")
     return play
 
 
@@ -49,7 +81,7 @@ def _begin(play: Play) -> None:
         raise
 
 
-def _say(joined: Joined, seats: int) -> None:
+def _say(joined: Joined, seats: int, policy: str) -> None:
     rounds = joined.spec.rounds
     if rounds is not None and joined.index >= rounds.actors:
         log.warning(
@@ -57,10 +89,11 @@ def _say(joined: Joined, seats: int) -> None:
             rounds.actors,
         )
     log.info(
-        "collecting %s as actor %d.%d: %s",
+        "collecting %s as actor %d.%d%s: %s",
         joined.spec.world.environment,
         joined.index,
         joined.start,
+        f" of {policy}" if policy else "",
         f"{seats} seats" if seats > 1 else "one seat",
     )
 

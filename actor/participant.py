@@ -13,11 +13,14 @@ from typing import Any
 
 from farflung.actor.connection.opened import Opened
 from farflung.actor.connection.policy_client import WAITING_BYTES, PolicyClient
-from farflung.actor.connection.port import WAIT_S, Joined, Newest
-from farflung.actor.external_play import Evaluations, Windows, evaluations, windows
+from farflung.actor.connection.port import Joined
+from farflung.actor.evaluation_waits import EvaluationWaits
+from farflung.actor.external_play import Evaluations, Timed, Windows, evaluations, windows
 from farflung.actor.membership import Membership, Waits
-from farflung.actor.realtime.pace import Pace, require_rate
+from farflung.actor.realtime.alone import Answer, Choose, WithoutLearner
+from farflung.actor.realtime.pace import Pace
 from farflung.actor.scores import Scores
+from farflung.actor.session_options import require_options
 from farflung.actor.window_waits import WindowWaits
 from farflung.actor.worlds.external import NO_INFO
 from farflung.common.data.fields import default_name
@@ -57,19 +60,17 @@ class Participant:
         waiting_bytes: int = WAITING_BYTES,
         threaded: bool | None = None,
         rate: float = 0.0,
+        without_learner: Answer = WithoutLearner.GO_ON,
         wait: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if seats < 1:
-            raise ConfigurationError(f"seats={seats}: a session has at least one")
         own_thread = self.THREADED or rate != 0
+        require_options(seats, rate, evaluate, without_learner)
         if threaded is False and own_thread:
             raise ConfigurationError(
                 "on an event loop, and at a fixed rate, the sockets have a thread of their own: "
                 "leave threaded=False out"
             )
-        if rate:
-            require_rate(rate)
         where = parse_address(address, feed_port)
         key_pair = client_keys_for(where, keys)
         name = full_name(key_pair, name or default_name(socket.gethostname(), secrets.randbits(24)))
@@ -82,8 +83,14 @@ class Participant:
         form = {"threaded": bool(threaded or own_thread), "aside": rate != 0}
         self._opened = Opened(where, client, key_pair, clock=clock, **form)
         self._connection, self._work = self._opened.connection, self._opened.work
-        self._pace = Pace(rate, self._connection, clock) if rate else None
-        self._member = Membership(self._opened, where.feed_port, self._begin_play, clock)
+        prepared = None if evaluate else self._prepare_windows
+        self._pace = (
+            Pace(rate, self._connection, clock, prepared, without_learner) if rate else None
+        )
+        newest = self._pace.newest if self._pace and prepared else lambda: self._connection.newest
+        self._member = Membership(self._opened, where.feed_port, self._begin_play, newest, clock)
+        self._evaluating = EvaluationWaits(self._opened, self._member, clock)
+        self._held: set[int] = set()  # seats with an action of `without_learner`
         patience_s = patience_s if patience_s is not None else 0.0 if rate else math.inf
         self._windows = WindowWaits(self._opened, self._member, self._pace, patience_s, clock)
         self._open()
@@ -157,9 +164,11 @@ class Participant:
         """
         asked_at = self._clock()
         ending = Ending.TERMINATED if terminated else Ending.TRUNCATED if truncated else Ending.OPEN
-        ending = self._member.playing.record(
-            reward, ending, next_observation, info, seat=seat, action=action, intervened=intervened
-        )
+        if seat in self._held:
+            self._leave_out(seat)
+        else:
+            how: Any = {"seat": seat, "action": action, "intervened": intervened}
+            ending = self._member.playing.record(reward, ending, next_observation, info, **how)
         if self._pace is not None:
             self._pace.spent(asked_at)
         work, took_s = self._work, self._clock() - self._acted_at[seat]
@@ -195,11 +204,7 @@ class Participant:
 
     def episodes_left(self, seat: int = 0) -> int:
         """Return how many episodes of the evaluation a seat has still to play; 0: none goes on."""
-        play = self._evaluating
-        if results := play.rest():
-            self._member.offer(results)
-            self._opened.exchange()
-        return play.left(seat)
+        return self._evaluating.left(seat)
 
     @property
     def _paced(self) -> Pace:
@@ -207,12 +212,11 @@ class Participant:
             raise ValueError("this session has no clock: open one with rate=HZ")
         return self._pace
 
-    @property
-    def _evaluating(self) -> Evaluations:
-        play = self._member.playing
-        if isinstance(play, Evaluations):
-            return play
-        raise ValueError("this session collects: open one with evaluate=True for evaluations")
+    def _leave_out(self, seat: int) -> None:
+        """Leave out a step that the caller's function took."""
+        self._held.discard(seat)
+        if self._member.play is not None:
+            self._member.play.lose(seat)
 
     def _begin_play(self, joined: Joined) -> Windows | Evaluations:
         """Take part in a run; results of the one before it are dropped."""
@@ -221,16 +225,19 @@ class Participant:
             if not joined.spec.evaluation.every:
                 log.warning("this learner wants no evaluations: start it with --evaluate-every")
             return evaluations(joined, seats, report)
-        if joined.spec.rounds is not None and self._pace is not None:
-            raise ConfigurationError(
-                "a learner with --mode sync has rounds, and they are its clock: leave rate= out"
-            )
         self._scores.take()
         if self._pace is None:
             return windows(joined, seats, self._scores, report)
-        play = windows(joined, seats, self._scores, report, self._pace.timed)
-        self._pace.serve(joined, play.prepare)
-        return play
+        return self._pace.take_over(joined, self._member.play)
+
+    def _prepare_windows(self, joined: Joined, timed: Timed) -> Windows:
+        """Return the play of a run, beside the steps at a fixed rate."""
+        if joined.spec.rounds is not None:
+            raise ConfigurationError(
+                "a learner with --mode sync has rounds, and they are its clock: leave rate= out"
+            )
+        seats, report = len(self._acted_at), self._connection.problem
+        return windows(joined, seats, self._scores, report, timed)
 
     def _joining(self) -> Waits:
         if self._waits_for_learner:
@@ -241,6 +248,9 @@ class Participant:
         if self._opened.closed:
             raise ValueError("the session is closed")
         asked_at = self._clock()
+        instead = self._pace.instead if self._pace is not None else None
+        if instead is not None and not self.ready:
+            return self._hold(instead, observation, seat)
         play = self._member.playing
         play.see(observation, info, seat)
         if isinstance(play, Windows):
@@ -249,32 +259,19 @@ class Participant:
             self._opened.exchange_in_time()
         self._work.lost_steps = self.lost_steps
         action = play.act(explore, seat)
-        self._acted_at[seat] = self._clock()
+        self._held.discard(seat)
         if self._pace is not None:
             self._pace.spent(asked_at)
+        if instead is not None:
+            return self._hold(instead, observation, seat)
+        self._acted_at[seat] = self._clock()
         return action
 
-    def _beginning(self, patience_s: float) -> Waits:
-        """Wait until an evaluation is due, and begin it; return whether one goes on."""
-        deadline = self._clock() + patience_s
-        while not self._opened.closed:
-            self._opened.exchange()
-            newest = self._member.take_part()
-            if self._member.play is not None and self._begin(self._evaluating, newest):
-                return True
-            if self.over or (now := self._clock()) >= deadline:
-                break
-            yield self._opened.wait(min(WAIT_S, deadline - now))
-        return False
-
-    def _begin(self, play: Evaluations, newest: Newest) -> bool:
-        """Begin an evaluation if one is due; return whether one goes on."""
-        if not self._member.offer(play.rest()):
-            return False
-        weights = newest.weights if newest.joined is play.joined else None
-        if not play.open and weights is not None and play.begin(weights, newest.steps):
-            self._member.weights, self._work.evaluating = weights, weights.version
-        return play.open
+    def _hold(self, instead: Choose, observation: Any, seat: int) -> Any:
+        """Return the action of the caller's function; that step will not be recorded."""
+        self._held.add(seat)
+        self._acted_at[seat] = self._clock()
+        return instead(observation)
 
     def _closing(self, reason: str, patience_s: float) -> Waits:
         """Leave the run; return whether all was acknowledged."""

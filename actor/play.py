@@ -1,53 +1,62 @@
 """Play: a world, a player for each of its policies, and their scores. No sockets, no clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from farflung.actor.acting.memory import FrameMemory
-from farflung.actor.acting.policy import Policy
-from farflung.actor.recording import Columns, Recorder
+from farflung.actor.acting.memory import SeatMemory
+from farflung.actor.acting.noisy import NoisyPolicy, exploring_policy
+from farflung.actor.acting.policy import ActingPolicy, Policy
+from farflung.actor.playing import Acting, Playing, Unrecorded
+from farflung.actor.recording import Columns, Recorder, merged
 from farflung.actor.rounds import Share
 from farflung.actor.scores import Scores
 from farflung.actor.worlds.world import Due, Outcomes, Turn, World
 from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.spec import Spec
+from farflung.common.data.spec import ACTION_MASK, Spec
+from farflung.common.data.states import next_columns, next_name, next_places, states
 from farflung.common.data.weights import Version, Weights
-from farflung.common.heads import Choice, Chooser
+from farflung.common.heads import Choice, Chooser, masks
 
 
-class Playing(Protocol):
-    """A policy at an actor: a Player, which records windows, or an Evaluator."""
+class Source(Protocol):
+    """The newest that the learner of a policy sent."""
 
-    full: bool  # the window or the evaluation is over; so it is before the first one
+    @property
+    def weights(self) -> Weights | None:
+        """The weights to play by."""
 
-    def wants(self, weights: Weights) -> bool:
-        """Return whether there is something to play under these weights."""
+    @property
+    def steps(self) -> int:
+        """The steps that it has counted in the whole run."""
 
-    def begin(self, weights: Weights, steps: int) -> None:
-        """Start a window or an evaluation."""
 
-    def act(self, due: Due) -> np.ndarray:
-        """Return actions [n, *shape] for the due seats."""
+class Fixed(NamedTuple):
+    """A source that stays the same."""
 
-    def record(self, outcomes: Outcomes | None, due: Due | None) -> None:
-        """Take in what became of seats, and what is due now."""
-
-    def parcels(self) -> list[Parcel]:
-        """Return what was played since `begin`."""
+    weights: Weights
+    steps: int
 
 
 class Play:
-    """Turns of a world, in which each policy has a player."""
+    """Turns of a world, in which each policy has a player. Their windows end independently."""
 
-    def __init__(self, world: World, players: Mapping[str, Playing]) -> None:
+    def __init__(
+        self,
+        world: World,
+        players: Mapping[str, Playing],
+        others: Mapping[str, Unrecorded] = MappingProxyType({}),
+    ) -> None:
+        """Make turns of players; beside them others act, which learn nothing."""
         self.world, self.players = world, players
-        self._players = tuple(players.items())
+        self._players, self._others = tuple(players.items()), tuple(others.items())
+        self._acting: Mapping[str, Acting] = {**players, **others}
         self.full = False  # a player has finished
         self._turn = Turn({}, {})
 
@@ -56,44 +65,63 @@ class Play:
         self._turn = turn = self.world.reset()
         for policy, player in self._players:
             player.record(None, turn.due.get(policy))
+        for policy, other in self._others:
+            other.restart()
+            other.record(None, turn.due.get(policy))
 
     def begin(self, weights: Weights, steps: int) -> bool:
-        """Let each player that has finished begin again; return whether all can go on."""
-        for player in self.players.values():
-            if player.full:
-                if not player.wants(weights):
-                    return False
-                player.begin(weights, steps)
+        """Let each player that has finished begin again on the same weights, if all can go on."""
+        return self.begin_each(dict.fromkeys(self.players, Fixed(weights, steps)))
+
+    def begin_each(self, sources: Mapping[str, Source], away: Collection[str] = ()) -> bool:
+        """Let each player that has finished begin again; return whether all can go on.
+
+        If one cannot, none begins: it may have newer weights when it really does. Policies that are
+        away begin in any case. While others have part of a round to play, one that has played its
+        own goes on with spare windows: if it waited for its learner, two actors could wait for each
+        other.
+        """
+        beginning = [(policy, player) for policy, player in self._players if player.full]
+        goes_on = any(player.owes for player in self.players.values())
+        for policy, player in beginning:
+            weights = sources[policy].weights
+            if weights is None or not (goes_on or player.wants(weights) or policy in away):
+                return False
+        for policy, player in beginning:
+            source = sources[policy]
+            assert source.weights is not None
+            player.begin(source.weights, source.steps, goes_on and not player.owes)
         self.full = False
         return True
 
+    @property
+    def spare(self) -> list[str]:
+        """The policies in spare windows, once no policy has part of a round to play."""
+        if any(player.owes for player in self.players.values()):
+            return []
+        return [
+            policy for policy, player in self._players if player.owes is False and not player.full
+        ]
+
     def step(self) -> int:
-        """Let each policy act for its due seats and record what follows; return their number."""
-        players, actions, count = self.players, {}, 0
+        """Let each policy act for its due seats and record what follows; return their number.
+
+        Those of policies that learn nothing do not count.
+        """
+        players, acting, actions, count = self.players, self._acting, {}, 0
         for policy, due in self._turn.due.items():
-            actions[policy] = chosen = players[policy].act(due)
-            count += len(chosen)
+            actions[policy] = chosen = acting[policy].act(due)
+            if policy in players:
+                count += len(chosen)
         self._turn = turn = self.world.step(actions)
         seen, outcomes = turn
         for policy, player in self._players:
             player.record(outcomes.get(policy), seen.get(policy))
             if player.full:
                 self.full = True
+        for policy, other in self._others:
+            other.record(outcomes.get(policy), seen.get(policy))
         return count
-
-
-class ActingPolicy(Protocol):
-    """An acting graph at work, or a stand-in."""
-
-    def load(self, weights: Weights) -> None:
-        """Answer by these weights from now on."""
-
-    def answer(self, inputs: Columns) -> Sequence[np.ndarray]:
-        """Return outputs [n, *shape] for observations by column.
-
-        These are [n, *shape], or [n, stack, *shape]. For all seats they are the same arrays in each
-        call.
-        """
 
 
 class Player:
@@ -107,20 +135,26 @@ class Player:
         chooser: Chooser,
         scores: Scores | None = None,
         index: int = 0,
+        start: int = 0,
     ) -> None:
         self.version: Version | None = None  # of the window
+        self._weights: Weights | None = None
         self._spec, self._policy, self._chooser = spec, policy, chooser
-        self._horizon = spec.horizon
-        self._stack = spec.stack
-        self._plain = spec.stack == 1 and not spec.infos  # the policy sees just what is due
+        self._horizon, self._stack = spec.horizon, spec.stack
+        self._masked = bool(spec.infos) and heads.masked(spec)
         self._noted = bool(spec.row_extras)  # decisions have extra columns
         self._outputs = heads.further_outputs(spec) if self._noted else {}
         per_observation = [column for column in spec.columns if column.per == "observation"]
         answered = [column.name for column in per_observation if column.name in self._outputs]
         self._answered = {name: self._outputs[name] for name in answered}
         seen = [column for column in per_observation if column.name not in answered]
-        self._memory = FrameMemory(seen, seats, spec.stack)
-        self._recorder = Recorder(spec.columns, seats, spec.horizon, spec.stack, answered)
+        self._memory = SeatMemory(spec, seats, seen, (index, start))
+        self._states, self._remembers = states(spec.graph), self._memory.records
+        self._plain = not (spec.stack > 1 or spec.infos or self._states)  # it sees just what is due
+        after = next_columns(spec.graph) if answered else ()
+        self._outputs |= next_places(spec.graph) if after else {}
+        recorded = *spec.columns, *after
+        self._recorder = Recorder(recorded, seats, spec.horizon, spec.stack, answered)
         self._scores = scores or Scores(seats)
         self._share = Share(spec.rounds, index)
         self._due: Due | None = None
@@ -130,14 +164,21 @@ class Player:
         """Return whether there is a window to play: in the sync mode, a round has so many."""
         return self._share.wants(weights.version)
 
-    def begin(self, weights: Weights, steps: int) -> None:
-        """Start a window on these weights; exploration follows the steps the learner counted."""
-        if weights.version != self.version:
+    @property
+    def owes(self) -> bool | None:
+        """True while part of a round is to be played that ends for all policies; None: never."""
+        return self._share.owes
+
+    def begin(self, weights: Weights, steps: int, spare: bool = False) -> None:
+        """Start a window on these weights; a spare one, on those before: newer may come."""
+        self._weights = weights = self._weights if spare and self._weights else weights
+        if weights.version != self.version or isinstance(self._policy, NoisyPolicy):
             self._policy.load(weights)
             self.version = weights.version
         self.full = False
-        self._share.begin(weights.version)
-        # In rounds exploration follows the version: a beacon's steps depend on when it came.
+        self._share.begin(weights.version, spare)
+        # Exploration follows the steps that the learner counted. In rounds it follows the version:
+        # a beacon's steps depend on when it came.
         steps = weights.steps if self._spec.rounds else steps
         exploration = self._spec.exploration
         self._chooser.begin(self._horizon, exploration.progress(steps, weights.version.number))
@@ -148,14 +189,21 @@ class Player:
         if self.full:
             raise ValueError("a window needs weights: call begin() first")
         recorder = self._recorder
-        outputs = self._policy.answer(due.columns if self._plain else self._inputs(due))
+        outputs = self._policy.answer(due.columns if self._plain else self._memory.inputs(due))
         at = recorder.steps if recorder.aligned else recorder.at(due.seats)
-        choice = (chooser or self._chooser).choose(at, outputs)
+        chooser = chooser or self._chooser
+        if self._masked:
+            mask, environment = due.columns[ACTION_MASK], self._spec.world.environment
+            choice = masks.choose(chooser, at, outputs, mask, environment)
+        else:
+            choice = chooser.choose(at, outputs)
         if self._noted:
             recorder.note(self._extras(choice, outputs, due), at)
+        if self._remembers:
+            self._memory.keep(outputs, due.seats)
         actions = choice.actions
         if recorder.aligned:
-            recorder.actions[at] = actions
+            recorder.actions[at], recorder.awaits = actions, True
         else:
             recorder.decide(actions, at)
         return actions
@@ -193,7 +241,7 @@ class Player:
         self.full = True
         window = self._recorder.parcels(self.version, self._memory)
         played = sorted((self._whole(p) for p in window if p.rows), key=lambda p: p.version)
-        parcels = [_merged(list(group)) for _, group in groupby(played, lambda p: p.version)]
+        parcels = [merged(list(group)) for _, group in groupby(played, lambda p: p.version)]
         spec = self._spec
         if parcels:
             parcels[-1] = replace(parcels[-1], results=self._scores.take(spec.metrics))
@@ -201,36 +249,30 @@ class Player:
         parts = [part for cut in cuts for part in cut]
         return parts if spec.rounds is None else self._share.placed(parts)
 
-    def _inputs(self, due: Due) -> Columns:
-        """Return the inputs of the graph: the observations, without the world's extra columns."""
-        stacks = self._memory.stacks(due)
-        return {column.name: stacks[column.name] for column in self._spec.observations}
-
     def _extras(self, choice: Choice, outputs: Sequence[np.ndarray], due: Due) -> Columns:
         """Return all extra columns that are known with a decision."""
         answered = {name: outputs[place] for name, place in self._outputs.items()}
-        return {**due.columns, **answered, **choice.columns}
+        return {**due.columns, **answered, **choice.columns, **self._memory.columns(due.seats)}
 
     def _whole(self, parcel: Parcel) -> Parcel:
-        """Fill in the columns that the graph computes per observation, where no decision was made.
+        """Fill in what the graph computes per observation, where no decision was made.
 
-        At a trajectory's last frame it is asked once more, by the weights of this window. Frames
-        before its first decision repeat the value there.
+        Last frames are asked once more. Frames before the first decision repeat the value there.
         """
         if not self._answered:
             return parcel
-        stack, columns = self._stack, parcel.columns
+        stack, columns = self._stack, dict(parcel.columns)
         finals = np.cumsum(parcel.lengths + stack) - 1
         newest = finals if stack == 1 else finals[:, None] + np.arange(1 - stack, 1)
-        outputs = self._policy.answer(
-            {column.name: columns[column.name][newest] for column in self._spec.observations}
-        )
+        seen = {column.name: columns[column.name][newest] for column in self._spec.observations}
+        after = {state.name: columns.pop(next_name(state.name)) for state in self._states}
+        outputs = self._policy.answer(seen | after)
         decided = finals - parcel.lengths
         for name, place in self._answered.items():
             columns[name][finals] = outputs[place]
             for before in range(1, stack):
                 columns[name][decided - before] = columns[name][decided]
-        return parcel
+        return replace(parcel, columns=columns)
 
 
 def exploring(
@@ -243,19 +285,8 @@ def exploring(
 ) -> Player:
     """Return a player that explores, at its place in the seed tree."""
     heads.require(spec)
-    rng = seeds.generator(spec.world.seed, "explore", index, start)
+    own = spec.world.branch(spec.policy)
+    rng = seeds.generator(spec.world.seed, "explore", *own, index, start)
     chooser = heads.find(spec.head).explorer(spec, seats, index, rng)
-    return Player(spec, seats, policy or Policy(spec.graph), chooser, scores, index)
-
-
-def _merged(parcels: list[Parcel]) -> Parcel:
-    """Return parcels of one version as one."""
-    if len(parcels) == 1:
-        return parcels[0]
-    columns = {
-        name: np.concatenate([parcel.columns[name] for parcel in parcels])
-        for name in parcels[0].columns
-    }
-    lengths = np.concatenate([parcel.lengths for parcel in parcels])
-    endings = np.concatenate([parcel.endings for parcel in parcels])
-    return Parcel(parcels[0].version, lengths, endings, columns)
+    policy = exploring_policy(policy or Policy(spec.graph), spec, (index, start))
+    return Player(spec, seats, policy, chooser, scores, index, start)

@@ -10,6 +10,7 @@ from farflung.actor.cutting import cut
 from farflung.actor.worlds.world import Due, End, Outcomes
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, INTERVENED, REWARDS, Column
+from farflung.common.data.states import NEXT, STATE
 from farflung.common.data.weights import Version
 from farflung.common.heads import At
 
@@ -61,12 +62,15 @@ class Recorder:
         self._extras = [name for name in self._decided if name not in (ACTIONS, INTERVENED.name)]
         self.actions, self._rewards = self._rows[ACTIONS], self._rows[REWARDS]
         self._interventions = self._rows.get(INTERVENED.name)
-        self._firsts = {column.name for column in columns if column.per == "trajectory"}
+        each = [column.name for column in columns if column.per == "trajectory"]
+        self._lasts = [name for name in each if name.startswith(NEXT + STATE)]
+        self._firsts = [name for name in each if name not in self._lasts]
         self._endings = np.zeros((horizon, seats), np.uint8)
         self._lost = np.zeros((horizon, seats), np.bool_)
         self._finals: dict[tuple[int, int], Columns] = {}  # by seat and time: ends of episodes
         self._seats = np.arange(seats)
         self.aligned = True  # all cursors are `steps`
+        self.awaits = False  # then: all have decided, and the outcome is not known
         self._cursors = np.zeros(seats, np.int64)  # where they are not
         self._acted = np.zeros(seats, np.bool_)  # decided, and the outcome is not known
         self._carried: dict[int, _Carried] = {}  # by seat
@@ -79,7 +83,7 @@ class Recorder:
         if self._interventions is not None:
             self._interventions.fill(False)
         self._finals.clear()
-        self.steps = 0
+        self.steps, self.awaits = 0, False
         self.aligned = due is not None and due.seats is None and not self._carried
         if not self.aligned:
             self._cursors.fill(0)
@@ -131,7 +135,7 @@ class Recorder:
             self._finals[seat, step] = end.columns
         if outcomes.lost:
             self._lost[step, outcomes.lost] = True
-        self.steps = step + 1
+        self.steps, self.awaits = step + 1, False
 
     def see(self, due: Due, memory: FrameMemory) -> None:
         """Write down what the due seats see: the frame after their last step, or their first."""
@@ -152,6 +156,8 @@ class Recorder:
         Trajectories are whole, seat after seat; what is still going on is cut open here.
         """
         lost = self._lost[: self.steps]
+        if self.awaits:  # it ends between two turns of its seats
+            self._part()
         if not self.aligned:
             lost = lost | (np.arange(self.steps)[:, None] >= self._cursors)
         where = cut(self._endings[: self.steps], lost, self._stack)
@@ -160,6 +166,8 @@ class Recorder:
             columns[name] = _take(self._rows[name], where.steps)
         for name in self._firsts:  # the first step of each trajectory
             columns[name] = columns[name][where.lengths.cumsum() - where.lengths]
+        for name in self._lasts:
+            columns[name] = columns[name][where.lengths.cumsum() - 1]
         finals = [self._finals[key] for key in sorted(self._finals)]  # in the trajectories' order
         for name in self._seen if finals else ():
             columns[name][where.finals] = [final[name] for final in finals]
@@ -168,15 +176,15 @@ class Recorder:
             self._carry(version, memory)
         return [*singles, Parcel(version, where.lengths, where.endings, columns)]
 
-    def _part(self, acted: bool) -> None:
+    def _part(self) -> None:
         """Let each seat have a cursor of its own, if they had one in common."""
         if self.aligned:
             self._cursors.fill(self.steps)
-            self._acted.fill(acted)
+            self._acted.fill(self.awaits)
             self.aligned = False
 
     def _settle_some(self, outcomes: Outcomes, due: Due | None) -> None:
-        self._part(acted=True)
+        self._part()
         seats = self._seats if outcomes.seats is None else outcomes.seats
         self._require_due(seats, outcomes, due)
         rewards = outcomes.rewards
@@ -223,7 +231,7 @@ class Recorder:
         )
 
     def _see_some(self, due: Due, memory: FrameMemory) -> None:
-        self._part(acted=False)
+        self._part()
         seats = self._seats if due.seats is None else due.seats
         if self._acted[seats].any() or not self._carried.keys().isdisjoint(seats.tolist()):
             raise ValueError(f"seats {seats.tolist()} are due, and not all had an outcome before")
@@ -271,3 +279,16 @@ def _next(seat: int, due: Due | None) -> End:
 def _take(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the rows [T, N, *shape] at these places, [len(places), *shape]."""
     return rows.reshape((-1, *rows.shape[2:])).take(places, axis=0)
+
+
+def merged(parcels: list[Parcel]) -> Parcel:
+    """Return parcels of one version as one."""
+    if len(parcels) == 1:
+        return parcels[0]
+    columns = {
+        name: np.concatenate([parcel.columns[name] for parcel in parcels])
+        for name in parcels[0].columns
+    }
+    lengths = np.concatenate([parcel.lengths for parcel in parcels])
+    endings = np.concatenate([parcel.endings for parcel in parcels])
+    return Parcel(parcels[0].version, lengths, endings, columns)

@@ -18,10 +18,11 @@ from typing import Any
 from farflung.actor.connection.port import GRACE_S
 from farflung.actor.membership import Waits
 from farflung.actor.participant import CLOSED, Participant
+from farflung.actor.realtime.alone import WithoutLearner
 from farflung.actor.worlds.external import NO_INFO
 from farflung.common.protocol.outbox import WhenFull
 
-__all__ = ["ActorSession", "AsyncActorSession", "WhenFull"]
+__all__ = ["ActorSession", "AsyncActorSession", "WhenFull", "WithoutLearner"]
 
 
 class ActorSession(Participant):
@@ -49,6 +50,11 @@ class ActorSession(Participant):
     With `rate=50` it has a clock of 50 Hz, see `next_period`. Then nothing waits for the learner: a
     thread owns the sockets, another one prepares newer weights, `patience_s` is 0, and the oldest
     window is dropped when `waiting_bytes` are full, unless these say otherwise.
+
+    While no learner is there, a session with a `rate` acts with its last policy. With
+    `without_learner=WithoutLearner.STOP` `next_period` waits until one is back; with a function,
+    `act` returns what it returns for the observation. Such a step is counted in `lost_steps`, and
+    not recorded.
 
     With `seats=N` it acts for N robots, each at its own pace: `seat=` says for which one. With
     `evaluate=True` it plays the learner's evaluations instead of collecting, see
@@ -87,7 +93,7 @@ class ActorSession(Participant):
         until `episodes_left` is 0 for every seat: then the results leave. An episode in which a
         person took an action, or a step was not recorded, has no result and is played again.
         """
-        began: bool = self._drive(self._beginning(patience_s))
+        began: bool = self._drive(self._evaluating.begin(patience_s))
         return began
 
     def next_period(self) -> float:
@@ -156,18 +162,16 @@ class AsyncActorSession(Participant):
     async def begin_evaluation(self, patience_s: float = math.inf) -> bool:
         """Wait until the learner wants an evaluation, as `ActorSession.begin_evaluation` does."""
         async with self._turn:
-            began: bool = await self._drive(self._beginning(patience_s))
+            began: bool = await self._drive(self._evaluating.begin(patience_s))
             return began
 
     async def next_period(self) -> float:
         """Wait until the next period begins, as `ActorSession.next_period` does."""
-        due = asyncio.Event()
-        timer = asyncio.get_running_loop().call_later(self._paced.left_s(), due.set)
-        try:
-            await due.wait()
-        finally:
-            timer.cancel()
-        return self._paced.begin()
+        late_s = None
+        while late_s is None and not self._opened.closed:
+            await _pause(self._paced.left_s())
+            late_s = self._paced.begin()
+        return late_s or 0.0
 
     async def close(self, patience_s: float = GRACE_S, reason: str = CLOSED) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and leave the run.
@@ -197,3 +201,13 @@ class AsyncActorSession(Participant):
                 except StopIteration as end:
                     return end.value
                 await asyncio.to_thread(wait)
+
+
+async def _pause(seconds: float) -> None:
+    """Let an event loop go on for so long; it begins its other tasks even for none."""
+    due = asyncio.Event()
+    timer = asyncio.get_running_loop().call_later(seconds, due.set)
+    try:
+        await due.wait()
+    finally:
+        timer.cancel()

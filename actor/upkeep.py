@@ -3,7 +3,7 @@
 import logging
 
 from farflung.actor.account import Account
-from farflung.actor.connection.port import Connection
+from farflung.actor.connection.port import Connections
 from farflung.actor.rules import Rules
 from farflung.common.process.errors import Exit, PolicyTooOld
 from farflung.common.process.lifecycle import Stop
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 class Upkeep:
     """Looks after an actor now and then: after each exchange of messages."""
 
-    def __init__(self, connection: Connection, rules: Rules, stop: Stop, who: Who) -> None:
+    def __init__(self, connection: Connections, rules: Rules, stop: Stop, who: Who) -> None:
         self.account = Account(rules.evaluates)
         self._connection, self._rules, self._stop, self._who = connection, rules, stop, who
 
@@ -25,14 +25,15 @@ class Upkeep:
         connection = self._connection
         if line := self.account.line(now, connection.work, self._who.version):
             log.info(line)
-        status = connection.status
-        if 0 < self._rules.max_policy_age_s <= status.outdated_s:
-            raise PolicyTooOld(
-                f"for {status.outdated_s:.0f} s a newer policy than version {status.held} has been "
-                "announced and has not come, although it was asked for: "
-                f"--max-policy-age is {self._rules.max_policy_age_s:g}"
-            )
-        if self._rules.heartbeat.lost(status.sends, now):
+        statuses = [delivery.status for delivery in connection.deliveries.values()]
+        for status in statuses:
+            if 0 < self._rules.max_policy_age_s <= status.outdated_s:
+                raise PolicyTooOld(
+                    f"for {status.outdated_s:.0f} s a newer policy than version {status.held} has "
+                    "been announced and has not come, although it was asked for: "
+                    f"--max-policy-age is {self._rules.max_policy_age_s:g}"
+                )
+        if self._rules.heartbeat.lost(any(status.sends for status in statuses), now):
             # An actor that plays for one run only may have missed its end.
             code = 0 if self._rules.once else Exit.UNAVAILABLE
             self._stop.set(f"no learner answers at {connection.address}", code)
@@ -40,6 +41,14 @@ class Upkeep:
     @property
     def over(self) -> bool:
         """True when the process must end."""
-        if self._rules.once and self._connection.status.state is State.STOP:
+        if self._rules.once and self._has_ended:
             self._stop.set("the run is over")
         return bool(self._stop)
+
+    @property
+    def _has_ended(self) -> bool:
+        """True when the runs of all policies are over that learn."""
+        deliveries = self._connection.deliveries.values()
+        newest = ((delivery, delivery.newest.joined) for delivery in deliveries)
+        learned = [one for one, joined in newest if joined is None or not joined.spec.frozen]
+        return all(delivery.status.state is State.STOP for delivery in learned)

@@ -57,9 +57,7 @@ class WindowWaits:
         return newest
 
     def _begin(self, play: Windows, newest: Newest) -> None:
-        """Begin a window: at a fixed rate on weights that are prepared, if there are any."""
-        if self._pace is not None and (prepared := self._pace.prepared).joined is play.joined:
-            newest = prepared
+        """Begin a window on the newest weights, if they are of its run."""
         if newest.joined is play.joined and newest.weights is not None:
             self._member.weights = newest.weights
             if self._pace is not None:

@@ -20,12 +20,14 @@ from pathlib import Path
 import _measure
 import numpy as np
 
-from farflung.actor.connection.inline import InlineConnection
+from farflung.actor.connection.policies import PolicyConnections
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.loop import ActorLoop
 from farflung.actor.rules import Rules
 from farflung.actor.worlds import gymnasium
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.spec import World
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -78,11 +80,11 @@ def acting(address: Address, environments: int, seconds: float) -> float:
     """Run an actor and return its steps per second after the warm-up."""
     stop, watchdog = Stop(), Watchdog(60.0)
     client = PolicyClient("default", f"bench-{next(NAMES)}", environments)
-    around = gymnasium.Surroundings(client.problem, stop.wait, time.monotonic, watchdog.beat)
+    around = Surroundings(client.problem, stop.wait, time.monotonic, watchdog.beat)
     looks: list[tuple[float, float]] = []
 
     def look() -> None:
-        looks.append((time.perf_counter(), client.work.steps))
+        looks.append((time.perf_counter(), connection.work.steps))
 
     def watch() -> None:
         while client.outbox.ledger.acknowledged.parcels < WARMED_UP and not stop.wait(0.01):
@@ -94,8 +96,10 @@ def acting(address: Address, environments: int, seconds: float) -> float:
 
     watcher = threading.Thread(target=watch)
     with sockets.context() as context:
-        connection = InlineConnection(client, Sockets(context, address, client))
-        open_world, who = gymnasium.opener(environments, around), Who("actor", "bench")
+        connection = PolicyConnections(
+            [address], "default", lambda policy: client, partial(Sockets, context)
+        )
+        open_world, who = opener(environments, around), Who("actor", "bench")
         watcher.start()
         try:
             ActorLoop(connection, open_world, Rules(), stop, watchdog, who).run()

@@ -60,7 +60,7 @@ def main() -> None:
         act(Address("127.0.0.1", int(sys.argv[2]), int(sys.argv[3])), int(sys.argv[4]))
     else:
         quick = "--quick" in sys.argv
-        sizes, seconds = ((1, 8), 2.0) if quick else (SIZES, 10.0)
+        sizes, seconds = ((8,), 1.0) if quick else (SIZES, 10.0)
         ways = {"direct": False, "relayed": True}
         figures = {
             way: {f"{size}": fleet(size, seconds, relayed=relayed) for size in sizes}

@@ -1,13 +1,14 @@
 """The delay of steps at a fixed rate, beside that of a bare loop at the same time.
 
-`python bench/real_time.py [--quick] [--seconds 60]` prints one JSON line. An ordinary learner
-trains on what `actor --rate` sends, with weights of 1 MB about ten times a second; it is killed
-(-9) in the middle and restarted with `--resume`. The bare loop is a process of its own that sleeps
-until a step is due, computes a network of the same size in numpy and steps the same environment,
-without a learner or any other thread. Delays are in milliseconds, from when a step is due until it
-begins. The aim: the p99 of the actor is at most 2 ms above that of the bare loop, and no step runs
-over its period because of us. On a busy machine both figures are mostly the machine's: a loop that
-computes nothing wakes up sooner there than one that has used some of its share.
+`python bench/real_time.py [--quick] [--seconds 60]` prints one JSON line; `--publish` writes
+docs/results/real_time.json. An ordinary learner trains on what `actor --rate` sends, with weights
+of 1 MB about ten times a second; it is killed (-9) in the middle and restarted with `--resume`. The
+bare loop is a process of its own that sleeps until a step is due, computes a network of the same
+size in numpy and steps the same environment, without a learner or any other thread. Delays are in
+milliseconds, from when a step is due until it begins. The aim: the p99 of the actor is at most 2 ms
+above that of the bare loop, and no step runs over its period because of us. On a busy machine both
+figures are mostly the machine's: a loop that computes nothing wakes up sooner there than one that
+has used some of its share.
 """
 
 import json
@@ -56,8 +57,10 @@ def main() -> None:
     quick = "--quick" in words
     seconds = float(words[words.index("--seconds") + 1]) if "--seconds" in words else 60.0
     rates = RATES_HZ[:1] if quick else RATES_HZ
-    figures = {f"{hz:g}_hz": measure(hz, 6.0 if quick else seconds) for hz in rates}
-    _measure.report("real_time", {"seconds": 6.0 if quick else seconds, **figures})
+    seconds = 4.0 if quick else seconds
+    figures = {f"{hz:g}_hz": measure(hz, seconds) for hz in rates}
+    publishes = _measure.PUBLISH in words
+    _measure.report("real_time", {"seconds": seconds, **figures}, publishes=publishes)
 
 
 def measure(hz: float, seconds: float) -> dict[str, object]:

@@ -1,27 +1,36 @@
 """Uniform batches per second ÷ a bare numpy gather of the same rows, interleaved.
 
-`python bench/replay.py [--quick]` prints one JSON line. Vectors: 1,000,000 transitions of 4
-float32. Images: 100,000 frames of 84 x 84 uint8, stacked by 4. The bare arm draws its indices and
-takes observations, next observations, actions, returns and discounts from a plain array each. For
-images it takes the five frames that both observations share from one array.
+`python bench/replay.py [--quick] [--publish]` prints one JSON line; `--publish` writes
+docs/results/replay.json. Vectors: 1,000,000 transitions of 4 float32. Images: 100,000 frames of
+84 x 84 uint8, stacked by 4. The bare arm draws its indices and takes observations, next
+observations, actions, returns and discounts from a plain array each. For images it takes the five
+frames that both observations share from one array.
+
+Prioritised batches are sampled and get new priorities, with vectors at 10^4 and at 10^6 rows. With
+`pip install cpprb`, the same is asked of its `PrioritizedReplayBuffer`, in turns.
 """
 
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+from _measure import PUBLISH, report
 
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.weights import Version
+from farflung.learner.replay.prioritised import Prioritised
 from farflung.learner.replay.replay import Replay
 from farflung.learner.replay.sampling import Uniform
 from farflung.learner.replay.transitions import Transitions
 
 BATCH = 256
+cpprb: Any = import_module("cpprb") if find_spec("cpprb") else None
 SEATS, HORIZON = 64, 32
 
 
@@ -35,17 +44,14 @@ def main() -> None:
     images = compare(
         spec((84, 84), "uint8", stack=4), 2_000 if quick else 100_000, rounds, batches=25
     )
-    print(
-        json.dumps(
-            {
-                "bench": "replay",
-                "batch": BATCH,
-                "vectors": vectors,
-                "images": images,
-                "insert": insertion(rounds),
-            }
-        )
-    )
+    figures = {
+        "batch": BATCH,
+        "vectors": vectors,
+        "images": images,
+        "insert": insertion(rounds),
+        "prioritised": prioritised(quick, rounds),
+    }
+    report("replay", figures, publishes=PUBLISH in sys.argv)
 
 
 def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, object]:
@@ -72,6 +78,72 @@ def uniform(world: Spec, capacity: int) -> Replay:
     """Return an empty replay of one-step transitions."""
     rows = Transitions(world, n_step=1, gamma=0.99)
     return Replay(world, rows, Uniform(BATCH, seed=0), capacity=capacity)
+
+
+def prioritised(quick: bool, rounds: int) -> dict[str, object]:
+    """Measure a prioritised batch with its update, at two capacities of vectors and with images."""
+    vector, image = spec((4,), "float32", stack=1), spec((84, 84), "uint8", stack=4)
+    few, many = 10_000, 20_000 if quick else 1_000_000
+    images = 2_000 if quick else 100_000
+    arms = {
+        "vectors_few": learning(vector, few),
+        "vectors": learning(vector, many),
+        "images": learning(image, images),
+    }
+    if cpprb is not None:
+        arms["cpprb_vectors"] = of_cpprb({"shape": 4}, many)
+        arms["cpprb_images"] = of_cpprb({"shape": (84, 84, 4), "dtype": np.uint8}, images // 5)
+    found: dict[str, list[float]] = {name: [] for name in arms}
+    for _ in range(rounds):
+        for name, arm in arms.items():
+            found[name].append(per_second(arm, 25 if "images" in name else 200))
+    slower = ratio(found["vectors_few"], found["vectors"])
+    return {
+        **{f"{name}_per_second": round(statistics.median(each)) for name, each in found.items()},
+        "cost_of_many": slower["ratio"],
+        "cost_of_many_range": slower["range"],
+    }
+
+
+def learning(world: Spec, capacity: int) -> Callable[[], object]:
+    """Return a step of learning from a full prioritised replay: a batch, and new priorities."""
+    rows = Transitions(world, n_step=1, gamma=0.99)
+    replay = Replay(world, rows, Prioritised(BATCH, 0, capacity=capacity), capacity=capacity)
+    generator = np.random.default_rng(0)
+    block, updates = parcel(world, SEATS, generator), iter(range(sys.maxsize))
+    errors = generator.exponential(size=(64, BATCH)).astype(np.float32)
+    while replay.size < capacity:
+        replay.add(block)
+
+    def step() -> None:
+        update = next(updates)
+        replay.prioritise(replay.sample(update).indices, errors[update % 64])
+
+    for _ in range(capacity // BATCH):  # else all priorities are alike, and so are the places
+        step()
+    return step
+
+
+def of_cpprb(observation: dict[str, Any], capacity: int) -> Callable[[], object]:
+    """Return the same of cpprb's buffer."""
+    kinds = {"obs": observation, "act": {}, "rew": {}, "next_obs": observation, "done": {}}
+    buffer = cpprb.PrioritizedReplayBuffer(capacity, kinds, alpha=0.6)
+    generator, count = np.random.default_rng(0), min(1000, capacity)
+    shape = np.zeros(observation["shape"]).shape
+    errors = generator.exponential(size=(64, BATCH)).astype(np.float32)
+    seen = generator.integers(0, 9, (count, *shape)).astype(observation.get("dtype", np.float32))
+    ones = np.ones(count, np.float32)
+    for _ in range(capacity // count):
+        buffer.add(obs=seen, act=ones, rew=ones, next_obs=seen, done=ones)
+    updates = iter(range(sys.maxsize))
+
+    def step() -> None:
+        found = buffer.sample(BATCH, beta=0.4)
+        buffer.update_priorities(found["indexes"], errors[next(updates) % 64])
+
+    for _ in range(capacity // BATCH):
+        step()
+    return step
 
 
 def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> Callable[[], object]:

@@ -5,7 +5,8 @@ process that dials a learner in this one over loopback: seconds from its start t
 its first parcel, and its peak memory, with 1 and 64 CartPoles, and with a convolutional network on
 four frames of 84 by 84 bytes. The learner is an ordinary process with one local actor: seconds to
 its first update. The idle processes are an actor without a learner and a learner without actors.
-`--imports` adds the slowest packages of an actor.
+`--imports` adds the slowest packages of an actor. `--algorithms` measures one actor with the acting
+graph of each built-in algorithm instead, with its own defaults.
 """
 
 import json
@@ -25,6 +26,7 @@ import psutil
 from bench import _learner
 from farflung.common.net.address import Address
 from farflung.common.process.plugins import import_packages
+from farflung.learner.config import LearnerConfig, load
 from farflung.learner.local.children import actor_command
 from farflung.learner.loop import Loop
 from farflung.learner.transport.network_thread import NetworkThread
@@ -38,10 +40,27 @@ IMPORTS = (
 )
 
 
+GRAPHS = {  # flags of a learner; bc acts with a perceptron as that of dqn
+    "dqn": "--env CartPole-v1",
+    "dqn, noisy": "--env CartPole-v1 --dqn.noisy",
+    "rainbow": "--env CartPole-v1 --dqn.noisy --dqn.dueling --dqn.distribution categorical",
+    "r2d2": "--env CartPole-v1 --algorithm r2d2",
+    "ppo": "--env CartPole-v1 --algorithm ppo",
+    "impala": "--env CartPole-v1 --algorithm impala",
+    "ppo, continuous": "--env Pendulum-v1 --algorithm ppo",
+    "sac": "--env Pendulum-v1 --algorithm sac",
+    "td3": "--env Pendulum-v1 --algorithm td3",
+}
+
+
 def main() -> None:
     """Measure one after the other: each needs the machine to itself."""
     quick = "--quick" in sys.argv
     sys.path.append(TESTS)
+    if "--algorithms" in sys.argv:
+        publishes = _measure.PUBLISH in sys.argv
+        _measure.report("algorithms", {"graphs": of_algorithms(quick)}, publishes=publishes)
+        return
     rounds, idle_s = (1, 0.5) if quick else (5, 4.0)
     figures: dict[str, object] = {}
     import_packages(["support.worlds"])
@@ -69,6 +88,25 @@ def main() -> None:
     if "--imports" in sys.argv:
         figures["imports_ms"] = imports()
     _measure.report("startup", figures)
+
+
+def of_algorithms(quick: bool) -> list[dict[str, object]]:
+    """Return the memory of one actor with each acting graph, and its size."""
+    found: list[dict[str, object]] = []
+    for name, flags in GRAPHS.items():
+        config = load(flags.split()).config
+        graph = _learner.learner_with(config).core.spec.graph
+        figures = spreads(partial(fresh_start, config), 1 if quick else 5)
+        sizes = {"bytes": len(graph.model), "parameters": sum(t.size // 4 for t in graph.weights)}
+        found.append({"algorithm": name, **sizes, **figures})
+    return found
+
+
+def fresh_start(config: LearnerConfig) -> dict[str, float]:
+    """Measure an actor at a learner of its own: a rollout without updates lets others wait."""
+    learner = _learner.learner_with(config)
+    with _learner.listening(learner) as (link, loop):
+        return actor_start(learner, link, loop, 1)
 
 
 def actor_start(

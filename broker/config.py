@@ -8,6 +8,7 @@ from cyclopts import Group, Parameter
 from farflung.common.data.fields import NAME, RULE
 from farflung.common.net.address import Address, listening, parse_address
 from farflung.common.process.config import MOST_USED, require
+from farflung.common.protocol.wire import MAX_GRADIENTS_BYTES, MAX_MESSAGE_BYTES
 
 MOST = Parameter(group=MOST_USED)
 LEARNERS = Parameter(group=Group("Learners", sort_key=1))
@@ -34,6 +35,8 @@ class BrokerConfig:
     """This broker's own key file, made with --role broker; needed if the learners use keys."""
     queue: Annotated[int, MOST, Parameter(metavar="BYTES")] = 64 << 20
     """Bytes that may wait for each learner; the rest is dropped, and the actors send it again."""
+    largest_message: Annotated[int, LEARNERS, Parameter(metavar="BYTES")] = MAX_MESSAGE_BYTES
+    """Bytes of the largest message to pass on; gradients of workers are as large as the weights."""
     bind: Annotated[str, MOST, Parameter(metavar="ADDRESS")] = "127.0.0.1"
     """Address to listen on."""
     keys: Annotated[str, MOST, Parameter(metavar="FOLDER", show_default=False)] = ""
@@ -50,6 +53,8 @@ class BrokerConfig:
         Literal["debug", "info", "warning", "error"], PROCESS, Parameter(metavar="LEVEL")
     ] = "info"
     """Least important level of log lines to show."""
+    until_stdin_closes: Annotated[bool, PROCESS, Parameter(show=False, negative=())] = False
+    """Exit when standard input closes, so that the broker of a team never outlives it."""
 
     def __post_init__(self) -> None:
         require(
@@ -62,6 +67,11 @@ class BrokerConfig:
             "a learner is named twice: name each once",
         )
         require(self.queue >= 1 << 20, "--queue must be at least 1048576, a megabyte")
+        require(
+            MAX_MESSAGE_BYTES <= self.largest_message <= MAX_GRADIENTS_BYTES,
+            f"--largest-message must lie between {MAX_MESSAGE_BYTES}, which any parcel may have, "
+            f"and {MAX_GRADIENTS_BYTES}",
+        )
         require(
             not self.name or NAME.fullmatch(self.name) is not None, f"--name {self.name!r}: {RULE}"
         )

@@ -79,6 +79,8 @@ def run(asked: BrokerConfig, name: str) -> int:
     keys = server_keys(Path(asked.keys)) if asked.keys else None
     upstream_keys = broker_keys(asked.upstream_keys)
     stop = Stop()
+    if asked.until_stdin_closes:
+        lifecycle.stop_when_closed(stop, sys.stdin.fileno())
     with lifecycle.signals(stop), sockets.context() as context:
         link = Broker(
             context,
@@ -88,6 +90,7 @@ def run(asked: BrokerConfig, name: str) -> int:
             name,
             keys=keys,
             upstream_keys=upstream_keys,
+            largest=asked.largest_message,
         )
         log.info(
             "listening: actor %s (feed on port %d)",

@@ -17,6 +17,7 @@ Frame = TypeVar("Frame", bound=Sized)
 # serves (an announcement comes first), and the status of a broker above shows that it is alive.
 OWN = (topics.beacon(), topics.announcement(), topics.broker())
 OURS = 0  # in the place of a connection
+POLICIES = 256  # of one upstream
 SUBSCRIBE, UNSUBSCRIBE = b"\x01", b"\x00"
 
 
@@ -37,6 +38,19 @@ class Routes:
             return False
         self._claims[policy] = upstream, now
         return True
+
+    def has_room(self, policy: str, upstream: int, now: float) -> bool:
+        """Return whether an upstream may have a policy; of too many a silent one makes room."""
+        if policy in self._claims:
+            return True
+        own = {one: at for one, (holder, at) in self._claims.items() if holder == upstream}
+        if len(own) < POLICIES:
+            return True
+        oldest = min(own, key=own.__getitem__)
+        is_silent = now - own[oldest] >= SILENCE_S
+        if is_silent:
+            del self._claims[oldest]
+        return is_silent
 
     def find(self, policy: str) -> int | None:
         """Return the upstream that serves this policy."""
@@ -91,7 +105,7 @@ class Backlog(Generic[Frame]):
 
 
 class Subscriptions:
-    """The topics subscribed at the front, and the subscriptions to pass upstream for them.
+    """The topics subscribed at the front, and those that stand upstream for them.
 
     Each topic is passed on once, except that one that asks for an answer is passed on for every
     subscriber. A connection counts once for each topic, and takes back only its own.
@@ -100,14 +114,20 @@ class Subscriptions:
     def __init__(self) -> None:
         self._subscribers: dict[bytes, set[int]] = {topic: {OURS} for topic in OWN}
         self._passed = set(OWN)  # those that stand upstream
+        self._leaving: dict[bytes, None] = {}  # those among them that nothing here needs any more
 
     @property
     def topics(self) -> list[bytes]:
         """Return the topics of a new connection upstream, in byte order: private ones last."""
-        return sorted(self._passed)
+        return sorted(self._passed.difference(self._leaving))
 
     def __len__(self) -> int:
         return len(self._subscribers)
+
+    @property
+    def leaving(self) -> int:
+        """Return how many topics are still to be withdrawn upstream."""
+        return len(self._leaving)
 
     def add(self, topic: bytes, connection: int) -> None:
         """Add a subscriber."""
@@ -117,6 +137,7 @@ class Subscriptions:
         """Return what to pass upstream for a new subscriber, or for one that asks again."""
         if topic not in self._subscribers:
             return ()  # it has gone meanwhile
+        self._leaving.pop(topic, None)
         if topic not in self._passed:
             self._passed.add(topic)
             return (SUBSCRIBE + topic,)
@@ -124,23 +145,29 @@ class Subscriptions:
         asks = topic.startswith((b"s/", b"z/"))
         return (UNSUBSCRIBE + topic, SUBSCRIBE + topic) if asks else ()
 
-    def withdraw(self, topic: bytes) -> tuple[bytes, ...]:
-        """Return what to pass upstream when a question was answered, or has no subscriber left."""
-        if topic not in self._passed:
-            return ()
-        self._passed.remove(topic)
-        return (UNSUBSCRIBE + topic,)
+    def withdraw(self, topic: bytes) -> None:
+        """Note that a question was answered, or that a topic has no subscriber left."""
+        if topic in self._passed:
+            self._leaving[topic] = None
 
-    def remove(self, topic: bytes, connection: int) -> tuple[bytes, ...]:
-        """Remove a subscriber; return the unsubscriptions to pass upstream."""
+    def remove(self, topic: bytes, connection: int) -> None:
+        """Remove a subscriber."""
         subscribers = self._subscribers.get(topic, set())
         if connection not in subscribers:
-            return ()  # it never subscribed
+            return  # it never subscribed
         subscribers.remove(connection)
-        if subscribers:
+        if not subscribers:
+            del self._subscribers[topic]
+            self.withdraw(topic)
+
+    def leave(self) -> tuple[bytes, ...]:
+        """Return the unsubscription to pass upstream that has waited longest, if there is one."""
+        if not self._leaving:
             return ()
-        del self._subscribers[topic]
-        return self.withdraw(topic)
+        topic = next(iter(self._leaving))
+        del self._leaving[topic]
+        self._passed.remove(topic)
+        return (UNSUBSCRIBE + topic,)
 
 
 class UpstreamHealth:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 import zmq
 
-from farflung.broker.relay import BrokerStatus, Routes, Subscriptions
+from farflung.broker.passing import Passing
+from farflung.broker.relay import POLICIES, BrokerStatus, Routes, Subscriptions
 from farflung.broker.upstream import Upstream
 from farflung.common.data.fields import draw_identity
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
-from farflung.common.net.bucket import Bucket
 from farflung.common.net.gate import Gate
 from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
 from farflung.common.net.listener import Listener
@@ -29,18 +29,14 @@ from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Telemetry
 from farflung.common.protocol.names import Names
 from farflung.common.protocol.packing import to_plain
-from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.wire import Kind
 
 log = logging.getLogger(__name__)
 
 POLL_MS = 1000
-ASKING_MS = 20  # while questions wait
+PASSING_MS = 20  # while something waits to be passed upstream
 DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
 STATUS_S = 1.0
-# Questions to pass on, at once and in the long run. Each takes two subscriptions of the share that
-# a learner has for this broker; half of it is left for all other topics.
-QUESTIONS, QUESTIONS_PER_S = 2048, 256.0
 UNKNOWN = "unknown policy"
 NAME_CHARACTERS = 160  # of an actor's name; no longer one is right
 WORDS = (Kind.HELLO, Kind.REPORT, Kind.BYE)
@@ -62,16 +58,16 @@ class Broker:
         clock: Callable[[], float] = time.monotonic,
         keys: ServerKeys | None = None,
         upstream_keys: ClientKeys | None = None,
+        largest: int = wire.MAX_MESSAGE_BYTES,  # message that actors and workers may send
     ) -> None:
-        self._front = Listener(context, address, 1, sockets.RELAY_MESSAGES, keys)
+        self._front = Listener(context, address, 1, sockets.RELAY_MESSAGES, keys, largest)
         self.address = self._front.address
         self._name, self._identity, self._clock = name, draw_identity(), clock
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
         self._names = Names()
         self._started_at = self._status_at = now = clock()
-        self._questions = Snapshots(one_pipe=True)
-        self._pace = Bucket(QUESTIONS, now)
+        self._passing = Passing(self._subscriptions, now)
         self._gate = Gate(self._front, self, BROKER, now)
         wanted = self._subscriptions.topics
         self._upstreams = [
@@ -87,7 +83,7 @@ class Broker:
             now = self._clock()
             self._gate.receive(now)
             self._receive_upstreams(ready, now)
-            self._ask(now)
+            self._pass_on(now)
             if self._front.pull in ready:
                 self._receive_experience()
             else:
@@ -124,29 +120,27 @@ class Broker:
         wanted += [
             (upstream.push, zmq.POLLOUT) for upstream in self._upstreams if len(upstream.backlog)
         ]
-        patience_ms = ASKING_MS if len(self._questions) else POLL_MS
+        patience_ms = PASSING_MS if len(self._passing) else POLL_MS
         return {socket for socket, _ in zmq.zmq_poll(wanted, patience_ms)}
 
     # ---- what the gate asks
 
     def subscribed(self, topic: bytes, sender: Client) -> bool:
-        """Return whether a client may have a topic, and pass its subscription on."""
+        """Return whether a client may have a topic, which is then to be passed upstream."""
         private = topics.parse_private(topic)
         if private is not None:
             require_own_name(private.actor, sender)
         if not topics.is_allowed(topic):
             return False
         self._subscriptions.add(topic, sender.connection)
-        if private is not None and private.nonce is not None and self._serves(private.policy):
-            self._questions.ask(topic.decode(), sender.connection)
-        else:
-            self._pass_upstream(self._subscriptions.pass_on(topic))
+        asks = private is not None and private.nonce is not None and self._serves(private.policy)
+        self._passing.add(topic, sender.connection, asks)
         return True
 
     def unsubscribed(self, topic: bytes, sender: Client) -> None:
         """Take back a subscription."""
-        self._pass_upstream(self._subscriptions.remove(topic, sender.connection))
-        self._questions.confirm(topic.decode(), sender.connection)
+        self._subscriptions.remove(topic, sender.connection)
+        self._passing.remove(topic, sender.connection)
 
     def is_known(self, topic: bytes) -> bool:
         """Return False: a broker knows no actors."""
@@ -163,23 +157,18 @@ class Broker:
         """Return whether a question about a policy will be answered."""
         return self._routes.find(policy) is not None
 
-    def _ask(self, now: float) -> None:
-        """Pass questions on: each client's in turn, and no more than the feed can take."""
-        pace, rate = self._pace, QUESTIONS_PER_S
-        while pace.has_room(now, rate) and (topic := self._questions.next(now)) is not None:
-            pace.take(now, rate)
-            self._pass_upstream(self._subscriptions.pass_on(topic.encode()))
+    def _pass_on(self, now: float) -> None:
+        """Pass subscriptions upstream, at the pace that an upstream takes from one connection."""
+        while frames := self._passing.next(now):
+            for upstream in self._upstreams:
+                upstream.subscribe(frames)
 
     def _settle(self, topic: bytes, frame: Held) -> None:
         """Withdraw a question when its answer came, so that the next one can be asked."""
         content = frame if isinstance(frame, bytes) else frame.buffer
-        if topic.startswith(b"z/") and wire.is_of_kind(content, wire.Kind.WEIGHTS):
-            self._questions.confirm(topic.decode())
-            self._pass_upstream(self._subscriptions.withdraw(topic))
-
-    def _pass_upstream(self, subscriptions: Sequence[bytes]) -> None:
-        for upstream in self._upstreams:
-            upstream.subscribe(subscriptions)
+        if topic.startswith(b"z/") and wire.kind_of(content) == wire.Kind.WEIGHTS:
+            self._passing.questions.confirm(topic.decode())
+            self._subscriptions.withdraw(topic)
 
     def _receive_upstreams(self, ready: set[object], now: float) -> None:
         for index, upstream in enumerate(self._upstreams):
@@ -195,9 +184,16 @@ class Broker:
                 f"{self._upstreams[index].address} leads back to this broker, or to another that "
                 f"is called {self._name}: brokers form no circles, and each has its own --name"
             )
-        policy = topics.parse_policy(topic)
-        if policy is not None and not self._routes.claim(policy, index, now):
-            address = self._upstreams[index].address
+        policy, address = topics.parse_policy(topic), self._upstreams[index].address
+        if policy is None:
+            return
+        if not self._routes.has_room(policy, index, now):
+            log.warning(
+                "%s publishes about more than %d policies: %s is not served",
+                *(address, POLICIES, policy),
+                extra=once_every(30),
+            )
+        elif not self._routes.claim(policy, index, now):
             log.warning(
                 "%s trains policy %s too: the other one gets its trajectories",
                 address,
@@ -209,7 +205,7 @@ class Broker:
         if len(frame) > self._largest:
             self._largest = len(frame)
             self._front.note_size(self._largest)
-            self._questions.fit(self._largest)
+            self._passing.questions.fit(self._largest)
         self._published += 1
         feed = self._front.feed
         # else libzmq looks at a pipe's state late and drops for a subscriber that is idle
@@ -240,7 +236,7 @@ class Broker:
         sender = self._front.require(frame, actor)
         key = actor[:NAME_CHARACTERS], 0  # incarnations are not read here
         if kind in WORDS:
-            self._names.spend_word(sender, now)
+            self._names.spend_word(sender, now, len(frame))
         self._names.note_message(sender, key, now)
         if kind not in WORDS:
             self._names.note_parcel(key, 0)

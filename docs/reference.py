@@ -19,7 +19,9 @@ HEAD = """\
 # Reference
 
 The names of `import farflung`, from their docstrings (`python docs/write.py` writes this page). The
-import itself loads nothing heavy. Errors of our own are `farflung.FarflungError`.
+import itself loads nothing heavy. Errors of our own are `farflung.FarflungError`. The names for an
+algorithm of your own are in `farflung.algorithms`, which imports torch:
+[algorithms](algorithms.md#from-an-equation-to-an-agent).
 """
 
 SETTINGS = """\

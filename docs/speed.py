@@ -1,4 +1,4 @@
-"""The parts of docs/scaling.md that are measured: actors, modes, and a slow learner."""
+"""Measured speeds: the parts of docs/scaling.md, and the batches of a replay."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def scale(found: Results) -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            source(found) + f" Load {found['load']:g}.",
+            wrapped(source(found) + f" Load {found['load']:g}."),
             "",
         ]
     )
@@ -60,7 +60,7 @@ def epoch(found: Results) -> str:
             "|---|---|---|---|---|---|",
             *rows,
             "",
-            source(found) + f" Load {found['load']:g}.",
+            wrapped(source(found) + f" Load {found['load']:g}."),
             "",
         ]
     )
@@ -91,10 +91,52 @@ def slow_update(found: Results) -> str:
                 f"the bound. {found['refused']} parcels were refused, {found['lost']} lost and "
                 f"{found['duplicates']} there twice."
             ),
-            source(found) + f" Load {found['load']:g}.",
+            wrapped(source(found) + f" Load {found['load']:g}."),
             "",
         ]
     )
+
+
+def real_time(found: Results) -> str:
+    """Describe the delays of an actor at a fixed rate, beside those of a bare loop."""
+    cases = {name.removesuffix("_hz"): case for name, case in found.items() if name[-3:] == "_hz"}
+    one = next(iter(cases.values()))
+    rows = [row for hz, case in cases.items() for row in late(hz, case)]
+    return "\n".join(
+        [
+            wrapped(
+                f"**Real time.** `actor --rate HZ` beside a bare loop at the same time, "
+                f"{found['seconds']:g} s for each rate. Weights of {one['weights_mb']:g} MB come "
+                f"{one['versions_per_s']:g} times a second, and in the middle the learner is "
+                "killed (-9) and resumed. Delays are in ms, from when a step is due until it "
+                "begins; of the steps that ran over their period, those that did because of us "
+                "are in parentheses."
+            ),
+            "",
+            "| | p50 | p99 | worst | steps | over | periods left out | parcels dropped |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+            wrapped(source(found) + f" Load {found['load']:g}."),
+            "",
+        ]
+    )
+
+
+def late(hz: str, case: dict[str, Any]) -> list[str]:
+    """Return the rows of one rate: the actor's, and those of the bare loop."""
+    actor, bare = case["actor"], case["bare"]
+    delays = [
+        " | ".join(f"{one[name]:.2f}" for name in ("p50_ms", "p99_ms", "worst_ms"))
+        for one in (actor, bare)
+    ]
+    ours = f"{actor['over']} ({case['over_because_of_us']})"
+    return [
+        f"| {hz} Hz, actor | {delays[0]} | {actor['steps']:,} | {ours} | {actor['left_out']:,} "
+        f"| {actor['dropped']} |",
+        f"| {hz} Hz, bare loop | {delays[1]} | {bare['steps']:,} | {bare['over']} "
+        f"| {bare['left_out']:,} | |",
+    ]
 
 
 def times(spread: dict[str, Any] | None) -> str:
@@ -106,4 +148,45 @@ def times(spread: dict[str, Any] | None) -> str:
     return f"{spread['median']:g} ({low:g} to {high:g}{unclear})"
 
 
-PARTS = {"scale": scale, "epoch": epoch, "slow_update": slow_update}
+def replay(found: Results) -> str:
+    """Describe batches of a replay, beside a bare gather and another library."""
+    names = {"vectors_few": "vectors, 10^4", "vectors": "vectors, 10^6", "images": "images, 10^5"}
+    own = found["prioritised"]
+    rows = [
+        f"| {words} | {own[f'{name}_per_second']:,} | {beside(own, name)} |"
+        for name, words in names.items()
+    ]
+    low, high = own["cost_of_many_range"]
+    uniform = [
+        f"{kind} {found[kind]['ours_per_second']:,} ({found[kind]['ratio']:g} of a bare gather)"
+        for kind in ("vectors", "images")
+    ]
+    said = (
+        f"Prioritised batches of {found['batch']} rows that are sampled and get new priorities, a "
+        "second: transitions of 4 float32, and stacks of 4 images of 84 x 84, by the rows of the "
+        "replay; cpprb has a fifth of the images. A batch among 10^6 rows takes "
+        f"{own['cost_of_many']:g} ({low:g} to {high:g}) times as long as one among 10^4. Uniform "
+        f"batches a second: {' and '.join(uniform)}."
+    )
+    return "\n".join(
+        [
+            "## Batches a second\n",
+            wrapped(said),
+            "",
+            "| rows | farflung | cpprb |",
+            "|---|---|---|",
+            *rows,
+            "",
+            wrapped(source(found) + f" Load {found['load']:g}."),
+            "",
+        ]
+    )
+
+
+def beside(own: Results, name: str) -> str:
+    """Return the figure of another library, where it was measured."""
+    count = own.get(f"cpprb_{name}_per_second")
+    return "–" if count is None else f"{count:,}"
+
+
+PARTS = {"scale": scale, "epoch": epoch, "slow_update": slow_update, "real_time": real_time}

@@ -1,7 +1,8 @@
-"""Write docs/reference.md, and the measured parts of two pages: `python docs/write.py`."""
+"""Write docs/reference.md, schemas, and measured parts of pages: `python docs/write.py`."""
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import lag  # noqa: E402
+import learning  # noqa: E402
 import speed  # noqa: E402
 from bad_peers import attacks, siege  # noqa: E402
 from writing import Results, source, wrapped  # noqa: E402
@@ -20,17 +23,25 @@ END = "<!-- to here -->"
 
 def main() -> None:
     """Write all pages."""
-    import reference  # beside this file
+    import reference  # beside this file, as the next one
+    import schemas
 
     results = load(RESULTS)
     for name, parts in PAGES.items():
         path = HERE / name
         path.write_text(page(path.read_text(), results, parts))
+    learning.PICTURE.write_text(learning.picture(results["learning"]))
     reference.main()
+    schemas.main()
 
 
 def load(folder: Path) -> dict[str, Results]:
-    """Return every result by its name."""
+    """Return every result by its name; those of presets are one, by the name of the preset."""
+    found = _load(folder)
+    return found | {"learning": _load(folder / "learning")}
+
+
+def _load(folder: Path) -> dict[str, Results]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
 
 
@@ -114,15 +125,100 @@ def rounds(found: Results) -> str:
 
 def workers(found: Results) -> str:
     """Describe the kills of workers and of their learner."""
-    killed = ", ".join(f"{role} {count}" for role, count in found["kills_by_role"].items())
+    killed, stopped = (
+        ", ".join(f"{role} {count}" for role, count in found[f"{fault}_by_role"].items())
+        for fault in ("kills", "stops")
+    )
     return "\n".join(
         [
             wrapped(
                 f"**Gradients.** A learner that takes gradients of three workers, after "
-                f"{found['kills']} kills ({killed}): {len(found['wrong'])} of {found['statuses']} "
+                f"{found['kills']} kills ({killed}) and as many stops of up to 4 s ({stopped}): "
+                f"{len(found['wrong'])} of {found['statuses']} "
                 "looks at its books found something wrong (received = applied + waiting + repeated "
                 "+ refused; each update is one applied gradient; the audit at the end). It made "
                 f"{found['updates']} updates."
+            ),
+            source(found),
+            "",
+        ]
+    )
+
+
+def policies(found: Results) -> str:
+    """Describe the kills among several policies."""
+    runs = found["runs"]
+    every = [figures for run in runs for figures in run["policies"].values()]
+    own, stored, foreign, twice = (
+        sum(figures[name] for figures in every)
+        for name in ("own_steps", "stored", "foreign", "twice")
+    )
+    roles = sum((Counter(run["kills_by_role"]) for run in runs), start=Counter[str]())
+    killed = ", ".join(f"{role} {count}" for role, count in sorted(roles.items()))
+    stops = sum(sum(run["others"].values()) for run in runs)
+    kept = [f for run in runs if not run["actors_killed"] for f in run["policies"].values()]
+    missing, dropped = (sum(figures[name] for figures in kept) for name in ("missing", "dropped"))
+    lost, doubled, changed = (
+        sum(figures[name] for figures in every) for name in ("lost", "duplicated", "changed")
+    )
+    return "\n".join(
+        [
+            wrapped(
+                f"**Several policies.** Three learners, and actors on both paths that play for all "
+                f"three, in a parallel and a turn-based world with agents that die, join and skip: "
+                f"{len(runs)} runs, {roles.total()} kills ({killed}) and {stops} other faults. The "
+                f"worlds wrote down {own} own steps; {stored} are in the journals, {foreign} of "
+                f"them in that of another policy or changed, {twice} twice. Of "
+                f"{sum(figures['acknowledged'] for figures in every)} acknowledged parcels {lost} "
+                f"were lost, {doubled} duplicated and {changed} changed. Where no actor "
+                f"was killed, {missing} own steps were missing: {dropped} that actors counted as "
+                f"dropped while a learner was away, and {missing - dropped} of last windows."
+            ),
+            source(found),
+            "",
+        ]
+    )
+
+
+def independent(found: Results) -> str:
+    """Describe six learners of which two are killed."""
+    rates, kept, memory = found["steps_per_second"], found["kept"], found["memory_mb"]
+    strangers = sum(
+        count
+        for policy, actors in found["rows"].items()
+        for actor, count in actors.items()
+        if actor != policy
+    )
+    figures = ", ".join(f"{rate:g}" for rate in rates.values())
+    shares = ", ".join(f"{share:.0%}" for share in kept.values())
+    sizes = "; ".join(f"{role} {min(each):g} to {max(each):g}" for role, each in memory.items())
+    return "\n".join(
+        [
+            wrapped(
+                f"**Independent learners.** Six through one broker, each with two actors of "
+                f"two environments at 20 steps a second: {figures} steps/s. After "
+                f"{found['kills']} kills of two of them, in pairs, the others kept {shares} of "
+                f"their rates. {strangers} parcels in a journal were of other actors. Resident "
+                f"memory in MB: {sizes}."
+            ),
+            source(found),
+            "",
+        ]
+    )
+
+
+def archive(found: Results) -> str:
+    """Describe a learner that is killed while it archives."""
+    return "\n".join(
+        [
+            wrapped(
+                f"**Archive.** A learner with a pool archives every publication and keeps "
+                f"{found['bound']} versions. After {found['kills']} kills in the middle of that, "
+                f"{len(found['broken'])} times the archive was not whole, a version had changed, "
+                f"one that was announced was missing, or the pool was not back. It archived "
+                f"{found['archived']} versions; {found['newest_not_announced']} times the newest "
+                f"one had not been announced yet. The {found['games']} games in its standings "
+                f"are its {found['episodes']} episodes."
             ),
             source(found),
             "",
@@ -287,6 +383,44 @@ def fuzz(found: Results) -> str:
     )
 
 
+def patience(found: Results) -> str:
+    """Describe the runs of all tests."""
+    runs = found["runs"]
+    times = [
+        f"{name} {min(taken)} to {max(taken)} s (median {sorted(taken)[len(taken) // 2]} s)"
+        for name, busy in (("alone", False), ("beside busy loops", True))
+        if (taken := [run["seconds"] for run in runs if bool(run["loops"]) is busy])
+    ]
+    text = f"**All tests, again and again.** {found['sentence']}. A run took {', '.join(times)}."
+    return "\n".join([wrapped(text), source(found), ""])
+
+
+def actors(found: Results) -> str:
+    """Describe an actor with the acting graph of each algorithm."""
+    rows = [
+        f"| {each['algorithm']} | {each['bytes']:,} | {each['parameters']:,} | "
+        f"{each['megabytes']['median']:.1f} | {max(each['megabytes']['range']):.1f} |"
+        for each in found["graphs"]
+    ]
+    return "\n".join(
+        [
+            "## Memory of actors\n",
+            wrapped(
+                "Peak memory of an actor with one environment, from its start on, with the acting "
+                "graph that it runs, with the defaults of each algorithm: CartPole, and Pendulum "
+                "for continuous actions. An actor has onnxruntime and numpy, and no torch."
+            ),
+            "",
+            "| algorithm | graph, bytes | parameters | MB, median | worst |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            source(found),
+            "",
+        ]
+    )
+
+
 Parts = Mapping[str, Callable[[Results], str]]
 
 PARTS: Parts = {
@@ -294,6 +428,9 @@ PARTS: Parts = {
     "relay": relay,
     "rounds": rounds,
     "workers": workers,
+    "policies": policies,
+    "independent": independent,
+    "archive": archive,
     "sweep": sweep,
     "solve": solve,
     "resume": resume,
@@ -303,8 +440,18 @@ PARTS: Parts = {
     "siege": siege,
     "attacks": attacks,
     "fuzz": fuzz,
+    "patience": patience,
 }
-PAGES: dict[str, Parts] = {"reliability.md": PARTS, "scaling.md": speed.PARTS}
+PAGES: dict[str, Parts] = {
+    "algorithms.md": {
+        "learning": learning.learning,
+        "lag": lag.lag,
+        "replay": speed.replay,
+        "algorithms": actors,
+    },
+    "reliability.md": PARTS,
+    "scaling.md": speed.PARTS,
+}
 
 if __name__ == "__main__":
     main()

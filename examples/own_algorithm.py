@@ -3,9 +3,8 @@
     learner --env CartPole-v1 --actors 2 --algorithm own_algorithm:SoftDQN \\
         --soft-dqn.temperature 0.05 --model own_algorithm:network
 
-It changes one thing in deep Q-learning. `learner/algorithms/protocol.py` is the interface for an
-algorithm that shares nothing with it. Actors need none of this: they receive the network as a
-graph.
+It changes one thing in deep Q-learning. `own_policy_gradient.py` beside it shares nothing with it.
+Actors need none of this: they receive the network as a graph.
 """
 
 import math
@@ -15,11 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from farflung.common.data.spec import Spec
-from farflung.common.process.config import require
-from farflung.learner.algorithms.dqn import DQN
-from farflung.learner.algorithms.settings import DQNSettings
-from farflung.learner.replay.replay import Batch
+from farflung.algorithms import DQN, Batch, DQNSettings, Spec, require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from farflung.actor.acting.loaded import LoadedPolicy
+    from farflung.actor.scripts import register_opponent
     from farflung.actor.session import ActorSession, AsyncActorSession
+    from farflung.actor.worlds.registered import register_world
     from farflung.common.process.errors import FarflungError
     from farflung.learner.api.callback import Callback, Episode, Evaluation, Result, RunView
 
@@ -25,6 +27,8 @@ __all__ = [
     "Result",
     "RunView",
     "load",
+    "register_opponent",
+    "register_world",
     "train",
 ]
 
@@ -34,6 +38,8 @@ ELSEWHERE = {  # the names that are imported when they are used, by their module
     ),
     **dict.fromkeys(("ActorSession", "AsyncActorSession"), "farflung.actor.session"),
     "FarflungError": "farflung.common.process.errors",
+    "register_opponent": "farflung.actor.scripts",
+    "register_world": "farflung.actor.worlds.registered",
 }
 
 
@@ -50,8 +56,8 @@ def train(
 
     Settings are the command's flags, with `_` for `-`: `until="evaluation >= 475"`. A list stands
     for a repeatable flag, a dictionary for `env_args` and for the section of an algorithm:
-    `dqn={"learning_rate": 1e-3}`. `--import` is `imports`. Variables, `config=FILE` and
-    `resume=RUN` count as they do for the command; None stands for the default.
+    `dqn={"learning_rate": 1e-3}`. `--import` is `imports`. Variables, `config=FILE`, `preset=NAME`
+    and `resume=RUN` count as they do for the command; None stands for the default.
 
     Two defaults differ from the command's: `actors` is "auto" instead of 0, and in sequential mode
     lines are printed instead of a panel, so that a debugger has the terminal to itself.
@@ -73,8 +79,9 @@ def train(
 def load(path: "str | PathLike[str]", checkpoint: str = "", *, seed: int = 0) -> "LoadedPolicy":
     """Return the policy of a run's folder, or of a file that `learner export` wrote.
 
-    The checkpoint is `best`, `last` or the number of one; by default the best, or the last where no
-    evaluation has ended. `policy.act(observation)` returns the action.
+    The checkpoint is `best`, `last`, the number of one, or an archived version such as `2.120`; by
+    default the best, or the last where no evaluation has ended. `RUN@CHECKPOINT` names both.
+    `policy.act(observation)` returns the action.
     """
     from pathlib import Path
 

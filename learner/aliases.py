@@ -103,6 +103,19 @@ SETTINGS = {  # of an algorithm, if it has a setting of that name
     "hidden-sizes": "hidden",
     "fcnet-hiddens": "hidden",
     "double-q": "double",
+    "n-epochs": "epochs",
+    "update-epochs": "epochs",
+    "num-sgd-iter": "epochs",
+    "clip-range": "clip",
+    "clip-coef": "clip",
+    "clip-param": "clip",
+    "ent-coef": "entropy-coefficient",
+    "entropy-coeff": "entropy-coefficient",
+    "vf-coef": "value-coefficient",
+    "vf-loss-coeff": "value-coefficient",
+    "target-kl": "stop-at-kl",
+    "normalize-advantage": "normalise-advantages",
+    "norm-adv": "normalise-advantages",
 }
 
 

@@ -1,22 +1,24 @@
 """The configuration of a learner, with a section for the chosen algorithm."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from farflung.common.data.fields import LARGEST
+from farflung.common.data.fields import DEFAULT_POLICY, LARGEST
+from farflung.common.data.pool import OPPONENT, OUTCOME, SEAT
 from farflung.common.data.spec import LONGEST_EPISODE, Exploration
 from farflung.common.net.address import Address, listening
-from farflung.common.process import plugins
-from farflung.common.process.config import MOST_USED, Loaded, peek, suggestion
+from farflung.common.process.config import MOST_USED, Loaded
 from farflung.common.process.config import load as load_any
-from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner import aliases, config_checks, config_words
 from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.config_section import ALGORITHM, of_algorithm
 from farflung.learner.core.curves import of_episodes, reported
+from farflung.learner.presets import preset
 from farflung.learner.schedule.goal import Condition, parse
+from farflung.learner.selfplay.sampling import Sampling
 
 MOST = Parameter(group=MOST_USED)
 WORLD = Parameter(group=Group("World", sort_key=1))
@@ -26,14 +28,14 @@ REPLAY = Parameter(group=Group("Replay and pacing", sort_key=4))
 ROUNDS = Parameter(group=Group("Rounds (sync and sequential)", sort_key=4.5))
 WORKERS = Parameter(group=Group("Gradients of workers (async)", sort_key=4.7))
 TRAINING = Parameter(group=Group("Training", sort_key=5))
+SELFPLAY = Parameter(group=Group("Self-play", sort_key=5.5))
 EVALUATION = Parameter(group=Group("Evaluation", sort_key=6))
 NETWORK = Parameter(group=Group("Network", sort_key=7))
 SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
-ALGORITHM = Group("Algorithm", sort_key=8)
 
 Updates = int | Literal["episodes", "steps"]
 SETTINGS = "config.toml"  # in the folder of a run
-BUILT_IN = {"dqn": DQNSettings}
+TEAM_SETTINGS = "team.toml"  # in a folder with a run for each policy of a world
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +60,24 @@ class LearnerConfig:
     """Package that registers your own environments and wrappers, or an environment as
     package.module:Class, which gets the id package.module.Class; repeatable."""
 
+    action_mask: Annotated[bool, WORLD] = True
+    """Choose only actions that an environment allows, if its info has an `action_mask`."""
+
+    policies: Annotated[str, WORLD, Parameter(metavar="SEATS", show_default=False)] = ""
+    """Policies that play the agents of a world, each with a learner: auto (one for each agent), or
+    'red=agent_0,agent_1; blue=*', where * is all other agents. With --policy, only that learner."""
+
+    opponent: Annotated[
+        tuple[str, ...], WORLD, Parameter(metavar="POLICY=WHO", show_default=False)
+    ] = ()
+    """A policy of --policies that learns nothing: WHO is random, a registered script, or the policy
+    of another run as RUN[@CHECKPOINT]; repeatable."""
+
     metrics: Annotated[tuple[str, ...], WORLD, SEVERAL, Parameter(metavar="NAME")] = ()
     """Numbers in an environment's info at an episode's end to show, besides is_success."""
 
+    preset: Annotated[str, MOST, Parameter(metavar="NAME", show_default=False)] = ""
+    """Measured settings below all others, of `learner presets`: environment, algorithm and more."""
     actors: Annotated[int | Literal["auto"], MOST, Parameter(metavar="N")] = 0
     """Actors to start on this machine; auto: its processors less two."""
     environments: Annotated[int, MOST, Parameter(metavar="N", name="--envs")] = 1
@@ -113,6 +130,10 @@ class LearnerConfig:
     """Environment steps from the first share to the last."""
     exploration_ladder: Annotated[int, COLLECTION, Parameter(metavar="RUNGS")] = 0
     """Rungs of an Ape-X exploration ladder over all environments; 0: all explore alike."""
+    exploration_noise: Annotated[float, COLLECTION, Parameter(metavar="DEVIATION")] = 0.1
+    """Noise of deterministic continuous actions (td3), in halves of their range."""
+    exploration_correlation: Annotated[float, COLLECTION, Parameter(metavar="SHARE")] = 0.0
+    """Correlation of the noise of continuous actions from step to step (sac, td3): 0 to below 1."""
     largest_value: Annotated[float, COLLECTION, Parameter(metavar="NUMBER")] = LARGEST
     """Largest magnitude of a float in collected rows: parcels with a larger one are refused."""
     interventions: Annotated[bool, COLLECTION, Parameter(negative=())] = False
@@ -128,6 +149,18 @@ class LearnerConfig:
     """Average number of times that each transition is sampled; inf: train without waiting."""
     tolerance: Annotated[float | None, REPLAY, Parameter(metavar="SAMPLES")] = None
     """Samples to collect ahead of learning (default: ratio x warm-up, or the least that works)."""
+
+    normalise_observations: Annotated[bool, REPLAY, Parameter(negative=())] = False
+    """Show networks observations of floats in deviations from the mean of all collected ones."""
+    normalise_rewards: Annotated[bool, REPLAY, Parameter(negative=())] = False
+    """Divide returns in batches by the deviation of discounted sums of rewards."""
+    clip_rewards: Annotated[float, REPLAY, Parameter(metavar="LIMIT")] = 0.0
+    """Largest reward in the replay; larger ones are cut to it, reported returns not (0: none)."""
+
+    demos: Annotated[str, REPLAY, Parameter(metavar="DATASET", show_default=False)] = ""
+    """Demonstrations in each batch: the folder of a run, for its journal, or minari:ID."""
+    demo_share: Annotated[float, REPLAY, Parameter(metavar="SHARE")] = 0.5
+    """Share of each batch that is demonstrations, with --demos."""
 
     round_actors: Annotated[int, ROUNDS, Parameter(metavar="N")] = 0
     """Actors that play each round, from anywhere; 0: those of --actors."""
@@ -153,11 +186,25 @@ class LearnerConfig:
     publish_every: Annotated[int, TRAINING, Parameter(metavar="UPDATES")] = 10
     """Updates between two versions of the weights."""
     device: Annotated[str, TRAINING, Parameter(metavar="DEVICE")] = "auto"
-    """Device to train on: auto, cpu, cuda, cuda:N or mps."""
+    """Device to train on: auto, cpu, cuda, cuda:N or mps. Learners of --policies have one each."""
     threads: Annotated[int, TRAINING, Parameter(metavar="N")] = 1
     """CPU threads of torch; with one, training is reproducible to the bit."""
     checkpoint_every: Annotated[float, TRAINING, Parameter(metavar="SECONDS")] = 300.0
     """Seconds between two checkpoints; 0: only at the end."""
+    archive_every: Annotated[str, TRAINING, Parameter(metavar="N UNIT", show_default=False)] = ""
+    """Interval between two versions that stay in the archive: '500 updates', '1e5 steps',
+    '200 episodes' (default: none)."""
+    archive_most: Annotated[int, TRAINING, Parameter(metavar="VERSIONS")] = 100
+    """Versions in the archive; with more, older ones are thinned out evenly."""
+
+    pool: Annotated[tuple[str, ...], SELFPLAY, SEVERAL, Parameter(metavar="OPPONENT=SHARE")] = ()
+    """Opponents of training games with their shares: random=1 archive=2 live=1 MY_SCRIPT=1."""
+    pool_sampling: Annotated[Sampling, SELFPLAY, Parameter(metavar="KIND")] = "uniform"
+    """Archived versions to prefer: none (uniform), recent, hard to beat, or even ones."""
+    pool_newest: Annotated[int, SELFPLAY, Parameter(metavar="VERSIONS")] = 0
+    """Newest archived versions that are in the pool; 0: all."""
+    pool_exploration: Annotated[float, SELFPLAY, Parameter(metavar="SHARE")] = 0.05
+    """Share of random actions of archived versions, and of a policy from another run."""
 
     evaluate_every: Annotated[int, MOST, Parameter(metavar="STEPS")] = 10_000
     """Environment steps between two evaluations; 0: none."""
@@ -176,11 +223,11 @@ class LearnerConfig:
     """Port for experience; 0: any free one."""
     feed_port: Annotated[int | None, NETWORK, Parameter(metavar="PORT")] = None
     """Port of the feed (default: the next one)."""
-    policy: Annotated[str, NETWORK, Parameter(metavar="NAME")] = "default"
+    policy: Annotated[str, NETWORK, Parameter(metavar="NAME")] = DEFAULT_POLICY
     """Name of the policy that this learner trains."""
 
     algorithm: Annotated[str, Parameter(metavar="NAME", group=MOST_USED)] = "dqn"
-    """Algorithm: dqn, or your own as package.module:Class."""
+    """Algorithm: bc, dqn, impala, ppo, r2d2, sac, td3, or your own as package.module:Class."""
     model: Annotated[
         str, Parameter(metavar="MODULE:FUNCTION", group=ALGORITHM, show_default=False)
     ] = ""
@@ -210,9 +257,15 @@ class LearnerConfig:
         """Return how actors explore. Weights of another run are not taught by random actions."""
         start, end, ladder = self.exploration_start, self.exploration_end, self.exploration_ladder
         start = (end if self.init else 1.0) if start is None else start
+        noise = self.exploration_noise, self.exploration_correlation
         if rounds := self.exploration_rounds:
-            return Exploration(start, end, rounds, ladder, per="round")
-        return Exploration(start, end, self.exploration_steps, ladder)
+            return Exploration(start, end, rounds, ladder, "round", *noise)
+        return Exploration(start, end, self.exploration_steps, ladder, "step", *noise)
+
+    @property
+    def is_team(self) -> bool:
+        """Return whether this command starts a learner for each policy, and is none itself."""
+        return bool(self.policies) and self.policy == DEFAULT_POLICY
 
     @property
     def address(self) -> Address:
@@ -222,54 +275,19 @@ class LearnerConfig:
     @property
     def condition(self) -> Condition:
         """Return the condition of `--until`."""
-        return parse(self.until, tuple(map(of_episodes, reported(self.metrics))))
+        return parse(self.until, tuple(map(of_episodes, self.reported)))
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """Return the metrics of episodes that actors send; those of games where there is a pool."""
+        return reported((*self.metrics, *((OPPONENT, SEAT, OUTCOME) if self.pool else ())))
 
 
 def config_class(argv: Sequence[str]) -> type[LearnerConfig]:
-    """Return the configuration class with the section of the chosen algorithm.
-
-    A user's own algorithm is imported, a built-in one is not.
-    """
-    a_command_follows = bool(argv) and not argv[0].startswith("-")
-    names = () if a_command_follows else ("algorithm", "algo")  # the second one in files
-    chosen = next(filter(None, (peek("learner", name, argv) for name in names)), "dqn")
-    if chosen in BUILT_IN:
-        return _with_section(chosen, BUILT_IN[chosen])
-    if ":" not in chosen:
-        raise UsageError(
-            f"unknown algorithm {chosen!r}: write {', '.join(BUILT_IN)}, or package.module:Class."
-            f"{suggestion(chosen, BUILT_IN)}"
-        )
-    found = plugins.find(chosen)
-    if not hasattr(found, "Settings") or not hasattr(found, "name"):
-        raise ConfigurationError(
-            f"{chosen} is not an algorithm: it needs a name and a dataclass Settings"
-        )
-    return _with_section(found.name, found.Settings)
-
-
-def section_of(configuration: type[LearnerConfig]) -> tuple[str, type[Any]]:
-    """Return the name of the algorithm's section in a class of `config_class`, and its settings."""
-    hint: Any = configuration.__annotations__["settings"]
-    return hint.__metadata__[0].name[0], hint.__origin__
+    """Return the configuration class with the section of the chosen algorithm."""
+    return of_algorithm(LearnerConfig, argv)
 
 
 def load(argv: Sequence[str]) -> Loaded[LearnerConfig]:
     """Return the configuration from flags, environment variables and file."""
-    return load_any("learner", config_class(argv), argv, aliases.in_file)
-
-
-def _with_section(name: str, settings: type[Any]) -> type[LearnerConfig]:
-    annotation: object = Annotated[
-        settings, Parameter(name=name, group=ALGORITHM, consume_multiple=True)
-    ]
-    # Without __module__ the class would belong to `types`, and cyclopts takes a class of the
-    # standard library for a single value.
-    return make_dataclass(
-        "LearnerConfig",
-        [("settings", annotation, field(default_factory=settings))],
-        bases=(LearnerConfig,),
-        namespace={"__module__": __name__},
-        frozen=True,
-        kw_only=True,
-    )
+    return load_any("learner", config_class(argv), argv, aliases.in_file, [preset.fill])

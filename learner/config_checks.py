@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from farflung.common.data.fields import NAME, RULE
 from farflung.common.data.spec import METRICS
 from farflung.common.process.config import require
-from farflung.learner.core.curves import SUCCESS_RATE, reported
-from farflung.learner.schedule import goal
+from farflung.learner.config_batches import check_batches
+from farflung.learner.core.curves import IS_SUCCESS, SUCCESS_RATE
+from farflung.learner.schedule import every, goal
+from farflung.learner.schedule.rollout import rollout_of
+from farflung.learner.selfplay import pooling
+from farflung.learner.team import groups, opponents
 
 if TYPE_CHECKING:
     from farflung.learner.config import LearnerConfig
@@ -29,10 +33,13 @@ LEAST = {
     "warmup": 0,
     "checkpoint-every": 0,
     "evaluate-every": 0,
+    "archive-most": 1,
     "seed": 0,
     "max-staleness": 0,
+    "pool-newest": 0,
 }
 
+MOST_ARCHIVED = 200
 
 OF_ROUNDS = (
     "round_actors",
@@ -53,6 +60,15 @@ def check_numbers(config: "LearnerConfig") -> None:
         0 <= config.exploration_end <= config.exploration.start <= 1,
         "exploration goes from --exploration-start, at most 1, down to --exploration-end",
     )
+    require(0 <= config.exploration_noise <= 1, "--exploration-noise lies between 0 and 1")
+    require(
+        0 <= config.exploration_correlation < 1,
+        "--exploration-correlation is at least 0 and below 1",
+    )
+    require(
+        config.archive_most <= MOST_ARCHIVED,
+        f"--archive-most must be at most {MOST_ARCHIVED}: each is an opponent of a pool",
+    )
     require(config.replay_ratio > 0, "--replay-ratio must be above 0")
     require(config.largest_value > 0, "--largest-value must be above 0")
     require(
@@ -66,7 +82,7 @@ def check_names(config: "LearnerConfig") -> None:
         allowed = NAME.fullmatch(name) is not None or (key == "name" and not name)
         require(allowed, f"--{key} {name!r}: {RULE}")
     require(
-        re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", config.device) is not None,
+        re.fullmatch(r"auto(:\d+)?|cpu|mps|cuda(:\d+)?", config.device) is not None,
         f"--device {config.device!r}: write auto, cpu, cuda, cuda:N or mps",
     )
     for name in config.metrics:
@@ -75,7 +91,8 @@ def check_names(config: "LearnerConfig") -> None:
             name not in (*goal.METRICS, SUCCESS_RATE),
             f"--metrics {name}: the learner has a figure of that name; report it under another",
         )
-    require(len(reported(config.metrics)) <= METRICS, f"--metrics: at most {METRICS - 1} of them")
+    own = len(config.reported) - len({*config.metrics} - {IS_SUCCESS})
+    require(len(config.reported) <= METRICS, f"--metrics: at most {METRICS - own} of them")
     require(
         not config.model or ":" in config.model,
         f"--model {config.model!r}: write package.module:function",
@@ -84,6 +101,7 @@ def check_names(config: "LearnerConfig") -> None:
 
 def check_combinations(config: "LearnerConfig") -> None:
     """Refuse options that cannot work together."""
+    check_batches(config)
     n_step = getattr(config.settings, "n_step", 1)  # a user's algorithm may not have it
     require(
         config.horizon >= n_step,
@@ -106,7 +124,7 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--round-updates",
     )
     require(
-        not (config.resume and config.mode == "sequential"),
+        not (config.resume and config.mode == "sequential" and not config.policies),
         "--resume continues from a journal, and --mode sequential writes none: start it again "
         "with the same seed to repeat the run to the bit",
     )
@@ -115,8 +133,12 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--resume continues from a journal, and --durability none writes none: "
         "set fsync or process",
     )
+    every.parse("--archive-every", config.archive_every)
+    check_rollout(config)
     check_rounds(config)
     check_workers(config)
+    check_pool(config)
+    check_policies(config)
     compared = config.condition.metrics
     waits = any(name == "evaluation" or name.startswith("eval/") for name in compared)
     require(
@@ -124,6 +146,39 @@ def check_combinations(config: "LearnerConfig") -> None:
         "--until waits for evaluations, but none will run: add --evaluate-every",
     )
     _ = config.arguments, config.wrappers, config.address
+
+
+def check_rollout(config: "LearnerConfig") -> None:
+    """Refuse rollouts that cannot be learned from, and options of replays that are drawn from."""
+    rollout = rollout_of(config.settings)
+    if rollout is None:
+        return
+    name, batch = config.algorithm, config.batch_size
+    require(
+        rollout.rows % batch == 0,
+        f"a rollout of {rollout.rows} rows is no multiple of --batch-size {batch}",
+    )
+    require(
+        config.capacity >= 2 * rollout.rows,
+        f"--capacity {config.capacity} is below twice the rollout of {rollout.rows} rows: raise it",
+    )
+    for option in ("replay_ratio", "warmup", "round_updates"):
+        flag = f"--{option.replace('_', '-')}"
+        require(
+            getattr(config, option) == getattr(type(config), option),
+            f"{flag} is for algorithms that draw rows at random. {name} learns from each rollout "
+            f"of {rollout.rows} rows in {rollout.epochs} epochs: leave it out",
+        )
+    require(
+        not (config.normalise_rewards and hasattr(config.settings, "gae_lambda")),
+        f"--normalise-rewards: the advantages of {name} are made of rewards as they come, and "
+        "scaled in each batch. Leave it out, or take --clip-rewards",
+    )
+    require(
+        config.gradients == "none",
+        f"--gradients {config.gradients}: {name} learns from rollouts of all actors, and workers "
+        "have only their own",
+    )
 
 
 def check_rounds(config: "LearnerConfig") -> None:
@@ -136,6 +191,10 @@ def check_rounds(config: "LearnerConfig") -> None:
             not value or config.mode != "async",
             f"{flag} is for --mode sync or sequential: async has no rounds",
         )
+    require(
+        not config.exploration_rounds or config.exploration_steps == type(config).exploration_steps,
+        "either --exploration-steps or --exploration-rounds: random actions follow one of both",
+    )
     require(
         config.mode != "sync" or config.actors == "auto" or config.actors > 0 or actors > 0,
         "--mode sync waits for a fixed number of actors: start them here with --actors N, or "
@@ -159,6 +218,27 @@ def check_rounds(config: "LearnerConfig") -> None:
     )
 
 
+def check_pool(config: "LearnerConfig") -> None:
+    """Refuse a pool that could not be played."""
+    shares = pooling.parse(config.pool)
+    require(
+        0 <= config.pool_exploration <= 1, "--pool-exploration is a share: write a number 0 to 1"
+    )
+    require(
+        not shares.archive or bool(config.archive_every),
+        "--pool archive=… has no versions to play: add --archive-every, such as '500 updates'",
+    )
+    require(
+        not (config.pool and config.policies),
+        "--pool plays all other agents of its world, and --policies names policies for them: leave "
+        "one of the two out",
+    )
+    require(
+        not config.pool or config.gradients == "none",
+        f"--pool is for actors, and --gradients {config.gradients} asks for workers: leave one out",
+    )
+
+
 def check_workers(config: "LearnerConfig") -> None:
     """Refuse gradients of workers where no worker could take part."""
     asked = f"--gradients {config.gradients}"
@@ -172,4 +252,37 @@ def check_workers(config: "LearnerConfig") -> None:
         config.replay_ratio < math.inf,
         f"{asked}: a worker takes turns between playing and learning, and with --replay-ratio inf "
         "it would never play again: set a number",
+    )
+    for flag in ("normalise-observations", "normalise-rewards", "clip-rewards", "demos"):
+        require(
+            not getattr(config, flag.replace("-", "_")),
+            f"{asked}: batches are made by workers, and those know no --{flag}: leave it out",
+        )
+
+
+def check_policies(config: "LearnerConfig") -> None:
+    """Refuse policies of a world that could not be played."""
+    fixed = opponents.parse(config.opponent)
+    require(
+        bool(config.policies) or not fixed,
+        "--opponent is for a policy of --policies: name the policies of the world too",
+    )
+    if not config.policies:
+        return
+    if config.policies.strip() != groups.AUTO:
+        groups.read(config.policies)  # its agents are looked up once the world is made
+    require(
+        config.gradients == "none",
+        f"--policies: --gradients {config.gradients} is for one policy: workers play for one",
+    )
+    require(
+        not config.is_team or config.durability != "none" or config.mode == "sequential",
+        "--policies: a learner that is started again continues from its journal, and --durability "
+        "none writes none: set fsync or process",
+    )
+    require(
+        config.is_team or config.actors == 0,
+        f"--actors {config.actors}: a learner of --policy {config.policy} among others starts no "
+        "actors, for theirs must play too. Start them with: actor ADDRESS … --policy "
+        f"{config.policy}",
     )

@@ -1,4 +1,7 @@
-"""The evaluation at a run's end, if none was kept before: so a short run has a best policy, too."""
+"""The evaluation at a run's end, if none was kept before or the newest is old.
+
+So a short run has a best policy too, and so has a run that its evaluator could not keep up with.
+"""
 
 import logging
 import threading
@@ -8,8 +11,8 @@ from dataclasses import dataclass
 
 from farflung.actor.evaluator import greedy
 from farflung.actor.play import Play
-from farflung.actor.worlds import gymnasium
-from farflung.actor.worlds.gymnasium import Surroundings
+from farflung.actor.worlds import families
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.world import EVALUATION
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
@@ -17,6 +20,7 @@ from farflung.common.data.weights import Weights
 from farflung.common.process.errors import Exit
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import LASTING
+from farflung.learner.core.progress import EvaluationResult
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +41,13 @@ class LastEvaluation:
     seats: int
     look: Look  # takes a function that returns the episodes to go
 
-    def play(self, weights: Weights, stop: Stop) -> Parcel | None:
+    def play(self, weights: Weights, stop: Stop, why: str) -> Parcel | None:
         """Return the results; None if they did not come in time, or a signal or error did."""
         hurry = bool(stop)  # the run was ended by Ctrl-C
         most_s = HURRY_S if hurry else MOST_S
         log.info(
-            "evaluating the last weights, as no evaluation was kept: %d episodes, at most %.0f s",
+            "evaluating the last weights, as %s: %d episodes, at most %.0f s",
+            why,
             self.spec.evaluation.episodes,
             most_s,
             extra=LASTING,
@@ -69,8 +74,8 @@ class _Work:
         self.parcel: Parcel | None = None
         self.problem = ""
         self.over = False
-        self._spec, self._seats, self._weights = gymnasium.capped(spec), seats, weights
-        self._evaluator = greedy(spec, seats)
+        self._spec, self._seats, self._weights = spec, seats, weights
+        self._evaluator = greedy(spec, seats * spec.agents)
 
     @property
     def left(self) -> int:
@@ -87,7 +92,7 @@ class _Work:
     def _play(self) -> None:
         around = Surroundings(self._note, lambda seconds: None, time.monotonic)
         key = EVALUATION, PLACE
-        world = gymnasium.open_world(self._spec, self._seats, key=key, around=around)
+        world = families.open_world(self._spec, self._seats, key=key, around=around, cut=True)
         try:
             play = Play(world, {self._spec.policy: self._evaluator})
             play.begin(self._weights, self._weights.steps)
@@ -102,6 +107,17 @@ class _Work:
 
     def _note(self, kind: str, text: str) -> None:
         self.problem = f"{kind}: {text.strip().splitlines()[-1] if text.strip() else ''}"
+
+
+def overdue(newest: EvaluationResult | None, steps: int, every: int, *, kept: bool) -> str:
+    """Return why the last weights are to be evaluated; empty if evaluations have kept up.
+
+    An evaluator that is slow, or was not there, leaves the best policy of a run far behind its end.
+    """
+    if not kept:
+        return "no evaluation was kept"
+    behind = steps - newest.steps if newest is not None else 0
+    return f"the newest result came {behind:,} steps ago" if behind >= every else ""
 
 
 def wanted(stop: Stop) -> bool:

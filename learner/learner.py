@@ -18,7 +18,7 @@ from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, interruptible, signals, stop_when_closed
 from farflung.common.process.log import LASTING, Who
-from farflung.common.process.settings_file import resolved_toml
+from farflung.common.process.uncollected import uncollected
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callback import Host
 from farflung.learner.config import LearnerConfig
@@ -27,22 +27,24 @@ from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.local.actors import (
     evaluations,
     join_command,
-    players,
+    sequential_actors,
     start_local_actors,
 )
 from farflung.learner.local.children import Children
 from farflung.learner.local.processors import local_actors
 from farflung.learner.observe import outlets
+from farflung.learner.presets import preset
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.storage import manifest
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.totals import JournalTotals
 from farflung.learner.storage.recover import Recovered, recover
 from farflung.learner.storage.run_folder import Run, new_run, open_run, unfinished_run
-from farflung.learner.transport.in_process import InProcess
+from farflung.learner.transport.in_process import AmongOthers, InProcess, Turns
 from farflung.learner.transport.network_thread import NetworkThread
 
 if TYPE_CHECKING:
+    from farflung.learner.loop import Transport
     from farflung.learner.training import Training
 
 log = logging.getLogger(__name__)
@@ -58,9 +60,12 @@ class Learner:
     training: "Training"
     log: logs.Log | None = None  # one that began before this module was imported
 
-    def __init__(self, loaded: Loaded[LearnerConfig], host: Host = COMMAND) -> None:
+    def __init__(
+        self, loaded: Loaded[LearnerConfig], host: Host = COMMAND, turns: Turns | None = None
+    ) -> None:
+        """With `turns` it is one of several learners in this process, which share the log."""
         self.config, self._origins = loaded.config, loaded.origins
-        self._host = host
+        self._host, self._turns = host, turns
         self._started_at = time.monotonic()
         self.stop = Stop()
         self.resources = ExitStack()  # lock, log, ports: released in reverse order
@@ -89,10 +94,12 @@ class Learner:
         import_own(config.imports)
         for name in config.log_to:
             outlets.find(name)
-        if config.mode != "sequential":
+        if config.mode == "sequential":
+            require_company(config, self._turns)
+        else:
             require_descriptors(config)
             sockets.require_free(config.address)
-        self._folder = choose_run(config, resolved_toml(config, self._origins))
+        self._folder = choose_run(config, preset.resolved(config, self._origins))
         self.resources.enter_context(self._folder.locked())
         with self._folder.attempt(), interruptible():  # even if an import swallows the signal
             who = self._start_log()
@@ -104,6 +111,11 @@ class Learner:
 
     def run(self) -> None:
         """Train, take leave of the actors, and write the last checkpoint."""
+        self.prepare()
+        self.training.run()
+
+    def prepare(self) -> None:
+        """Do all that comes before training: restore a run, start local actors."""
         training, network = self.training, self.network
         log.info(evaluations(self.config))
         if network is not None:
@@ -118,7 +130,6 @@ class Learner:
             start_local_actors(self.config, network.address, self._children)
             own = "" if local_actors(self.config) else f": {training.status.join}"
             log.info("waiting for the first actor%s", own, extra=LASTING)
-        training.run()
 
     def shutdown(self) -> None:
         """Close ports, journal and local actors, and leave the terminal in order."""
@@ -130,6 +141,8 @@ class Learner:
 
     def _start_log(self) -> Who:
         logger = self.log or logs.start("learner", self._folder.name, self.config.log_level)
+        if self._turns is not None:
+            return logger.who
         self.resources.callback(logger.stop)
         logger.who.name = self._folder.name
         logger.copy_to(self._folder.file("logs", "learner.log"))
@@ -147,7 +160,7 @@ class Learner:
         if spec is None:
             return
         self._endpoint = self._make_endpoint(spec)
-        self.network = self._listen(self._endpoint)
+        self._open(self._endpoint)
         log.info(
             "run %s goes on: epoch %d, %d steps; restoring",
             self._folder.identity,
@@ -160,15 +173,18 @@ class Learner:
         largest = self.config.largest_value
         if recovered is None:
             return Endpoint(spec, takes=takes, largest=largest)
-        members, now = recovered.roster, time.monotonic()
+        members = recovered.roster
+        now = time.monotonic() if self._turns is None else self._turns.now
         return Endpoint.resume(spec, recovered.inbox, members, now, takes, largest)
 
     def _load(self, who: Who) -> None:
         """Load torch, which takes more than a second, and put training together."""
-        log.info("loading PyTorch", extra=LASTING)
-        from farflung.learner.api.undisturbed import undisturbed
-        from farflung.learner.core import out_of_memory, own_code
-        from farflung.learner.training import Training
+        if self._turns is None:
+            log.info("loading PyTorch", extra=LASTING)
+        with uncollected():
+            from farflung.learner.api.undisturbed import undisturbed
+            from farflung.learner.core import out_of_memory, own_code
+            from farflung.learner.training import Training
 
         if self._host.outlives:
             self.resources.enter_context(undisturbed())
@@ -180,19 +196,34 @@ class Learner:
         self.training = Training(config, self._folder, epoch, spec)
         if endpoint is None:
             endpoint = self._make_endpoint(self.training.core.spec)
-            if config.mode != "sequential":
-                self.network = self._listen(endpoint)
-        transport = self.network or InProcess(endpoint, players(config, self.stop, self._look))
+            self._open(endpoint)
         self._children = self.resources.enter_context(
             Children(self._folder.folder / "logs", self._host.path)
         )
+        transport, started_at = self._transport(endpoint), self._started_at
         self.training.connect(
-            endpoint, transport, self._children, self.stop, who, self._started_at, self._host
+            endpoint, transport, self._children, self.stop, who, started_at, self._host
         )
+
+    def _transport(self, endpoint: Endpoint) -> "Transport":
+        """Return the way to the actors: the network, or turns in this process."""
+        if self._turns is not None:
+            return AmongOthers(endpoint, self._turns)
+        if self.network is not None:
+            return self.network
+        return InProcess(endpoint, sequential_actors(self.config, self.stop, self._look))
 
     def _look(self, left: Callable[[], int]) -> None:
         """Show how a sequential run stands, from within a turn."""
         self.training.supervisor.look(left)
+
+    def _open(self, endpoint: Endpoint) -> None:
+        """Open both ports and the journal, where there are any."""
+        if self._turns is not None:
+            self.resources.callback(lambda: endpoint.log.close())
+            self._open_journal(endpoint)
+        elif self.config.mode != "sequential":
+            self.network = self._listen(endpoint)
 
     def _listen(self, endpoint: Endpoint) -> NetworkThread:
         """Open both ports and the journal. From now on actors find this learner."""
@@ -204,6 +235,12 @@ class Learner:
         self.resources.callback(lambda: endpoint.log.close())
         network = NetworkThread(context, config.address, endpoint, keys)
         self.resources.callback(network.close)
+        self._open_journal(endpoint)
+        network.start()
+        return network
+
+    def _open_journal(self, endpoint: Endpoint) -> None:
+        config, recovered = self.config, self._recovered
         if config.durability != "none":
             # Once the journal is open, the epoch is on disk, and may be sent to actors.
             endpoint.log = Journal(
@@ -214,8 +251,15 @@ class Learner:
                 durable=config.durability == "fsync",
                 keep=config.keep_journal,
             )
-        network.start()
-        return network
+
+
+def require_company(config: LearnerConfig, turns: Turns | None) -> None:
+    """Refuse a learner in one process with its actors that trains one policy of several."""
+    if config.policies and turns is None:
+        raise ConfigurationError(
+            f"--mode sequential trains all of --policies in one process, and not --policy "
+            f"{config.policy} alone: leave --policy out, or continue the folder of the team"
+        )
 
 
 def require_descriptors(config: LearnerConfig) -> None:

@@ -11,6 +11,8 @@ from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import by_place
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.schedule.schedule import (
+    NEVER,
+    PUBLISH,
     STOP,
     Action,
     Apply,
@@ -80,6 +82,7 @@ class Loop:
         self._schedule, self._endpoint, self._transport = schedule, endpoint, transport
         self._queue, self._clock = endpoint.queue, clock
         self._moment = Moment()
+        self._paused = False  # as the endpoint knows it
 
     def run(self, supervisor: Supervision) -> None:
         """Train until the schedule decides to stop."""
@@ -89,6 +92,23 @@ class Loop:
         while (action := self.decide(supervisor.over, supervisor.rows_wanted)) is not STOP:
             self.do(action)
             supervisor.tick()
+
+    def advance(self, supervisor: Supervision) -> bool:
+        """Do all that can be done before actors play; return False once the schedule stops."""
+        supervisor.tick()
+        while True:
+            action = self.decide(supervisor.over, supervisor.rows_wanted)
+            if action is STOP:
+                return False
+            self.do(action)
+            supervisor.tick()
+            if isinstance(action, Wait):
+                return True
+
+    def publish_once(self) -> None:
+        """Publish the weights, unless this process has published some."""
+        if self._moment.published_at == NEVER:
+            self.do(PUBLISH)
 
     def decide(self, over: bool, rows_wanted: int) -> Action:
         """Return the action that is next."""
@@ -114,6 +134,9 @@ class Loop:
             case Stop():
                 return
         state = self.core.state
+        if state.paused != self._paused:
+            self._paused = state.paused
+            self._endpoint.pause(state.paused)
         room = self._schedule.room(state, self._moment)
         self._endpoint.progress(state.steps, state.updates, room)
 

@@ -9,7 +9,10 @@ from farflung.common.process import log as logs
 from farflung.common.process.config import Command, Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner import aliases
-from farflung.learner.config import SETTINGS, LearnerConfig, config_class, section_of
+from farflung.learner.config import SETTINGS, TEAM_SETTINGS, LearnerConfig, config_class
+from farflung.learner.config_section import section_of
+from farflung.learner.presets import preset
+from farflung.learner.team import opponents
 
 log = logging.getLogger("farflung.learner.main")  # also under `python -m`
 
@@ -17,16 +20,41 @@ ABOUT = "Train a policy from the trajectories that actors send. Without a comman
 COMMANDS = (
     Command(
         "worker",
-        "farflung.learner.cli.commands:worker",
+        "farflung.learner.worker.main:work",
         "Join a learner with --gradients: collect, learn, send gradients.",
     ),
     Command(
         "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
     Command(
+        "dashboard",
+        "farflung.learner.cli.dashboard:dashboard",
+        "Show runs in a browser, at work or ended.",
+    ),
+    Command(
+        "pause",
+        "farflung.learner.cli.steer:pause",
+        "Pause the training of a run on this machine.",
+    ),
+    Command(
+        "resume",
+        "farflung.learner.cli.steer:resume",
+        "Let a run go on that was paused.",
+    ),
+    Command(
+        "set",
+        "farflung.learner.cli.steer:set_weight",
+        "Change how much a run learns from each step while it trains.",
+    ),
+    Command(
         "check",
         "farflung.learner.cli.check:check",
-        "Check an environment before a run.",
+        "Check an environment, or an algorithm, before a run.",
+    ),
+    Command(
+        "presets",
+        "farflung.learner.cli.presets:presets",
+        "List measured settings for --preset; print those of one.",
     ),
     Command("runs", "farflung.learner.cli.runs:runs", "List the runs of a folder; compare some."),
     Command(
@@ -45,9 +73,24 @@ COMMANDS = (
         "Write a run's policy as one ONNX file, as safetensors, or to a hub.",
     ),
     Command(
+        "standings",
+        "farflung.learner.cli.selfplay:standings",
+        "Show a run's games against opponents, and ratings.",
+    ),
+    Command(
+        "match",
+        "farflung.learner.cli.selfplay:match",
+        "Let two policies, scripts or random actions play games against each other.",
+    ),
+    Command(
         "audit",
         "farflung.learner.cli.commands:audit",
         "Check a run's journal, checkpoints and ledger offline.",
+    ),
+    Command(
+        "dataset",
+        "farflung.learner.cli.dataset:dataset",
+        "Write the steps of a run as a dataset of Minari's.",
     ),
     Command(
         "keys",
@@ -64,9 +107,12 @@ COMMANDS = (
 
 EXAMPLES = {
     "learner --env CartPole-v1 --actors 2 --until 'evaluation >= 475'": "train until solved",
+    "learner --preset cartpole-ppo": "measured settings; `learner presets` lists all",
     "learner --env LunarLander-v3 --steps 300000 --name lander": "train for so many steps",
+    "learner --env pursuit_v4 --policies auto --actors 2": "a policy for each agent of a world",
     "learner --env ALE/Pong-v5 --import ale_py --actors auto": "environments of a package",
     "learner check LunarLander-v3": "check an environment before a run",
+    "learner check --algorithm mine:Mine": "check an algorithm of your own",
     "learner --resume runs/lander --steps 600000": "continue a run",
     "learner evaluate runs/lander": "play 100 episodes of its best policy",
     "learner worker gpu-box:5555": "collect and learn for another learner's --gradients",
@@ -80,7 +126,11 @@ def main() -> None:
 
 
 def command(argv: list[str]) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command line; return the exit code. A worker has variables and a file of its own."""
+    if argv[:1] == ["worker"]:
+        from farflung.learner.worker.main import command as worker
+
+        return worker(argv[1:])
     argv = with_own_settings(in_our_words(argv))
     return config.run(
         "learner",
@@ -91,6 +141,7 @@ def command(argv: list[str]) -> int:
         commands=COMMANDS,
         examples=EXAMPLES,
         words=aliases.in_file,
+        below=[preset.fill],
     )
 
 
@@ -118,7 +169,8 @@ def with_own_settings(argv: list[str]) -> list[str]:
     resumed = config.peek("learner", "resume", argv) if asks else None
     if resumed in (None, "", "auto") or config.peek("learner", "config", argv) is not None:
         return argv
-    settings = Path(str(resumed)) / SETTINGS
+    folder = Path(str(resumed))
+    settings = folder / (TEAM_SETTINGS if (folder / TEAM_SETTINGS).exists() else SETTINGS)
     if not settings.exists():
         raise ConfigurationError(
             f"--resume {resumed}: there is no {SETTINGS} in it. Name the folder of a run."
@@ -132,11 +184,22 @@ def train(loaded: Loaded[LearnerConfig]) -> int:
     A run that has reached the same goal before is not started again: that is no failure.
     """
     config = loaded.config
-    if reached := goal_reached(config):
+    publishes = config.policy in opponents.parse(config.opponent)  # and learns nothing
+    if not publishes and (reached := goal_reached(config)):
         sys.stdout.write(reached)
         return 0
     with logs.start("learner", config.name or config.environment, config.log_level) as started:
         log.info("%s", beginning(config), extra=logs.LASTING)
+        if values := preset.used(config, loaded.origins):
+            log.info("%s", values, extra=logs.LASTING)
+        if config.is_team:
+            from farflung.learner.team import command
+
+            return command.run(loaded, started)
+        if publishes:
+            from farflung.learner.team import frozen
+
+            return frozen.serve(config)
         from farflung.learner.learner import Learner
 
         learner = Learner(loaded)
@@ -151,10 +214,12 @@ def goal_reached(config: LearnerConfig) -> str:
 
     if config.resume in ("", "auto"):
         return ""
-    verdict = finished(Path(config.resume), str(Goal(config)))
+    goal = Goal(config)
+    verdict = finished(Path(config.resume), str(goal))
     return (
         f"{config.resume} has reached its goal: {verdict}\n"
-        "It is not continued. A further goal does that: --steps, --until, or --steps 0 for none.\n"
+        f"It is not continued. A further goal does that: --steps, --until, or {goal.lifted_by} for "
+        "none.\n"
         if verdict
         else ""
     )

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from farflung.common.process.lifecycle import Stop
-from farflung.common.process.log import Who
+from farflung.common.process.log import Who, once_every
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callbacks import Callbacks
 from farflung.learner.config import LearnerConfig
@@ -20,11 +20,13 @@ from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import ActorState, Status
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.goal import Goal
+from farflung.learner.storage import steering
 from farflung.learner.storage.saver import Saver
 
 log = logging.getLogger(__name__)
 
-COLLECTS = (ActorState.JOINING, ActorState.RUNNING, ActorState.WAITING)
+COLLECTS = (ActorState.JOINING, ActorState.RUNNING, ActorState.LEARNING, ActorState.WAITING)
+NO_EFFECT = "no effect where the number of updates does not follow --replay-ratio"
 CHECK_S = 0.25  # between two checks of everything but the end of the run
 
 
@@ -45,7 +47,7 @@ class Supervisor:
     ) -> None:
         self.verdict = ""  # why the run ended, once it has
         self.finished = False  # the goal was reached
-        self.sinks: list[StatusSink] = []
+        self.sinks: list[StatusSink[Status]] = []
         self.missing: Callable[[], list[int]] = list  # the actors that a round waits for
         self.callbacks = Callbacks(core, saver)
         self.saver = saver
@@ -57,6 +59,7 @@ class Supervisor:
         self._checkpoint_every = config.checkpoint_every
         self._checked_at = self._looked_at = 0.0
         self._noticed = ""
+        self._steering = steering.Watch(saver.folder)
         self._saved_at = time.monotonic()
         self._shown: Status | None = None  # the newest status
 
@@ -76,6 +79,12 @@ class Supervisor:
         return "" if self.callbacks.verdict else str(self._goal)
 
     @property
+    def continued_by(self) -> str:
+        """The flags with which the run can be continued beyond a goal that it has reached."""
+        reached = self.finished and self.goal and not self.in_vain
+        return self._goal.lifted_by if reached else ""
+
+    @property
     def rows_wanted(self) -> int:
         """Environment steps that are still wanted."""
         return self._goal.rows_wanted(self._core)
@@ -91,6 +100,9 @@ class Supervisor:
         if now - self._checked_at >= CHECK_S:
             self._checked_at = now
             self._check(now)
+        core = self._core
+        if self.saver.archive.look(core.state.version, core.progress.episodes):
+            core.progress.standings.keep(self.saver.archive.versions)
         self.callbacks.look()
         if self._stop:
             self.verdict = f"stopped: {self._stop.reason}"
@@ -137,6 +149,7 @@ class Supervisor:
 
     def _check(self, now: float) -> None:
         self._who.version = str(self._core.state.version)
+        self._steer()
         for death in self._children.tick(now):
             self._report(death)
         self._require_actors()
@@ -144,13 +157,16 @@ class Supervisor:
         if self._checkpoint_every and now - self._saved_at >= self._checkpoint_every:
             self._checkpoint(now)
         self.saver.best.consider(self._core.progress.take_candidate(), now)
-        for problem in (self.saver.problem(), self.saver.best.problem()):
+        saver = self.saver
+        for problem in (saver.problem(), saver.best.problem(), saver.archive.problem()):
             if problem:
                 self._report(problem)
         number, roster = self._core.state.version.number, self._transport.status.roster
-        if sentence := self._late.sentence(number, self.missing(), roster, now):
+        missing = [] if self._core.state.paused else self.missing()
+        if sentence := self._late.sentence(number, missing, roster, now):
             self._report(sentence)
         self._status.checkpoint_pause_s = self.saver.pause_s
+        self._status.archived = len(self.saver.archive.index)
         since = now - self._started_at
         self._forecast.look(since, self._goal.values(self._core, since))
         self._status.goal_seconds = self._forecast.seconds_left
@@ -158,6 +174,22 @@ class Supervisor:
         self._notice()
         for sink in self.sinks:
             sink.show(status)
+
+    def _steer(self) -> None:
+        """Pause, go on, or take another weight, if that is wished."""
+        wished = self._steering.look()
+        if self._steering.problem:
+            log.warning(self._steering.problem, extra=once_every(60))
+        if wished is None:
+            return
+        state = self._core.state
+        if wished.paused != state.paused:
+            state.paused = wished.paused
+            log.info("training pauses: learner resume" if wished.paused else "training goes on")
+        if wished.weight != state.pacing.weight:
+            state.pacing.weigh(wished.weight)
+            pace = f"{state.pacing.pace:g} samples of each row"
+            log.info("weight %g: %s", wished.weight, pace if state.pacing.weighs else NO_EFFECT)
 
     def _notice(self) -> None:
         """Log what is noticed about the newest evaluation, once."""

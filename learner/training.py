@@ -4,11 +4,14 @@ import logging
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TextIO
 
 import torch
 
+from farflung.common import heads
 from farflung.common.data.spec import Spec
 from farflung.common.process.errors import Exit
 from farflung.common.process.invocation import command
@@ -29,11 +32,14 @@ from farflung.learner.observe.metrics import metrics, sent_on
 from farflung.learner.observe.outlets import RunFacts, started
 from farflung.learner.observe.screen import screen
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import to_document
+from farflung.learner.observe.status import Status, to_document
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.replay.replay import HASHED
+from farflung.learner.schedule import every
 from farflung.learner.schedule.rounds import sentence
 from farflung.learner.schedule.schedule import schedule_of
+from farflung.learner.selfplay import pooling
+from farflung.learner.storage import archive
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.recover import Recovered
 from farflung.learner.storage.redo import redo
@@ -62,6 +68,8 @@ class Training:
         self.core.split = Split(time.perf_counter)
         self.status = StatusBuilder(config, folder, self.core, str(where))
         self._config, self._folder = config, folder
+        if heads.masked(self.core.spec):
+            log.info("actions: those that the environment allows in info['action_mask']")
         log.info("memory: %s", out_of_memory.formula(self.core.replay))
         if config.mode != "async":
             log.info(sentence(config))
@@ -85,14 +93,25 @@ class Training:
         # The first evaluation is of weights that have learned little; those of --init have before.
         young = 0 if config.init else config.evaluate_every
         self._saver = Saver(
-            self._folder, self.core, journal, self.loop.extent, endpoint.recent.find, young
+            self._folder,
+            self.core,
+            journal,
+            self.loop.extent,
+            endpoint.recent.find,
+            young,
+            every.parse("--archive-every", config.archive_every),
+            config.archive_most,
         )
+        standings = self.core.progress.standings
+        standings.in_rounds = schedule.keeps_rounds
+        standings.keep(self._saver.archive.versions)
+        self._open_pool(endpoint)
         self.status.best = self._saver.best.mean
         self.supervisor = Supervisor(
             config, self.core, self.status, self._saver, transport, children, stop, who, started_at
         )
         self.supervisor.missing = lambda: schedule.missing(self.core.state, queue)
-        feed = StatusSink(
+        feed: StatusSink[Status] = StatusSink(
             "telemetry", lambda status: endpoint.publish_status(to_document(status)), 1.0
         )
         view = RunView(
@@ -102,9 +121,21 @@ class Training:
         )
         supervisor = self.supervisor
         supervisor.callbacks.follow(host.callbacks, view, supervisor.figures, started_at)
-        screens = screen(config.ui, sys.stdout), metrics(self._folder.folder)
+        screens = host.screen or screen(config.ui, sys.stdout), metrics(self._folder.folder)
         outlets = map(sent_on, started(config.log_to, self._facts()))
         self.supervisor.sinks += [*screens, feed, *outlets]
+
+    def _open_pool(self, endpoint: Endpoint) -> None:
+        """Publish the pool with each version, and hand out the archived versions in it."""
+        config, archiver = self._config, self._saver.archive
+        if not config.pool:
+            return
+        if config.mode != "async":
+            archiver.waits = True  # so the pool of each round is a function of the rounds before
+        games = self.core.progress.standings.lately
+        rules = pooling.parse(config.pool), config.pool_sampling, config.pool_newest
+        self.core.pool = pooling.Pooling(*rules, lambda: archiver.lasting, games).pool
+        endpoint.publisher.archives.read = partial(archive.read_frame, self._folder.folder)
 
     def _facts(self) -> RunFacts:
         """Return the run as outlets describe it."""
@@ -117,6 +148,7 @@ class Training:
         where = self._folder.folder, self.core, self.loop.extent, recovered
         if schedule_of(self._config).keeps_rounds:
             said = redo(*where, self._endpoint.queue, largest)
+            self._saver.go_back()
         else:
             said = restore(*where, largest)
         log.info("resumed: %s", said)
@@ -127,28 +159,38 @@ class Training:
         supervisor = self.supervisor
         with supervisor.callbacks.told(lambda: supervisor.verdict):
             self.loop.run(supervisor)
-            last = supervisor.status(supervisor.last_state)
-            self._endpoint.publish_status(to_document(last))
-            self._transport.close(supervisor.last_state)
-            self.loop.drain()
-            # Before the actors end, which may take longer than a service manager waits.
-            supervisor.save()
-            self._evaluate()
+            self.leave()
+
+    def leave(self) -> None:
+        """Take leave of the actors, and write the last checkpoint."""
+        supervisor = self.supervisor
+        last = supervisor.status(supervisor.last_state)
+        self._endpoint.publish_status(to_document(last))
+        self._transport.close(supervisor.last_state)
+        self.loop.drain()
+        # Before the actors end, which may take longer than a service manager waits.
+        supervisor.save()
+        self._evaluate()
 
     def _evaluate(self) -> None:
-        """Evaluate the last weights once, unless the run has a best policy already."""
+        """Evaluate the last weights once, unless evaluations have kept up with training."""
         config, core, best, stop = self._config, self.core, self._saver.best, self._stop
         asked = config.evaluate_every and core.trained and not self.supervisor.callbacks.failed
-        if not asked or best.exists or not last_evaluation.wanted(stop):
+        asked = asked and not config.policies  # one policy cannot play for the others
+        why = last_evaluation.overdue(
+            core.progress.evaluation, core.state.steps, config.evaluate_every, kept=best.exists
+        )
+        if not asked or not why or not last_evaluation.wanted(stop):
             return
         seats = min(config.evaluate_episodes, EVALUATION_SEATS)
         last = last_evaluation.LastEvaluation(core.spec, seats, self.supervisor.look)
         weights = core.acting()
-        parcel = last.play(weights, stop)
+        parcel = last.play(weights, stop, why)
         if parcel is None:
             return
         core.insert([parcel])
-        if (result := core.progress.take_candidate()) is not None:
+        result = core.progress.take_candidate()
+        if result is not None and result.mean > best.mean:
             best.keep(result, weights)
         if problem := best.finish(None):
             log.warning(problem)
@@ -158,14 +200,14 @@ class Training:
         self._transport.close()
         self._endpoint.log.close()
 
-    def report(self) -> int:
+    def report(self, stream: TextIO | None = None) -> int:
         """Write how the run ended, and the commands that continue it; return its exit code."""
         log.info(self.supervisor.verdict, extra=FILED)  # the summary begins with it
         if self.supervisor.finished and not self.supervisor.in_vain:
             self._folder.finish(self.supervisor.verdict, self.supervisor.goal)
         else:
             self._folder.end(self.supervisor.verdict)
-        stream = sys.stderr if self._config.ui == "json" else sys.stdout
+        stream = stream or (sys.stderr if self._config.ui == "json" else sys.stdout)
         stream.write(self.summary())
         return Exit.UNHEALTHY if self.supervisor.in_vain else 0
 
@@ -217,11 +259,14 @@ best evaluation: {self._saver.best.sentence or "none yet"}
     def _commands(self) -> str:
         """Return the commands that go on; with weights of the start there is only one."""
         folder, learner = self._folder.folder, command("learner")
-        resume = (
-            f"\n  # continue this run\n  {learner} --resume {folder}"
-            if self._saver.journaled
-            else ""
-        )
+        # In one process with others it goes on with them.
+        with_others = self._config.policies and self._config.mode == "sequential"
+        resumed, resume = folder.parent if with_others else folder, ""
+        if self._saver.journaled:
+            flags = self.supervisor.continued_by  # without them a finished run is not continued
+            goal = " beyond its goal" if flags else ""
+            words = f"{learner} --resume {resumed} {flags}".rstrip()
+            resume = f"\n  # continue this run{goal}\n  {words}"
         if not self.core.trained:
             return f"To go on:{resume}\n" if resume else ""
         return f"""\

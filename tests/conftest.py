@@ -1,15 +1,18 @@
 """Settings and fixtures that all tests share."""
 
-import threading
+import gc
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_timeout
 import support.worlds  # noqa: F401  # registers the toy environments
 from hypothesis import settings
+from support.arrangement import arrange, named_by_group
 from support.contexts import fresh_context
-from support.waiting import Deadline
+from support.hanging import HangWatch
 
 from farflung.common.net import keys, sockets
 
@@ -17,24 +20,34 @@ from farflung.common.net import keys, sockets
 settings.register_profile("farflung", deadline=None, derandomize=True)
 settings.load_profile("farflung")
 
+HANGS = HangWatch()
+
+# Nothing that is imported or collected becomes garbage: the collector does not look at it.
+gc.disable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> Any:
+    """Tell the scheduler the groups; let garbage collection look at what tests make alone."""
+    groups = getattr(session.config.option, "loadgroup", False)  # of a worker
+    with named_by_group(session.items) if groups else nullcontext():
+        yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests into the order in which workers take them."""
+    arrange(items)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> bool:
-    """End a test that hangs; a slow machine has as much more time as it is slower."""
-    deadline, over = Deadline(settings.timeout), threading.Event()
-
-    def watch() -> None:
-        while not over.wait(deadline.left_s):
-            if deadline.over and not over.is_set():
-                pytest_timeout.timeout_timer(item, settings)
-
-    def cancel() -> None:
-        over.set()
-        watcher.join()
-
-    watcher = threading.Thread(target=watch, name=f"timeout of {item.nodeid}", daemon=True)
-    item.cancel_timeout = cancel  # type: ignore[attr-defined]  # pytest-timeout calls it
-    watcher.start()
+    """End a test that hangs."""
+    HANGS.begin(item, settings)
+    item.cancel_timeout = HANGS.end  # type: ignore[attr-defined]  # pytest-timeout calls it
     return True
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from farflung.learner.algorithms.builtin import BUILT_IN, load
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("common", "actor", "learner", "broker")
 BELOW = {  # what each package may import
@@ -82,10 +84,22 @@ def test_heavy_libraries_are_imported_in_one_place():
     assert importers("gymnasium") == {
         "actor/worlds/gymnasium.py",
         "actor/worlds/gymnasium_check.py",
+        "actor/worlds/gymnasium_minatar.py",
         "actor/worlds/gymnasium_spaces.py",
         "actor/worlds/gymnasium_wrappers.py",
+        "learner/dataset/minari_dataset.py",
+    }
+    assert importers("pettingzoo") == {
+        "actor/worlds/pettingzoo.py",
+        "actor/worlds/pettingzoo_check.py",
     }
     assert importers("onnxruntime") == {"actor/acting/policy.py"}
+    dashboard = {"learner/dashboard/app.py", "learner/dashboard/server.py"}
+    assert importers("asyncio") == {"actor/session.py", *dashboard}  # no actor, learner or broker
+    assert importers("uvicorn") == {"learner/dashboard/server.py"}
+    assert importers("starlette") == {*dashboard, "learner/dashboard/access.py"}
+    assert importers("farflung.learner.dashboard.app") == {"learner/dashboard/command.py"}
+    assert importers("zmq.utils.monitor") == set()  # it imports asyncio
 
 
 def test_zmq_is_imported_only_at_the_border():
@@ -101,6 +115,7 @@ def test_zmq_is_imported_only_at_the_border():
                 "handshake",
                 "keys",
                 "listener",
+                "monitor",
                 "sockets",
             )
         ),
@@ -145,26 +160,38 @@ def test_received_bytes_are_never_executed():
 
 
 def test_modules_are_imported_by_name_only_from_flags():
-    """`plugins` alone imports by name, and only modules that read this machine's flags call it."""
+    """`plugins` alone imports by name, for flags of this machine and for built-in algorithms."""
     assert callers("import_module") == {"common/process/plugins.py"}
     assert importers("farflung.common.process.plugins") <= {
         "actor/worlds/own.py",
+        "learner/algorithms/builtin.py",
         "learner/core/build.py",
-        "learner/config.py",
+        "learner/config_section.py",
         "learner/observe/outlets.py",
         "learner/worker/making.py",
     }
 
 
+def test_built_in_algorithms_are_ours():
+    """Their table names modules of this package, each with the class and settings that it says."""
+    for name, each in BUILT_IN.items():
+        assert each.place.startswith("farflung.learner.algorithms."), name
+        found = load(name)
+        assert (found.name, found.Settings) == (name, each.settings)
+
+
 def test_environments_are_imported_by_name_only_from_flags():
-    """`import_own` imports modules too: its callers have names of this machine."""
-    assert callers("import_own") == {
+    """Both functions import modules too: their callers have names of this machine."""
+    assert callers("import_own", "import_packages_of") == {
         "actor/main.py",
         "learner/cli/check.py",
         "learner/learner.py",
         "learner/policies/evaluating.py",
         "learner/policies/exporting.py",
-        "learner/policies/own_code.py",
+        "learner/policies/imports.py",
+        "learner/selfplay/entrants.py",
+        "learner/team/command.py",
+        "learner/team/frozen.py",
     }
 
 
@@ -192,7 +219,11 @@ def test_packages_never_sleep():
 
 def test_replay_has_one_writer():
     """Only training adds rows, and a worker to its own."""
-    assert callers("replay.add") == {"learner/core/core.py", "learner/worker/trainee.py"}
+    assert callers("replay.add") == {
+        "learner/core/core.py",
+        "learner/demonstrations/mixing.py",
+        "learner/worker/trainee.py",
+    }
 
 
 def test_build_lists_every_package():
@@ -207,3 +238,21 @@ def test_build_lists_every_package():
     assert {"farflung": "farflung"} | {f"farflung.{name}": name for name in PACKAGES} == build[
         "package-dir"
     ]
+
+
+def test_build_lists_every_file_of_data():
+    """Files that are no modules, such as presets, are in the package data of pyproject.toml."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    listed = {
+        path
+        for package, patterns in build["package-data"].items()
+        for pattern in patterns
+        for path in ROOT.glob("/".join((*package.split(".")[1:], pattern)))
+    }
+    found = {
+        path
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert found <= listed

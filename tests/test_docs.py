@@ -20,11 +20,14 @@ from farflung.actor.worlds.world import Due
 from farflung.common.data.fields import NAME
 from farflung.common.data.spec import ALIGNMENT, Column, Exploration, Graph, Space, Spec, World
 from farflung.common.heads.discrete import rungs
+from farflung.common.heads.gaussian import UNCLIPPED_ACTIONS
+from farflung.common.heads.head import LOG_PROBABILITY
+from farflung.common.heads.valued import VALUES
 from farflung.common.process import config
 from farflung.common.process.errors import Exit
 from farflung.common.protocol import wire
 from farflung.learner import aliases
-from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.algorithms.builtin import BUILT_IN
 from farflung.learner.config import LearnerConfig, load
 from farflung.learner.graph import model
 
@@ -43,6 +46,7 @@ OTHERS = {
     "--role",
     "--stalled-after",
     "--episodes",
+    "--games",
     "--checkpoint",
     "--as-trained",
     "--max-steps",
@@ -55,16 +59,29 @@ OTHERS = {
     "--install-completion",
     "--at-once",
     "--folder",
+    "--weight",
+    "--id",
+    "--whole",
+    "--token-file",
+    "--host-name",
 }  # of the parser, of subcommands, of other programs
 FREE_OF_CHARGE = {
     "learner keys",
     "learner status",
     "learner audit",
+    "learner dataset",
     "learner self-test",
     "learner evaluate",
     "learner export",
     "learner runs",
+    "learner presets",
     "learner sweep",
+    "learner standings",
+    "learner match",
+    "learner pause",
+    "learner resume",
+    "learner set",
+    "learner dashboard",
 }
 
 
@@ -77,14 +94,17 @@ def flags(cls):
             for mark in getattr(hint, "__metadata__", ())
             if isinstance(mark, Parameter) and mark.name
         ]
-        found.add(f"--{(named[0] if named else name).removeprefix('--').replace('_', '-')}")
+        flag = (named[0] if named else name).removeprefix("--").replace("_", "-")
+        found |= {f"--{flag}"} | ({f"--no-{flag}"} if get_args(hint)[:1] == (bool,) else set())
     return found
 
 
 def known_flags():
     found = OTHERS | flags(LearnerConfig) | flags(ActorConfig)
     found |= {f"--{word}" for word in (*aliases.SAME, *aliases.SETTINGS, "gamma")}
-    found |= {f"--dqn.{field.name.replace('_', '-')}" for field in dataclasses.fields(DQNSettings)}
+    for name, built_in in BUILT_IN.items():
+        fields = dataclasses.fields(built_in.settings)
+        found |= {f"--{name}.{field.name.replace('_', '-')}" for field in fields}
     if (ROOT / "broker/config.py").exists():
         from farflung.broker.config import BrokerConfig
 
@@ -171,6 +191,13 @@ def test_protocol_page_has_the_names_of_the_code():
     assert f"magic `{wire.MAGIC.hex(' ')}`" in page
     assert f"version of the protocol, {wire.VERSION}" in page
     assert NAME.fullmatch("default")
+
+
+def test_protocol_page_names_the_columns_of_heads():
+    """An actor in another language computes them, or refuses the spec."""
+    page = (ROOT / "docs/protocol.md").read_text()
+    named = set(re.findall(r"^\| `(\w+)` \| [^|]+ \|", page.split("### Columns of heads")[1], re.M))
+    assert named >= {column.name for column in (LOG_PROBABILITY, *VALUES)} | {UNCLIPPED_ACTIONS}
 
 
 def structs_of(cls, found):

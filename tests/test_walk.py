@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,21 +41,45 @@ def test_glossary_names_classes_that_exist():
         assert re.search(rf"^class {cell.strip('`')}\b", source, re.MULTILINE), word
 
 
+@cache
+def ours(file: str) -> str:
+    """Return the place of a module in our packages, or nothing for one of others."""
+    path = Path(file).resolve()
+    place = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
+    return place if place.partition("/")[0] in PACKAGES else ""
+
+
+def named(file: str) -> bool:
+    """Return whether the page's section about the walk names a file."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    return f"`{file}`" in text.split("## The walk\n")[1].split("\n## ")[0]
+
+
 def test_walk_has_a_spine_of_few_files():
-    """A newcomer opens these files and no others from an environment's step to the weights."""
+    """A newcomer opens few files from an environment's step to the weights."""
     assert len({file for file, _ in hops()}) <= SPINE
 
 
 @pytest.mark.slow
 def test_walk_is_that_of_a_round_in_sequential_mode(tmp_path):
-    """A traced round calls the functions of the page in the order of the page."""
+    """A traced round calls the functions of the page in the order of the page.
+
+    The page also names each file of ours that the call of a hop comes through.
+    """
     learner = a_learner(a_config(), tmp_path)
     calls: list[tuple[str, str]] = []
+    through: list[set[str]] = []  # the files on the stack of each call
+    stack: list[str] = []
 
     def trace(frame, event, argument):
-        path = Path(frame.f_code.co_filename).resolve()
-        if event == "call" and path.is_relative_to(ROOT):
-            calls.append((str(path.relative_to(ROOT)), frame.f_code.co_qualname))
+        if event not in ("call", "return") or not (file := ours(frame.f_code.co_filename)):
+            return
+        if event == "call":
+            stack.append(file)
+            calls.append((file, frame.f_code.co_qualname))
+            through.append({*stack})
+        elif stack:
+            stack.pop()
 
     state = learner.core.state
     sys.setprofile(trace)
@@ -67,3 +92,5 @@ def test_walk_is_that_of_a_round_in_sequential_mode(tmp_path):
     for hop in hops():
         assert hop in calls[place:], hop
         place = calls.index(hop, place)
+        unnamed = [file for file in through[place] if not named(file)]
+        assert not unnamed, f"{hop} is called through {unnamed}"

@@ -8,12 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from farflung.actor.acting.memory import FrameMemory
+from farflung.actor.acting.memory import SeatMemory
+from farflung.actor.worlds.spaces import as_mask, fits
 from farflung.actor.worlds.world import Due
 from farflung.common import heads
 from farflung.common.data import seeds
 from farflung.common.data.spec import ACTIONS, Space, Spec, column_name
-from farflung.common.heads import Chooser
+from farflung.common.data.states import STATE, states
+from farflung.common.heads import Chooser, masks
 from farflung.common.process.errors import UsageError
 
 Starts = Mapping[str, Sequence[int]]  # by column: what a space counts from, where that is not 0
@@ -30,7 +32,9 @@ class LoadedPolicy:
     """A policy with the weights of one checkpoint.
 
     `act` takes one observation or a batch of them, as the shape says: arrays, or a dictionary of
-    arrays where the observation space is one. Between episodes call `reset` if it remembers frames.
+    arrays where the observation space is one. Between episodes call `reset` if it remembers frames
+    or has a recurrent state. One that learned in a world with masks takes the mask of each
+    observation, `[A]` or `[n, A]`.
     """
 
     def __init__(
@@ -44,21 +48,31 @@ class LoadedPolicy:
         self._leaves = {column_name(key): (key, space) for key, space in spec.observation.items()}
         heads.require(spec)
         self._greedy = heads.find(spec.head).greedy(spec)
+        self._masked = heads.masked(spec)
         self._explorer: tuple[int, Chooser] | None = None  # and for how many rows it draws
-        self._memory: tuple[int, FrameMemory] | None = None  # and of how many rows
+        self._memory: tuple[int, SeatMemory] | None = None  # and of how many rows
+        self._states = states(spec.graph)
 
-    def act(self, observation: Any, *, as_trained: bool = False) -> Any:
+    def act(self, observation: Any, *, mask: Any = None, as_trained: bool = False) -> Any:
         """Return the action for one observation, or the actions [n, ...] for a batch.
 
         It is the best action, or with `as_trained` one that explores as actors did when these
-        weights were published.
+        weights were published; with a `mask` of 0 and 1 the best of those with a 1, or any of them.
         """
         columns, single = self._columns(observation)
         count = len(next(iter(columns.values())))
-        outputs = self._graph.answer(self._stacked(columns, count))
+        legal = self._legal(mask, count, single)
+        outputs = self._graph.answer(self._remembered(columns, count))
+        if self._states and self._memory is not None:
+            self._memory[1].keep(outputs, None)
         chooser = self._exploring(count) if as_trained else self._greedy
         rows = np.arange(count)
-        actions = chooser.choose((np.zeros_like(rows), rows), outputs).actions
+        at = np.zeros_like(rows), rows
+        if legal is None:
+            actions = chooser.choose(at, outputs).actions
+        else:
+            environment = self.spec.world.environment
+            actions = masks.choose(chooser, at, outputs, legal, environment).actions
         actions = actions.astype(self.spec.action.dtype)  # a copy: outputs are used again
         if ACTIONS in self._starts:
             actions += self._starts[ACTIONS].reshape(self.spec.action.shape)
@@ -67,12 +81,41 @@ class LoadedPolicy:
     def reset(self, rows: Sequence[int] | None = None) -> None:
         """Begin new episodes: in these rows of the batch, or in all, then of any number.
 
-        It forgets the frames of the episodes before. A policy that sees single frames has none.
+        It forgets the frames of the episodes before, and the recurrent state becomes zeros. Another
+        policy has nothing to forget.
         """
         if rows is None or self._memory is None:
             self._memory = None
         else:
             self._memory[1].forget(rows)
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The recurrent state of each row by name, [n, *shape]: copies; none before the first act.
+
+        Assign one to go on from it, with as many rows as are shown next.
+        """
+        if self._memory is None:
+            return {}
+        kept = self._memory[1].state(None)
+        return {name.removeprefix(STATE): array.copy() for name, array in kept.items()}
+
+    @state.setter
+    def state(self, state: Mapping[str, Any]) -> None:
+        if not state:
+            self.reset()
+            return
+        given = {STATE + name: np.asarray(array) for name, array in state.items()}
+        counts = {array.shape[:1] for array in given.values()}
+        fits = len(counts) == 1 and sorted(given) == sorted(each.name for each in self._states)
+        if not fits or any(given[e.name].shape[1:] != e.shape for e in self._states):
+            has = ", ".join(f"{e.name.removeprefix(STATE)} [n, {e.shape}]" for e in self._states)
+            raise UsageError(f"this is no state of the policy, which has {has or 'none'}")
+        ((count,),) = counts
+        if self._memory is None or self._memory[0] != count:
+            self._memory = count, SeatMemory(self.spec, count)
+        for name, kept in self._memory[1].state(None).items():
+            kept[:] = given[name]
 
     def _columns(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
         """Return the observations by column, [n, *shape], and True if it was a single one."""
@@ -90,6 +133,33 @@ class LoadedPolicy:
         if single:
             found = {name: array[None] for name, array in found.items()}
         return {name: self._counted(name, array) for name, array in found.items()}, single
+
+    def _legal(self, mask: Any, count: int, single: bool) -> np.ndarray | None:
+        """Return the mask of so many observations, [n, A] bool; None for a policy without masks."""
+        environment = self.spec.world.environment
+        if not self._masked:
+            if mask is not None:
+                raise UsageError(
+                    f"a mask was shown, and this policy of {environment} learned without masks"
+                )
+            return None
+        if mask is None:
+            raise UsageError(
+                f"{environment} allows some of its actions at a time: "
+                "act(observation, mask=info['action_mask'])"
+            )
+        sizes = masks.mask_shape(self.spec.action)
+        shape = sizes if single else (count, *sizes)
+        try:
+            found = as_mask(mask)
+        except ValueError:  # rows of several lengths
+            found = np.zeros(0)
+        if found.shape != shape or not fits(found, "bool"):
+            raise UsageError(
+                f"the mask {mask!r:.200} was shown, and one of {shape} numbers, "
+                "each 0 or 1, belongs to these observations"
+            )
+        return found.astype(np.bool_).reshape(count, *sizes)
 
     def _count(self, name: str, array: np.ndarray) -> int | None:
         """Return how many observations an array holds; None if it is a single one."""
@@ -133,22 +203,21 @@ class LoadedPolicy:
             f"{space.shape}, or a batch of them with one more dimension in front"
         )
 
-    def _stacked(self, columns: dict[str, np.ndarray], count: int) -> Mapping[str, np.ndarray]:
-        """Return the inputs of the graph: the frames, or as many of them as it sees at once."""
-        if self.spec.stack == 1:
+    def _remembered(self, columns: dict[str, np.ndarray], count: int) -> Mapping[str, np.ndarray]:
+        """Return the inputs of the graph: the frames it sees at once, and the recurrent state."""
+        if self.spec.stack == 1 and not self._states:
             return columns
         if self._memory is None:
-            memory = FrameMemory(self.spec.observations, count, self.spec.stack)
-            self._memory = count, memory
+            self._memory = count, SeatMemory(self.spec, count)
         rows, memory = self._memory
         if rows != count:
             raise UsageError(
                 f"{count} observations were shown, and {rows} before them: the policy remembers "
-                "frames of each row, so call reset() before the number changes"
+                "frames or a state of each row, so call reset() before the number changes"
             )
         due = Due(columns)
         memory.see(due)
-        return memory.stacks(due)
+        return memory.inputs(due)
 
     def _exploring(self, count: int) -> Chooser:
         """Return a chooser that has drawn the noise of one step."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime
@@ -16,6 +16,20 @@ from farflung.common.process.errors import Refused
 # and what they compute. A graph has some MB of it.
 GRAPH_BYTES = 4 << 30
 SENTENCE_LETTERS = 500
+
+
+class ActingPolicy(Protocol):
+    """An acting graph at work, or a stand-in."""
+
+    def load(self, weights: Weights) -> None:
+        """Answer by these weights from now on."""
+
+    def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        """Return outputs [n, *shape] for observations by column.
+
+        These are [n, *shape], or [n, stack, *shape]. For all seats they are the same arrays in each
+        call.
+        """
 
 
 class Policy:
@@ -80,6 +94,10 @@ class Policy:
 
     def _answer_once(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         answers: Sequence[np.ndarray] = self._session.run(self._outputs, inputs)
+        rows = len(next(iter(inputs.values())))
+        for output, array in zip(self._graph.outputs, answers, strict=True):
+            if array.shape != (rows, *output.shape):  # the model's own word for it is no proof
+                raise ValueError(f"{output.name} is {array.shape} for {rows} seats")
         lasting = all(array.flags.c_contiguous for array in inputs.values())  # others are copied
         self._inputs, self._binding = dict(inputs) if lasting else {}, None
         self._answers = [*answers]
@@ -137,6 +155,7 @@ class WholeGraph:
             )
         except Exception as error:  # as above
             raise Refused("graph", f"onnxruntime does not take it: {_sentence(error)}") from error
+        self.inputs = [taken.name for taken in self._session.get_inputs()]
         self.outputs = [*outputs] or [output.name for output in self._session.get_outputs()]
 
     @property

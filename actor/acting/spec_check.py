@@ -7,8 +7,11 @@ from farflung.actor.acting import graph_check
 from farflung.common import heads
 from farflung.common.data.fields import NAME
 from farflung.common.data.learning import Learning
+from farflung.common.data.pool import ENTRIES
+from farflung.common.data.selfplay import Selfplay
 from farflung.common.data.spec import (
     METRICS,
+    OBSERVATIONS,
     Column,
     Exploration,
     Space,
@@ -16,11 +19,14 @@ from farflung.common.data.spec import (
     Tensor,
     metric_column,
 )
+from farflung.common.data.states import EPISODE, STATE, next_name, state_columns, states
 from farflung.common.process.errors import ConfigurationError, Refused
 
 SPEC_BYTES = 4 << 30  # of tables for one window: an honest window is one message of 64 MiB
 MAX_COLUMNS = 256
 MAX_LETTERS = 256  # of a name: modules nest, and torch joins the names of all levels
+MAX_POLICIES = 64  # of a world
+MAX_AGENTS = 1024  # of a world
 MAX_EPISODES = 1 << 20  # of an evaluation: its results are one message
 MAX_COUNT = 1 << 53  # of steps, frames, actors, choices: every language counts so far
 
@@ -39,8 +45,12 @@ def require_bounded(spec: Spec, seats: int) -> None:
     for part in parts:
         _require_shape(part)
     _require_metrics(spec)
+    _require_states(spec)
+    _require_seats(spec)
     if spec.learning is not None:
         _require_learning(spec.learning)
+    if spec.selfplay is not None:
+        _require_selfplay(spec.selfplay)
     _require_space("the actions", spec.action)
     for key, space in spec.observation.items():
         _require_space(key or "the observations", space)
@@ -82,6 +92,16 @@ def _require_learning(learning: Learning) -> None:
     _require(0 < learning.ratio < math.inf, f"it makes no sense: a replay ratio {learning.ratio}")
 
 
+def _require_selfplay(rules: Selfplay) -> None:
+    """Refuse games with more scripts than a pool has opponents, or an impossible exploration."""
+    scripts, share = rules.scripts, rules.exploration
+    _require(
+        len(scripts) <= ENTRIES,
+        f"it names {len(scripts)} scripts as opponents, and a pool has {ENTRIES} opponents",
+    )
+    _require(0 <= share <= 1, f"it makes no sense: archived versions with an epsilon of {share}")
+
+
 def table_bytes(spec: Spec, seats: int) -> int:
     """Return the most memory that the tables of a window take: rows, frames, noise, parcel.
 
@@ -90,8 +110,9 @@ def table_bytes(spec: Spec, seats: int) -> int:
     seen = sum(_row(column) for column in spec.columns if column.per == "observation")
     others = sum(_row(column) for column in spec.columns if column.per != "observation")
     answered = sum(_row(output) for output in spec.graph.outputs)
+    kept = sum(_row(state) for state in states(spec.graph))
     each_step = (spec.stack + 2) * seen + 2 * others + 2 * answered + 32
-    return seats * (spec.horizon * each_step + 3 * spec.stack * seen)
+    return seats * (spec.horizon * each_step + 3 * spec.stack * seen + 2 * kept)
 
 
 def gibibytes(count: int) -> str:
@@ -116,6 +137,8 @@ def _require_names(spec: Spec) -> None:
         spec.head,
         world.environment,
         *(name for name, _ in world.wrappers),
+        *world.seats,
+        *_agents(spec),
         *(column.name for column in spec.columns),
         *(tensor.name for tensor in tensors),
         *spec.compression,
@@ -125,6 +148,35 @@ def _require_names(spec: Spec) -> None:
             len(name) <= MAX_LETTERS and name.isprintable(),
             f"a name has more than {MAX_LETTERS} letters, or others than text: {name[:40]!r}",
         )
+
+
+def _require_seats(spec: Spec) -> None:
+    """Refuse a world with more policies or agents than an actor serves, or an agent with two."""
+    policies, agents = spec.world.seats, _agents(spec)
+    for name, count, most in (
+        ("policies", len(policies), MAX_POLICIES),
+        ("agents", len(agents), MAX_AGENTS),
+    ):
+        _require(count <= most, f"its world has {count} {name}, and an actor takes {most}")
+    for policy in policies:
+        _require(
+            NAME.fullmatch(policy) is not None,
+            f"it makes no sense: {policy[:40]!r} is no name of a policy",
+        )
+    _require(len({*agents}) == len(agents), "it makes no sense: two policies play one agent")
+    _require(
+        not policies or spec.policy in policies,
+        f"it makes no sense: its own policy {spec.policy} plays no agent of its world",
+    )
+    for policy, script in spec.world.scripts.items():
+        _require(
+            policy in policies and policy != spec.policy and NAME.fullmatch(script) is not None,
+            f"it makes no sense: a script {script[:40]!r} plays {policy[:40]!r}",
+        )
+
+
+def _agents(spec: Spec) -> list[str]:
+    return [agent for agents in spec.world.seats.values() for agent in agents]
 
 
 def _require_metrics(spec: Spec) -> None:
@@ -137,6 +189,34 @@ def _require_metrics(spec: Spec) -> None:
         and spec.result_extras == tuple(map(metric_column, names)),
         "it makes no sense: a column per result is no metric of an episode",
     )
+
+
+def _require_states(spec: Spec) -> None:
+    """Refuse a recurrent state that does not come back as it went in, or is recorded otherwise."""
+    inputs, outputs = spec.graph.inputs, {output.name: output for output in spec.graph.outputs}
+    for taken in inputs:
+        if taken.name.partition(".")[0] == OBSERVATIONS:
+            continue
+        _require(
+            taken.name.startswith(STATE),
+            f"it makes no sense: the graph takes {taken.name}, no observation and no state",
+        )
+        back = outputs.get(next_name(taken.name))
+        _require(
+            back is not None and (back.dtype, back.shape) == (taken.dtype, taken.shape),
+            f"it makes no sense: the graph takes {taken.name}, and returns no "
+            f"{next_name(taken.name)} of its dtype and shape",
+        )
+    names = [taken.name for taken in inputs]
+    _require(len({*names}) == len(names), "it makes no sense: two inputs have one name")
+    known = {column.name: column for column in (*state_columns(spec.graph), EPISODE)}
+    for extra in spec.row_extras:
+        own = extra.name == EPISODE.name or extra.name.startswith(STATE)
+        _require(
+            not own or extra == known.get(extra.name),
+            f"it makes no sense: the column {extra.name} is {extra.dtype} {extra.shape} per "
+            f"{extra.per}, and the graph has no such state",
+        )
 
 
 def _require_numbers(spec: Spec) -> None:
@@ -160,6 +240,9 @@ def _require_numbers(spec: Spec) -> None:
 def _require_exploration(exploration: Exploration) -> None:
     for epsilon in (exploration.start, exploration.end):
         _require(0 <= epsilon <= 1, f"it makes no sense: an epsilon of {epsilon}")  # no NaN either
+    noise, correlation = exploration.noise, exploration.correlation
+    _require(0 <= noise <= 1, f"it makes no sense: noise of {noise}")
+    _require(0 <= correlation < 1, f"it makes no sense: noise with a correlation of {correlation}")
 
 
 def _require_shape(part: Column | Tensor) -> None:

@@ -1,11 +1,19 @@
 """A connection in the thread of its owner: messages are exchanged when the owner asks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from farflung.actor.connection.archive import Archive
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.port import ConnectionStatus, Joined, Newest, Work
+from farflung.actor.connection.port import (
+    ConnectionStatus,
+    Delivery,
+    Joined,
+    Newest,
+    Work,
+    require_alone,
+)
 from farflung.common.data.parcel import Parcel
 
 
@@ -26,6 +34,8 @@ class Transport(Protocol):
 class InlineConnection:
     """A policy client and its transport, in one thread."""
 
+    away = False  # there are no other policies
+
     def __init__(
         self,
         client: PolicyClient,
@@ -33,6 +43,7 @@ class InlineConnection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._transport, self._clock = client, transport, clock
+        self._deliveries = {client.policy: self}
 
     @property
     def address(self) -> object:
@@ -45,9 +56,23 @@ class InlineConnection:
         return self._client.work
 
     @property
+    def deliveries(self) -> Mapping[str, Delivery]:
+        """This connection, by its only policy."""
+        return self._deliveries
+
+    def seek(self, policies: Iterable[str]) -> None:
+        """Refuse a world with seats of other policies."""
+        require_alone(self._client.policy, policies, "this process")
+
+    @property
     def newest(self) -> Newest:
         """The newest that came."""
         return self._client.newest
+
+    @property
+    def archive(self) -> Archive:
+        """The archived versions that were asked for."""
+        return self._client.archive
 
     @property
     def status(self) -> ConnectionStatus:
@@ -58,6 +83,9 @@ class InlineConnection:
     def may_play(self) -> bool:
         """Another window may begin: all parcels before it have left."""
         return self._client.may_play
+
+    def want(self, index: int) -> None:
+        """Do nothing: there are no other policies."""
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
         """Take a parcel of a run to send. False: there is no room."""
@@ -77,13 +105,32 @@ class InlineConnection:
 
 
 class InTurns:
-    """The transport of the sequential mode: the learner carries the messages between two turns."""
+    """The transport of the sequential mode: messages are carried between two turns."""
 
     address = "this process"
+    owes = False  # the learners end with their actors
+
+    def __init__(self, client: PolicyClient | None = None) -> None:
+        self.clients = [client] if client is not None else []
+
+    def add(self, client: PolicyClient) -> None:
+        """Look for the learner of one more policy here, from the next turn on."""
+        self.clients.append(client)
+
+    def serves(self, client: PolicyClient) -> bool:
+        """Return whether it carries the messages of this client."""
+        return client in self.clients
+
+    def remove(self, client: PolicyClient, reason: str) -> None:
+        """Look for the learner of a policy no longer."""
+        self.clients.remove(client)
 
     def exchange(self, timeout_s: float) -> None:
         """Do nothing: there are no messages within a turn."""
 
     def close(self, reason: str, patience_s: float) -> bool:
-        """Do nothing: the learner ends with its actors."""
+        """Do nothing: the learners end with their actors."""
         return True
+
+    def last_words(self, text: str) -> None:
+        """Do nothing: the learners end with their actors."""

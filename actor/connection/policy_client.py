@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from farflung.actor.acting import spec_check
+from farflung.actor.connection.archive import Archive
 from farflung.actor.connection.form import PARCELS, Cargo, Encode, Form
 from farflung.actor.connection.notices import Notices
 from farflung.actor.connection.port import ConnectionStatus, Joined, Newest
@@ -18,7 +19,6 @@ from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
 from farflung.common.protocol.messages import Acknowledgement, Announcement, Beacon, State
 from farflung.common.protocol.outbox import EPOCH_ENDED, RUN_ENDED, Frame, Outbox, WhenFull
-from farflung.common.protocol.receipts import Receipt, Receipts
 from farflung.common.protocol.wire import Kind
 
 log = logging.getLogger(__name__)
@@ -33,35 +33,37 @@ class PolicyClient:
         self,
         policy: str,
         actor: str,
-        seats: int,
+        environments: int,
         evaluates: bool = False,
         when_full: WhenFull = WhenFull.WAIT,
         waiting_bytes: int = WAITING_BYTES,
         form: Form = PARCELS,
+        wish: int = topics.FREE,
     ) -> None:
+        """Begin without a run. `wish` is the index to ask for, as topics have it."""
         self.joined: Joined | None = None  # until a snapshot came, and again after a run's end
         self.weights: Weights | None = None
         self._came_at = 0.0  # these weights
         self.steps = 0  # of the whole run, by the last message
         self.state = State.RUN
         self.snapshot_topic: bytes | None = None  # of the request that is open
-        self._policy, self.actor, self._seats, self._evaluates = policy, actor, seats, evaluates
+        self.policy, self.actor, self._evaluates = policy, actor, evaluates
+        self._environments = self._seats = environments
         self._stranger: Refused | None = None  # the first learner has another version
         self._unplayable: Refused | None = None  # the spec of our learner's run
+        self._wish, self._is_asked = wish, True
         self._second = 0  # the other learner of our run that was named last
-        self.tracker = LearnerTracker(lambda: topics.draw_nonce(evaluates))
+        self.tracker = LearnerTracker(lambda: topics.draw_nonce(evaluates, self._wish))
         self._form = form
         self.outbox: Outbox[Cargo] = Outbox(
-            self._encode,
-            incarnation=draw_identity(),
-            capacity=waiting_bytes,
-            when_full=when_full,
+            self._encode, incarnation=draw_identity(), capacity=waiting_bytes, when_full=when_full
         )
-        self._standing = self._standing_topics()
+        self._standing = topics.standing(self.policy, self.actor, self.outbox.incarnation)
         self._encoder: Encode | None = None
         self._snapshot: tuple[Announcement, Encode] | None = None  # its weights follow
         self._notices = Notices(policy, actor, self.tracker, self.outbox)
         self.work = self._notices.work
+        self.archive = Archive(policy, actor)
 
     @property
     def newest(self) -> Newest:
@@ -94,16 +96,7 @@ class PolicyClient:
     @property
     def subscriptions(self) -> list[bytes]:
         """The topics to be subscribed to, in byte order: the snapshot's comes last."""
-        return [*self._standing, self.snapshot_topic] if self.snapshot_topic else self._standing
-
-    def _standing_topics(self) -> list[bytes]:
-        """Return the topics to be subscribed to as long as this incarnation lasts."""
-        incarnation = self.actor, self.outbox.incarnation
-        return [
-            topics.acknowledgement(self._policy, *incarnation),
-            topics.beacon(self._policy),
-            topics.weights(self._policy),
-        ]
+        return [*self._standing, *filter(None, (self.archive.topic, self.snapshot_topic))]
 
     # ---- receiving
 
@@ -112,10 +105,10 @@ class PolicyClient:
         try:
             opened = wire.open_frame(frame)
             if opened.kind is Kind.WEIGHTS:
-                self._receive_weights(opened, now, requested=topic == self.snapshot_topic)
+                self._receive_weights(opened, topic, now)
                 return
             message = wire.read(opened)
-            if isinstance(message, Beacon) and message.policy == self._policy:
+            if isinstance(message, Beacon) and message.policy == self.policy:
                 self._receive_beacon(message, now)
             elif isinstance(message, Acknowledgement) and topic == self._standing[0]:
                 self._receive_acknowledgement(message, now)
@@ -144,19 +137,25 @@ class PolicyClient:
                 self.problem("refused", text)
 
     def _receive_snapshot(self, announcement: Announcement, now: float) -> None:
+        spec = announcement.spec
+        seats = self._environments * spec.agents
         try:
-            spec_check.require_bounded(announcement.spec, self._seats)
+            spec_check.require_bounded(spec, seats)
         except Refused as refusal:
-            if self.tracker.run in ("", announcement.spec.run):
+            if self.tracker.run in ("", spec.run):
                 self._unplayable = refusal
             raise
-        encoder = self._form.encoder(announcement.spec, self.actor)
+        encoder = self._form.encoder(spec, self.actor)
         verdict = self.tracker.announcement(announcement, now)
-        self._turn(verdict, announcement.spec.run, announcement.learner_id, announcement.epoch, now)
+        self._turn(verdict, spec.run, announcement.learner_id, announcement.epoch, now)
         if verdict.obeyed:
-            self._snapshot = announcement, encoder
+            self._seats, self._snapshot = seats, (announcement, encoder)
 
-    def _receive_weights(self, opened: wire.Opened, now: float, *, requested: bool) -> None:
+    def _receive_weights(self, opened: wire.Opened, topic: bytes, now: float) -> None:
+        if topic == self.archive.topic:
+            self.archive.receive(opened, self.joined.spec if self.joined else None)
+            return
+        requested = topic == self.snapshot_topic
         origin = self._snapshot[0] if requested and self._snapshot else self.joined
         if origin is None:
             return  # the graph is not known yet: the snapshot brings these weights again
@@ -174,10 +173,20 @@ class PolicyClient:
         if parsed is None or parsed.nonce is None or not self.tracker.arrived(parsed.nonce):
             return
         self.snapshot_topic = None
-        if self.joined is None:
+        if self.joined is None or (self._is_misplaced and snapshot.index != self.joined.index):
             self.joined = Joined(snapshot.spec, snapshot.index, snapshot.start)
             self._encoder = encoder
         self._hello()
+
+    def want(self, index: int) -> None:
+        """Ask for this index, now and again, until the learner hands it out."""
+        if index != self._wish and not self._evaluates:
+            self._wish, self._is_asked = index, False
+
+    @property
+    def _is_misplaced(self) -> bool:
+        """Return whether the learner handed out another index than the one that is asked for."""
+        return self.joined is not None and self._wish >= 0 and not self.joined.is_at(self._wish)
 
     def _turn(self, verdict: Verdict, run: str, learner_id: int, epoch: int, now: float) -> None:
         """Act on the origin of a message."""
@@ -190,15 +199,13 @@ class PolicyClient:
         elif verdict is Verdict.NEW_RUN:
             ledger = self.outbox.ledger
             dropped = ledger.sent.parcels + ledger.waiting.parcels
-            log.warning(
-                "another run is at this address: "
-                "%d unacknowledged parcels of the one before are dropped",
-                dropped,
-            )
+            text = "%d unacknowledged parcels of the one before are dropped"
+            log.warning(f"another run is at this address: {text}", dropped)
             self._begin_numbers(RUN_ENDED)
             self.joined = self.weights = self._snapshot = None
             self.steps, self.state = 0, State.RUN
             self._notices.clear()
+            self.archive.clear()
         elif verdict is Verdict.RIVAL:
             text = self.tracker.rivalry(run, learner_id, epoch, now)
             log.warning("%s", text, extra=once_every(10))
@@ -215,7 +222,7 @@ class PolicyClient:
     def _begin_numbers(self, reason: str) -> None:
         """Drop all that is not acknowledged, and number from 1 under another incarnation."""
         self.outbox.end_run(draw_identity(), reason)
-        self._standing = self._standing_topics()
+        self._standing = topics.standing(self.policy, self.actor, self.outbox.incarnation)
 
     # ---- sending
 
@@ -227,11 +234,13 @@ class PolicyClient:
         if self._unplayable is not None:
             raise self._unplayable
         if self._stranger is not None and not self.tracker.run:
-            raise NoLearner(
-                f"the learner is not understood: {self._stranger.detail}"
-            ) from self._stranger
+            text = f"the learner is not understood: {self._stranger.detail}"
+            raise NoLearner(text) from self._stranger
+        self.archive.look(self.outbox.incarnation, now)
         if self.joined is not None and self._notices.report_is_due(now):
             self._notices.report(self._held)
+        if self._is_misplaced:
+            self.tracker.want(now, at_once=not self._is_asked)
         return self.tracker.due(now, drained=drained, unanswered_since=self.outbox.unanswered_since)
 
     def rebuilt(self, now: float) -> None:
@@ -241,38 +250,26 @@ class PolicyClient:
 
     def ask(self, now: float) -> None:
         """Ask for a snapshot under a fresh nonce, and greet a learner that is known."""
-        nonce = self.tracker.ask(now)
-        self.snapshot_topic = topics.snapshot(
-            self._policy, self.actor, self.outbox.incarnation, nonce
-        )
+        nonce, self._is_asked = self.tracker.ask(now), True
+        asker = self.policy, self.actor, self.outbox.incarnation
+        self.snapshot_topic = topics.snapshot(*asker, nonce)
         if self.joined is not None:
             self._hello()
 
     def drain(self, now: float, send: Callable[[Frame], bool]) -> None:
         """Send all that should leave now, until `send` does not take a frame."""
-        if not self.listens(now):
-            return
-        if self._notices.drain(send) and self.joined is not None:
+        if self.listens(now) and self._notices.drain(send) and self.joined is not None:
             self.outbox.drain(now, send)
 
     def offer_of(self, joined: Joined, parcel: Cargo) -> bool:
-        """Take a parcel of a run; drop it if that is over. False: there is no room."""
+        """Take a parcel of a run; drop and count it if that is over. False: there is no room."""
+        if joined is not self.joined:
+            self.outbox.ledger.miss(RUN_ENDED, 1, parcel.rows)
         return joined is not self.joined or self.offer(parcel)
 
     def offer(self, parcel: Cargo) -> bool:
         """Take a parcel to send. False: there is no room; the caller offers it again."""
         return self.outbox.offer(parcel, parcel.rows, parcel.size)
-
-    def write_receipts(self, receipts: Receipts) -> None:
-        """Write each acknowledged parcel down before it is released, from now on."""
-
-        def write(number: int, frame: Frame) -> None:
-            incarnation = self.actor, self.outbox.incarnation
-            receipts.add(
-                Receipt(self.tracker.run, self._policy, *incarnation, number, wire.checksum(frame))
-            )
-
-        self.outbox.before_release = write
 
     def problem(self, kind: str, text: str) -> None:
         """Note a problem for the learner's screen."""

@@ -1,17 +1,20 @@
-"""The port of a connection: all that an actor's loop knows of the way to a learner.
+"""The port of a connection: all that an actor's loop knows of the ways to learners.
 
-Three forms implement it. `InlineConnection` over `Sockets` exchanges messages when the loop
-asks; `ThreadedConnection` has its sockets in a thread of their own; in the sequential mode the
-learner carries the messages of an `InlineConnection` over `InTurns`.
+An actor has `PolicyConnections`: several policies, each with its delivery, over a pair of sockets
+for each address; in the sequential mode it has `InTurns` in their place, and messages are carried
+between two turns. Two forms serve one policy. `InlineConnection` over `Sockets` exchanges messages
+when the loop asks; `ThreadedConnection` has its sockets in a thread of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from farflung.actor.connection.archive import Archive
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights
+from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.ledger import Ledger
 from farflung.common.protocol.messages import State
 
@@ -25,8 +28,13 @@ class Joined:
     """A place in a run, as a snapshot handed it out."""
 
     spec: Spec
-    index: int
+    index: int  # -1: none yet
     start: int
+
+    def is_at(self, index: int) -> bool:
+        """Return whether this is the place of that index; those beyond the rounds are alike."""
+        rounds = self.spec.rounds
+        return rounds is None or self.index == index or min(self.index, index) >= rounds.actors
 
 
 @dataclass(slots=True)
@@ -40,6 +48,8 @@ class Work:
     waits: float = 0.0  # 1 while the learner has no room for what was played
     longest_step_s: float = 0.0
     lost_steps: int = 0  # without a recorded outcome
+    gradients: int = 0  # that a worker computed
+    replaced: int = 0  # games in which random actions stood for an archived version
     # Of an actor at a fixed rate, by the names of a report; replaced as a whole.
     timing: Mapping[str, float] = field(default_factory=dict)
 
@@ -47,7 +57,9 @@ class Work:
     def counters(self) -> dict[str, float]:
         """The figures of a report, by name."""
         names = ("steps", "episodes", "waits", "longest_step_s", "lost_steps")
-        return {name: getattr(self, name) for name in names} | dict(self.timing)
+        learned = {"gradients": float(self.gradients)} if self.gradients else {}
+        games = {"replaced": float(self.replaced)} if self.replaced else {}
+        return {name: getattr(self, name) for name in names} | learned | games | dict(self.timing)
 
 
 class Newest(NamedTuple):
@@ -57,6 +69,9 @@ class Newest(NamedTuple):
     weights: Weights | None  # of that run
     steps: int  # that the learner has counted in the whole run
     came_at: float = 0.0  # when these weights came
+
+
+NOTHING = Newest(None, None, 0)  # of no learner
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +87,24 @@ class ConnectionStatus:
     ledger: Ledger
 
 
-class Connection(Protocol):
-    """One policy's connection to its learner."""
+class Delivery(Protocol):
+    """One policy's way to its learner."""
 
     @property
-    def address(self) -> object:
-        """The learner's address, for messages."""
+    def away(self) -> bool:
+        """The other policies play on without its learner: its rows are dropped meanwhile."""
 
     @property
     def work(self) -> Work:
-        """Figures that the owner of the loop counts, for reports."""
+        """Figures of this policy, for reports."""
 
     @property
     def newest(self) -> Newest:
         """The newest that came."""
+
+    @property
+    def archive(self) -> Archive:
+        """The archived versions that were asked for. For an owner without a thread beside it."""
 
     @property
     def status(self) -> ConnectionStatus:
@@ -94,6 +113,9 @@ class Connection(Protocol):
     @property
     def may_play(self) -> bool:
         """Another window may begin. Credit decides: all parcels before it have left."""
+
+    def want(self, index: int) -> None:
+        """Ask for this place in rounds, and in each later run, until it is handed out."""
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
         """Take a parcel of a run to send. False: there is no room; the caller offers it again.
@@ -104,6 +126,28 @@ class Connection(Protocol):
     def problem(self, kind: str, text: str) -> None:
         """Send a problem to the learner's screen."""
 
+
+class Connections(Protocol):
+    """The ways of all policies of an actor; their messages are exchanged together."""
+
+    @property
+    def address(self) -> object:
+        """The learners' addresses, for messages."""
+
+    @property
+    def work(self) -> Work:
+        """Figures of the whole actor; of one policy they are its own."""
+
+    @property
+    def deliveries(self) -> Mapping[str, Delivery]:
+        """The ways by policy. The learner of the first names the world, and so the others."""
+
+    def seek(self, policies: Iterable[str]) -> None:
+        """Look for the learners of these policies too, from now on; refuse what cannot be."""
+
+    def problem(self, kind: str, text: str) -> None:
+        """Send a problem to the screen of each learner."""
+
     def exchange(self, timeout_s: float) -> None:
         """Exchange messages; first wait at most so long for one. Raise where that cannot go on."""
 
@@ -112,3 +156,17 @@ class Connection(Protocol):
 
         Return whether everything was acknowledged.
         """
+
+
+class Connection(Delivery, Connections, Protocol):
+    """One policy's connection to its learner."""
+
+
+def require_alone(policy: str, policies: Iterable[str], who: str) -> None:
+    """Refuse policies of a world beside the one that is served."""
+    others = [other for other in policies if other != policy]
+    if others:
+        raise ConfigurationError(
+            f"the world of {policy} has seats of other policies too ({', '.join(others)}), "
+            f"and {who} plays for one: start an actor, with --policy {policy}"
+        )

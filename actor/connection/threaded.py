@@ -8,12 +8,21 @@ import copy
 import dataclasses
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+from farflung.actor.connection.archive import Archive
 from farflung.actor.connection.inline import Transport
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.port import EXCHANGE_S, ConnectionStatus, Joined, Newest, Work
+from farflung.actor.connection.port import (
+    EXCHANGE_S,
+    ConnectionStatus,
+    Delivery,
+    Joined,
+    Newest,
+    Work,
+    require_alone,
+)
 from farflung.common.data.parcel import Parcel
 from farflung.common.protocol.outbox import FULL, WhenFull
 
@@ -23,6 +32,8 @@ FAREWELL_S = 5.0  # for the thread to end, beyond the patience of a close
 
 class ThreadedConnection:
     """A policy client and its transport, both in a thread that ends with `close`."""
+
+    away = False  # there are no other policies
 
     def __init__(
         self,
@@ -49,9 +60,23 @@ class ThreadedConnection:
         self._thread.start()
 
     @property
+    def deliveries(self) -> Mapping[str, Delivery]:
+        """This connection, by its only policy."""
+        return {self._client.policy: self}
+
+    def seek(self, policies: Iterable[str]) -> None:
+        """Refuse a world with seats of other policies."""
+        require_alone(self._client.policy, policies, "this process")
+
+    @property
     def newest(self) -> Newest:
         """The newest that came."""
         return self._newest
+
+    @property
+    def archive(self) -> Archive:
+        """The archived versions that were asked for."""
+        return self._client.archive
 
     @property
     def status(self) -> ConnectionStatus:
@@ -62,6 +87,9 @@ class ThreadedConnection:
     def may_play(self) -> bool:
         """Another window may begin: the parcels before it have left, or are about to."""
         return len(self._parcels) <= 1 and not self._waiting
+
+    def want(self, index: int) -> None:
+        """Do nothing: there are no other policies."""
 
     def offer(self, joined: Joined, parcel: Parcel) -> bool:
         """Put a parcel into the mailbox. False: it is full, or the thread that empties it ended.

@@ -11,43 +11,30 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from farflung.actor.connection.port import Connection, Joined, Newest
+from farflung.actor.connection.port import Connection, Newest
 from farflung.actor.realtime.processor import stand_aside
-from farflung.common.data.weights import Weights
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # at most between two looks; what a connection brings ends the wait
-NOTHING = Newest(None, None, 0)
 FAREWELL_S = 5.0  # for the thread to end; a session of a large graph takes its time
-
-Prepare = Callable[[Weights], None]
 
 
 class Beside:
-    """Prepares each newer version, and calls `look` now and then, until the `with` block ends."""
+    """Calls `prepare` with the newest that came, then `look`, until the `with` block ends."""
 
     def __init__(
         self,
         connection: Connection,
+        prepare: Callable[[Newest], None],
         look: Callable[[float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self._look, self._clock = connection, look, clock
-        self._serves: tuple[Joined, Prepare] | None = None
-        self._prepared = NOTHING
+        self._connection, self._clock = connection, clock
+        self._prepare, self._look = prepare, look
         self._error: BaseException | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="beside", daemon=True)
-
-    @property
-    def prepared(self) -> Newest:
-        """The newest weights that are prepared, and their run."""
-        return self._prepared
-
-    def serve(self, joined: Joined, prepare: Prepare) -> None:
-        """Call `prepare` with each newer version of this run from now on."""
-        self._serves = joined, prepare
 
     def require_alive(self) -> None:
         """Raise what ended the thread."""
@@ -77,15 +64,7 @@ class Beside:
         try:
             while not self._closed:
                 self._connection.exchange(LOOK_S)
-                self._prepare()
+                self._prepare(self._connection.newest)
                 self._look(self._clock())
         except BaseException as error:  # the step thread raises it
             self._error = error
-
-    def _prepare(self) -> None:
-        newest, serves = self._connection.newest, self._serves
-        if serves is None or newest.joined is not serves[0] or newest.weights is None:
-            return
-        if newest.weights is not self._prepared.weights:
-            serves[1](newest.weights)
-        self._prepared = newest

@@ -11,20 +11,28 @@ from collections import deque
 from collections.abc import Callable
 
 from farflung.actor.acting.policy import Policy
-from farflung.actor.connection.port import WAIT_S, Connection, Joined
-from farflung.actor.opening import OpenWorld, open_play
-from farflung.actor.play import Play, Playing, exploring
-from farflung.actor.realtime.alone import Alone, WithoutLearner
+from farflung.actor.connection.port import (
+    NOTHING,
+    WAIT_S,
+    Connection,
+    Joined,
+    Newest,
+    require_alone,
+)
+from farflung.actor.opening import OpenWorld, Runs, open_play
+from farflung.actor.play import Play, exploring
+from farflung.actor.playing import Playing
+from farflung.actor.realtime.alone import Alone, Answer, WithoutLearner
 from farflung.actor.realtime.beside import Beside
 from farflung.actor.realtime.clock import Clock
 from farflung.actor.realtime.figures import figures, summary
+from farflung.actor.realtime.held import HeldWorld
 from farflung.actor.realtime.overruns import Overruns
 from farflung.actor.realtime.parts import Parts, Stopwatch, TimedPolicy, TimedWorld
 from farflung.actor.realtime.processor import keep_pauses_short
 from farflung.actor.rules import Rules
 from farflung.actor.upkeep import Upkeep
 from farflung.actor.worlds.world import World
-from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
@@ -48,7 +56,7 @@ class RateLoop:
         who: Who,
         *,
         rate_hz: float,
-        without: WithoutLearner = WithoutLearner.GO_ON,
+        without: Answer = WithoutLearner.GO_ON,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection, self._work = connection, connection.work
@@ -58,7 +66,9 @@ class RateLoop:
         self._clock, self._alone = Clock(rate_hz, now()), Alone(without)
         self._stopwatch, self._overruns = Stopwatch(now), Overruns(self._clock.period_s)
         self._long: deque[tuple[int, Parts]] = deque(maxlen=UNSAID)
-        self._beside = Beside(connection, self._look, now)
+        self._beside = Beside(connection, self._prepare, self._look, now)
+        self._served: tuple[Joined | None, tuple[Policy, ...]] = (None, ())
+        self._prepared = NOTHING  # the newest of which each session is built
         self._joined: Joined | None = None
         self._play: Play | None = None
         self._in_window = False
@@ -123,7 +133,7 @@ class RateLoop:
 
     def _begin(self, play: Play) -> bool:
         """Begin a window on the newest weights that are prepared; return whether there are any."""
-        newest = self._beside.prepared
+        newest = self._prepared
         if newest.joined is not self._joined or newest.weights is None:
             return False
         self._came_at = newest.came_at
@@ -154,12 +164,20 @@ class RateLoop:
                 "--rate steps on its own clock, and the rounds of a learner with --mode sync have "
                 "another one: leave --rate out"
             )
-        self._play = open_play(joined, self._timed, self._player, self._rules, self._watchdog)
+        if joined.spec.selfplay is not None:
+            raise ConfigurationError("--rate plays against no pool of opponents: leave it out")
+        require_alone(joined.spec.policy, joined.spec.world.seats, "--rate")
+        runs = {joined.spec.policy: joined}
+        self._play = open_play(runs, self._open, self._player, self._rules, self._watchdog)
         keep_pauses_short()
-        self._beside.serve(joined, self._prepare)
+        self._served = joined, tuple(self._policies)
 
-    def _timed(self, joined: Joined, role: str) -> World:
-        return TimedWorld(self._open_world(joined, role), self._stopwatch)
+    def _open(self, runs: Runs, role: str) -> World:
+        world: World = TimedWorld(self._open_world(runs, role), self._stopwatch)
+        if self._alone.choose is None:
+            return world
+        (joined,) = runs.values()
+        return HeldWorld(world, joined.spec, self._alone, self._work)
 
     def _player(self, joined: Joined, seats: int) -> Playing:
         policy = Policy(joined.spec.graph)
@@ -175,9 +193,16 @@ class RateLoop:
 
     # ---- the thread beside
 
-    def _prepare(self, weights: Weights) -> None:
-        for policy in self._policies:
-            policy.prepare(weights)
+    def _prepare(self, newest: Newest) -> None:
+        """Build the sessions of a newer version of the run that is played."""
+        joined, policies = self._served
+        if newest.joined is not joined or newest.weights is None:
+            return
+        before = self._prepared
+        if newest.joined is not before.joined or newest.weights is not before.weights:
+            for policy in policies:
+                policy.prepare(newest.weights)
+        self._prepared = newest
 
     def _look(self, now: float) -> None:
         """Look after the actor: its log, its figures, and those who watch it."""

@@ -3,34 +3,57 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from farflung.actor.connection.port import Connection, Joined, Newest
-from farflung.actor.play import ActingPolicy
-from farflung.actor.realtime.alone import Alone
-from farflung.actor.realtime.beside import Beside, Prepare
-from farflung.actor.realtime.clock import MOST_HZ, Clock
+from farflung.actor.acting.policy import ActingPolicy
+from farflung.actor.connection.port import NOTHING, Connection, Joined, Newest
+from farflung.actor.external_play import Timed, Windows
+from farflung.actor.realtime.alone import Alone, Answer, Choose, WithoutLearner
+from farflung.actor.realtime.beside import Beside
+from farflung.actor.realtime.clock import Clock
 from farflung.actor.realtime.figures import RATE, figures, summary
 from farflung.actor.realtime.overruns import Overruns
 from farflung.actor.realtime.parts import Parts, Stopwatch, TimedPolicy
 from farflung.actor.realtime.processor import keep_pauses_short
-from farflung.common.process.errors import ConfigurationError
+from farflung.common.protocol.messages import State
 
 FIGURES_S = 1.0  # between two computations of the figures
 UNSAID = 64  # long steps that the thread beside has not seen yet; older ones are only counted
 
 
+BeginPlay = Callable[[Joined, Timed], Windows]
+"""Begin to play a run, with a policy that is timed."""
+
+
+class Prepared(NamedTuple):
+    """The newest that the thread beside the steps has prepared, and the play of its run."""
+
+    newest: Newest
+    play: Windows | None
+
+
 class Pace:
-    """The periods in which a caller steps, and sessions of newer weights that are built aside.
+    """The periods in which a caller steps, and all that is prepared for them beside.
+
+    These are the play of each run, and the session of each newer version.
 
     A step goes on from the beginning of its period until the caller asks for the next one, or until
     it ends an episode. What is done between two episodes is no step.
     """
 
-    def __init__(self, rate_hz: float, connection: Connection, clock: Callable[[], float]) -> None:
-        """Start the thread beside the steps."""
-        require_rate(rate_hz)
-        self._connection, self._now = connection, clock
-        self._clock, self._alone = Clock(rate_hz, clock()), Alone()
+    def __init__(
+        self,
+        rate_hz: float,
+        connection: Connection,
+        clock: Callable[[], float],
+        begin_play: BeginPlay | None = None,
+        without: Answer = WithoutLearner.GO_ON,
+    ) -> None:
+        """Start the thread beside the steps. Without `begin_play` there is nothing to prepare."""
+        self._connection, self._now, self._begin_play = connection, clock, begin_play
+        self._clock, self._alone = Clock(rate_hz, clock()), Alone(without)
+        self._prepared = self._taken = Prepared(NOTHING, None)
+        self._retired: object = None  # the play of the run before: it ends in the thread beside
         self._in_step, self._restarts = False, True
         self._begun_at = self._late_s = self._spent_s = 0.0  # of this step
         self._stopwatch, self._overruns = Stopwatch(clock), Overruns(self._clock.period_s)
@@ -38,14 +61,20 @@ class Pace:
         self._came_at = 0.0  # the weights in use
         self._figures_at = float("-inf")
         self._closed = threading.Event()
-        self._beside = Beside(connection, self._look, clock)
+        self._beside = Beside(connection, self._prepare, self._look, clock)
         keep_pauses_short()
         self._beside.__enter__()
 
+    def newest(self) -> Newest:
+        """Return the newest that is prepared; until then the session goes on with what it has."""
+        self._beside.require_alive()
+        self._taken = self._prepared
+        return self._taken.newest
+
     @property
-    def prepared(self) -> Newest:
-        """The newest weights that are prepared, and their run."""
-        return self._beside.prepared
+    def instead(self) -> Choose | None:
+        """The user's function, if it chooses the actions now: no learner is there."""
+        return None if self._connection.status.listens else self._alone.choose
 
     @property
     def timing(self) -> Mapping[str, float]:
@@ -60,9 +89,13 @@ class Pace:
         """Count the time since then as ours; the rest of a step is the caller's."""
         self._spent_s += self._now() - since
 
-    def serve(self, joined: Joined, prepare: Prepare) -> None:
-        """Prepare each newer version of this run from now on."""
-        self._beside.serve(joined, prepare)
+    def take_over(self, joined: Joined, former: object) -> Windows:
+        """Return the play of the newest run; let the former one end beside."""
+        play = self._taken.play
+        assert play is not None
+        assert play.joined is joined
+        self._retired = former
+        return play
 
     def left_s(self) -> float:
         """End the step that goes on; return the seconds until the next period."""
@@ -75,15 +108,24 @@ class Pace:
 
     def wait(self) -> float:
         """Wait for the next period and begin its step; return how many seconds late it is."""
-        self._closed.wait(self.left_s())
-        return self.begin()
+        late_s = None
+        while late_s is None and not self._closed.is_set():
+            self._closed.wait(self.left_s())
+            late_s = self.begin()
+        return late_s or 0.0
 
-    def begin(self) -> float:
-        """Begin the step of a period; return how many seconds late it is."""
+    def begin(self) -> float | None:
+        """Begin the step of a period; return how many seconds late it is.
+
+        None: no step is to be taken in it, since no learner is there.
+        """
         self._beside.require_alive()
-        self._in_step, self._spent_s, self._begun_at = True, 0.0, self._now()
+        status, now = self._connection.status, self._now()
+        if self._alone.stops(status.listens) and status.state is not State.STOP:
+            self._clock.restart(now + self._clock.period_s)
+            return None
+        self._in_step, self._spent_s, self._begun_at = True, 0.0, now
         self._stopwatch.restart()
-        self._alone.stops(self._connection.status.listens)
         self._late_s = self._clock.begin(self._begun_at)
         return self._late_s
 
@@ -118,6 +160,18 @@ class Pace:
             parts = watch.parts(self._late_s, now - self._begun_at)
             self._long.append((self._clock.steps, parts))
 
+    def _prepare(self, newest: Newest) -> None:
+        """Prepare the play of another run, and a newer version, in the thread beside."""
+        self._retired = None
+        if self._begin_play is None or newest.joined is None or newest.weights is None:
+            return
+        before, play = self._prepared
+        if play is None or play.joined is not newest.joined:
+            play = self._begin_play(newest.joined, self.timed)
+        if play is not self._prepared.play or newest.weights is not before.weights:
+            play.prepare(newest.weights)
+        self._prepared = Prepared(newest, play)
+
     def _look(self, now: float) -> None:
         """Name steps that were too long, and renew the figures, in the thread beside."""
         while self._long:
@@ -131,9 +185,3 @@ class Pace:
     def _figures(self) -> dict[str, float]:
         age_s = self._now() - self._came_at if self._came_at else 0.0
         return figures(self._clock, self._overruns.causes, self._alone, age_s)
-
-
-def require_rate(rate_hz: float) -> None:
-    """Refuse a rate that no clock has."""
-    if not 0 < rate_hz <= MOST_HZ:  # NaN is not either
-        raise ConfigurationError(f"rate={rate_hz:g}: choose one up to {MOST_HZ:,} Hz")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from farflung.actor.play import ActingPolicy
+from farflung.actor.acting.policy import ActingPolicy
 from farflung.actor.recording import Columns
 from farflung.actor.worlds.world import Seat, Turn, World
 from farflung.common.data.weights import Weights

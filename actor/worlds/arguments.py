@@ -54,3 +54,8 @@ def shown(arguments: dict[str, Any]) -> str:
     """Return arguments for a sentence."""
     text = repr(arguments) if arguments else "no arguments"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def sentence(error: Exception) -> str:
+    """Return what an environment raised, in one line."""
+    return " ".join(str(error).split())[:SENTENCE_LETTERS] or type(error).__name__

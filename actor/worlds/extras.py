@@ -10,6 +10,7 @@ IMPORTED = {
 NAMED = {
     "box2d": "box2d",
     "mujoco": "mujoco",
+    "minatar": "minatar",
     "opencv": "atari",
     "cv2": "atari",
     "pygame": "video",

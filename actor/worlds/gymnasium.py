@@ -5,32 +5,41 @@ Only this module and those named gymnasium_… beside it import Gymnasium.
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 from gymnasium.vector import AutoresetMode
 from msgspec import structs
 
-from farflung.actor.connection.port import Joined
-from farflung.actor.worlds import extras
-from farflung.actor.worlds.arguments import SENTENCE_LETTERS, require_plain, shown
+from farflung.actor.worlds import extras, gymnasium_minatar, masks
+from farflung.actor.worlds.arguments import require_plain, sentence, shown
+from farflung.actor.worlds.description import Description
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.gymnasium_spaces import adapter, starts
-from farflung.actor.worlds.gymnasium_wrappers import SuccessFromReturn
+from farflung.actor.worlds.gymnasium_wrappers import (
+    VECTORISED,
+    Frames,
+    KeepNumbers,
+    SuccessFromReturn,
+    atari,
+)
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.measures import Measures
 from farflung.actor.worlds.spaces import SpaceAdapter
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.vector import VectorWorld
-from farflung.actor.worlds.world import EVALUATION
-from farflung.common.data.spec import Space, Spec, World, column_name
+from farflung.common.data.spec import Spec, World, column_name
 from farflung.common.process.errors import ConfigurationError
 
 Environment = Any  # gymnasium.Env is generic over types that are not known here
 
 # By the names that a spec asks for. A user's own join them at import; of Gymnasium's, those that
 # take no code and write no files.
-WRAPPERS: dict[str, Callable[..., Environment]] = {"SuccessFromReturn": SuccessFromReturn} | {
+WRAPPERS: dict[str, Callable[..., Environment]] = {
+    "KeepNumbers": KeepNumbers,
+    "SuccessFromReturn": SuccessFromReturn,
+} | {
     name: getattr(gymnasium.wrappers, name)
     for name in (
         "AtariPreprocessing",
@@ -53,32 +62,13 @@ WRAPPERS: dict[str, Callable[..., Environment]] = {"SuccessFromReturn": SuccessF
 }
 
 
-# The preprocessing of Machado et al., 2018. The learner stacks its frames with --stack.
-WRAPPERS["atari"] = gymnasium.wrappers.AtariPreprocessing
+WRAPPERS["atari"] = atari
 # Arguments that a wrapper wants of the environment in it; those of the user count more.
 WANTED = {"atari": {"frameskip": 1}}  # the wrapper skips and pools frames itself
+# Arguments of a wrapper that evaluations set otherwise: their returns are those of whole games.
+EVALUATED = {"atari": {"terminal_on_life_loss": False}}
 
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The facts about a world that a learner must know before it can write a spec."""
-
-    observation: dict[str, Space]  # one leaf under "" for a plain space, else by key
-    action: Space
-    steps_limit: int | None  # steps after which an episode is truncated, where the world has one
-    reward_threshold: float | None  # the return that counts as solved, where the world has one
-    starts: dict[str, tuple[int, ...]]  # see `starts`
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The process around environments."""
-
-    on_problem: Callable[[str, str], None]  # kind and text of what an environment raised
-    wait: Callable[[float], object]  # pause for so many seconds before it is built again
-    clock: Callable[[], float]
-    beat: Callable[[], None] = lambda: None
-    """Called before each environment is made, first reset, or stepped, for a watchdog."""
+gymnasium_minatar.register()
 
 
 def register_wrapper(name: str, wrap: Callable[..., Environment]) -> None:
@@ -92,8 +82,13 @@ def register_environment(name: str, make: Callable[..., Environment]) -> None:
     gymnasium.register(name, entry_point=make)
 
 
-def describe(world: World) -> Description:
-    """Return the spaces of a world, or refuse it. It is made once and closed."""
+def is_registered(name: str) -> bool:
+    """Return whether an environment of Gymnasium's has this name."""
+    return name in gymnasium.registry
+
+
+def describe(world: World, *, masked: bool = False) -> Description:
+    """Return the spaces of a world, or refuse it. It is made once, reset for its mask, closed."""
     environment = make(world)
     try:
         found = adapter(world, environment.observation_space, environment.action_space)
@@ -103,29 +98,20 @@ def describe(world: World) -> Description:
             environment.spec.max_episode_steps,
             environment.spec.reward_threshold,
             starts(environment.observation_space, environment.action_space),
+            mask=masks.offered(environment, world, found.action) if masked else None,
         )
     finally:
         environment.close()
 
 
-def opener(
-    count: int, around: Surroundings, vector: bool = False
-) -> Callable[[Joined, str], ListWorld | VectorWorld]:
-    """Return the function that makes a run's world, at the place of a role in the seed tree."""
-
-    def make_for(joined: Joined, role: str) -> ListWorld | VectorWorld:
-        key = role, joined.index, joined.start
-        spec = capped(joined.spec) if role == EVALUATION else joined.spec
-        return open_world(spec, count, key=key, around=around, vector=vector)
-
-    return make_for
-
-
 def capped(spec: Spec) -> Spec:
-    """Return a spec for evaluations: the world cuts episodes that would be longer than its cap."""
+    """Return a spec for evaluations: whole games, which the world cuts where they are too long."""
     cap = ("TimeLimit", {"max_episode_steps": spec.evaluation.max_steps})
-    world = structs.replace(spec.world, wrappers=(*spec.world.wrappers, cap))
-    return structs.replace(spec, world=world)
+    wrappers = [
+        (name, {key: EVALUATED.get(name, {}).get(key, value) for key, value in options.items()})
+        for name, options in spec.world.wrappers
+    ]
+    return structs.replace(spec, world=structs.replace(spec.world, wrappers=(*wrappers, cap)))
 
 
 def open_world(
@@ -202,8 +188,10 @@ def make_vector(spec: Spec, count: int) -> Environment:
             world.environment,
             num_envs=count,
             vectorization_mode="vector_entry_point",
-            **world.arguments,
+            **_preprocessing(world) | world.arguments,
         )
+        if world.wrappers:
+            environment = Frames(environment)
     except Exception as error:  # a user's code
         raise _not_made(world, error) from error
     if environment.metadata.get("autoreset_mode") == AutoresetMode.DISABLED:
@@ -215,7 +203,7 @@ def make_vector(spec: Spec, count: int) -> Environment:
 
 def _require_vectorised(spec: Spec) -> None:
     name = spec.world.environment
-    if spec.world.wrappers:
+    if spec.world.wrappers and not _has_preprocessing(spec.world):
         raise ConfigurationError(
             "wrappers go around single environments, "
             f"not around the vectorised {name}: leave --vector out"
@@ -227,6 +215,19 @@ def _require_vectorised(spec: Spec) -> None:
         )
     if gymnasium.registry[name].vector_entry_point is None:
         raise ConfigurationError(f"{name} has no vectorised version of its own: leave --vector out")
+
+
+def _has_preprocessing(world: World) -> bool:
+    """Return whether the wrappers of a world are in its vectorised version: those of Atari."""
+    names, options = [name for name, _ in world.wrappers], _preprocessing(world)
+    entry = gymnasium.registry[world.environment].vector_entry_point
+    known = options.keys() <= {*VECTORISED, "noop_max"}
+    return names == ["atari"] and entry == "ale_py.vector_env:AtariVectorEnv" and known
+
+
+def _preprocessing(world: World) -> dict[str, Any]:
+    """Return the arguments of ALE's vector environment for the wrapper of a world, if any."""
+    return VECTORISED | world.wrappers[0][1] if world.wrappers else {}
 
 
 def _require_registered(world: World) -> None:
@@ -287,12 +288,8 @@ def _not_made(world: World, error: Exception) -> ConfigurationError:
     if isinstance(error, gymnasium.error.DependencyNotInstalled):
         return ConfigurationError(
             f"{world.environment} needs a package that is not installed here: "
-            f"{extras.installing(_sentence(error))}"
+            f"{extras.installing(sentence(error))}"
         )
     return ConfigurationError(
-        f"{world.environment} cannot be made with {shown(_wanted(world))}: {_sentence(error)}"
+        f"{world.environment} cannot be made with {shown(_wanted(world))}: {sentence(error)}"
     )
-
-
-def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split())[:SENTENCE_LETTERS] or type(error).__name__

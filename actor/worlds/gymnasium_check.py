@@ -3,54 +3,19 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 
+from farflung.actor.worlds import masks
+from farflung.actor.worlds.findings import ERROR, SLOW_S, WARNING, Checked
 from farflung.actor.worlds.gymnasium import Environment, make
 from farflung.actor.worlds.gymnasium_spaces import adapter
 from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
 from farflung.common.data.spec import World
 from farflung.common.process.errors import ConfigurationError
-
-ERROR: Final = "error"
-WARNING: Final = "warning"
-SLOW_S = 1.0  # of a step: the learner would hear of the actor late
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong (error) or suspicious (warning)."""
-
-    severity: Literal["error", "warning"]
-    text: str
-
-
-@dataclass
-class Checked:
-    """The findings about an environment, and what was seen of it."""
-
-    environment: str
-    findings: list[Finding] = field(default_factory=list)
-    observation: str = ""
-    action: str = ""
-    steps: int = 0
-    episodes: int = 0
-    step_us: float | None = None  # median
-
-    @property
-    def errors(self) -> int:
-        """Return how many findings keep it from being played."""
-        return sum(finding.severity == ERROR for finding in self.findings)
-
-    def add(self, severity: Literal["error", "warning"], text: str) -> None:
-        """Add a finding, each text once."""
-        found = Finding(severity, " ".join(text.split()))
-        if found not in self.findings:
-            self.findings.append(found)
 
 
 def check(world: World, steps: int, beat: Callable[[], None] = lambda: None) -> Checked:
@@ -67,6 +32,7 @@ def check(world: World, steps: int, beat: Callable[[], None] = lambda: None) -> 
         _ask_gymnasium(environment, found)
         try:
             way = adapter(world, environment.observation_space, environment.action_space)
+            masks.offered(environment, world, way.action)
         except ConfigurationError as error:
             found.add(ERROR, str(error))
             return found
@@ -118,10 +84,9 @@ def _play(
     _look(observation, environment, way, rows, found)
     for _ in range(steps):
         beat()
+        action = masks.sample(environment.action_space, info)
         before = time.perf_counter()
-        observation, reward, terminated, truncated, info = environment.step(
-            environment.action_space.sample()
-        )
+        observation, reward, terminated, truncated, info = environment.step(action)
         took.append(time.perf_counter() - before)
         found.steps += 1
         _look(observation, environment, way, rows, found)
@@ -199,16 +164,17 @@ def _repeat(world: World, steps: int, found: Checked, beat: Callable[[], None]) 
     made: list[gymnasium.Env[Any, Any]] = []
     try:
         made = [make(world), make(world)]
-        seen = [environment.reset(seed=world.seed)[0] for environment in made]
+        begun = [environment.reset(seed=world.seed) for environment in made]
+        seen, info = [observation for observation, _ in begun], begun[0][1]
         made[0].action_space.seed(world.seed)
         for _ in range(steps):
             if not _same(*seen):
                 found.add(WARNING, "two environments of one seed differ: runs do not repeat")
                 return
             beat()
-            action = made[0].action_space.sample()
+            action = masks.sample(made[0].action_space, info)
             outcomes = [environment.step(action) for environment in made]
-            seen = [outcome[0] for outcome in outcomes]
+            seen, info = [outcome[0] for outcome in outcomes], outcomes[0][4]
             if any(outcome[2] or outcome[3] for outcome in outcomes):
                 return
     except Exception as error:  # a user's code

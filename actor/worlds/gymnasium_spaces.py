@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from gymnasium import spaces
 
+from farflung.actor.worlds.game import MASK, SEEN
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
 from farflung.common.data.fields import NAME
 from farflung.common.data.spec import ACTIONS, Column, Space, World, column_name
@@ -34,6 +35,20 @@ def adapter(
             f"{world.environment} has nothing to see: its observation space is {observation}"
         )
     return SpaceAdapter(fields, *_action(world, action), infos)
+
+
+def without_mask(space: spaces.Space) -> tuple[spaces.Space, int]:
+    """Return an observation space without its mask of actions, and the choices of that; 0: none.
+
+    PettingZoo's games put the mask beside the observation, in a dictionary.
+    """
+    if not isinstance(space, spaces.Dict) or MASK not in space.spaces:
+        return space, 0
+    rest = {key: part for key, part in space.spaces.items() if key != MASK}
+    mask = space.spaces[MASK]
+    each = mask.spaces if isinstance(mask, spaces.Tuple) else (mask,)  # one for each choice
+    choices = sum(int(np.prod(part.shape)) for part in each)
+    return rest[SEEN] if rest.keys() == {SEEN} else spaces.Dict(rest), choices
 
 
 def starts(observation: spaces.Space, action: spaces.Space) -> dict[str, tuple[int, ...]]:

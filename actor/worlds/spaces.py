@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from farflung.common.data.spec import INFO, Column, Space, column_name
+from farflung.common.data.spec import ACTION_MASK, INFO, Column, Space, column_name
 from farflung.common.process.errors import ConfigurationError
 
 OWN_SPACE = "the space that the environment declares (correct the environment)"
@@ -122,8 +122,7 @@ class SpaceAdapter:
         for field in self.fields:
             field.gather(observations, into[field.column])
         for column in self.infos:
-            for row, info in zip(into[column.name], infos, strict=True):
-                row[...] = _supplied(column, info)
+            _gather(column, infos, into[column.name])
 
     def copy(self, batch: Any, into: Mapping[str, np.ndarray]) -> None:
         """Copy a batch of observations."""
@@ -163,10 +162,42 @@ def _supplied(column: Column, info: Mapping[str, Any]) -> np.ndarray:
             f"the learner asks for the column {column.name}, and nothing supplies it: "
             f"the world returns no {key!r} in its info"
         )
-    found = np.asarray(info[key])
-    if found.shape != column.shape or not np.can_cast(found.dtype, column.dtype, "same_kind"):
+    found = _read(column, info[key])
+    if found.shape != column.shape or not fits(found, column.dtype):
         raise ConfigurationError(
             f"the learner asks for the column {column.name} as {column.dtype} {column.shape}, "
             f"and the world's info has {found.dtype} {found.shape}"
+            + (" with other numbers than 0 and 1" if column.dtype == "bool" else "")
         )
     return found
+
+
+def _gather(column: Column, infos: Sequence[Mapping[str, Any]], into: np.ndarray) -> None:
+    """Copy an extra column of several infos, `into [N, *shape]`."""
+    key = column.name.removeprefix(INFO)
+    found = np.array([_read(column, info[key]) for info in infos])
+    if found.shape != into.shape or not fits(found, column.dtype):
+        raise ValueError("an extra column of another shape or dtype")
+    into[...] = found
+
+
+def _read(column: Column, found: Any) -> np.ndarray:
+    return as_mask(found) if column.name == ACTION_MASK else np.asarray(found)
+
+
+def as_mask(found: Any) -> np.ndarray:
+    """Return a mask as one array. Of several choices it may be a tuple with an array for each."""
+    if not isinstance(found, tuple):
+        return np.asarray(found)
+    return np.concatenate([np.ravel(np.asarray(part)) for part in found] or [np.zeros(0)])
+
+
+def fits(found: np.ndarray, dtype: str) -> bool:
+    """Return whether a column can hold these numbers.
+
+    One of bool takes 0 and 1 of any dtype, and one of uint8 whole numbers: masks are often int8.
+    """
+    if np.can_cast(found.dtype, dtype, "same_kind"):
+        return True
+    kinds = {"bool": "iuf", "uint8": "iu"}.get(dtype, "")
+    return found.dtype.kind in kinds and np.array_equal(found.astype(dtype), found)

@@ -49,6 +49,8 @@ class Outcomes:
     lost: list[int] = field(default_factory=list)
     """Seats of which the last step did not happen; their next observation begins an episode. None
     of them is in `ended`."""
+    absent: list[int] = field(default_factory=list)
+    """Seats without a step in an episode of their environment that is over."""
 
 
 class Turn(NamedTuple):

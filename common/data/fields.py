@@ -12,6 +12,8 @@ from msgspec import Meta
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")  # policies, runs
 ACTOR = re.compile(rf"(?:{NAME.pattern}/)?{NAME.pattern}")  # the label of its key, if any; its name
 
+DEFAULT_POLICY = "default"  # where one policy plays all agents
+
 RULE = "a name has at most 64 letters, digits, and any of _ . -"
 
 # No figure of an honest environment or report is larger. Sums of 100 million such squares are

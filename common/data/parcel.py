@@ -24,7 +24,7 @@ class Ending(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of finished episodes. They travel only in parcels, so each is counted once."""
+    """Results of finished episodes. They travel in parcels and gradients: each is counted once."""
 
     returns: "np.ndarray" = field(default_factory=lambda: _none("float64"))  # [E] float64
     lengths: "np.ndarray" = field(default_factory=lambda: _none("int32"))  # [E] int32
@@ -38,6 +38,11 @@ class Results:
 
         unknown = np.full(len(self.returns), np.nan)
         return [self.returns, self.lengths, *(self.metrics.get(m, unknown) for m in metrics)]
+
+    def part(self, first: int, end: int | None = None) -> "Results":
+        """Return the results from one to before another, as views."""
+        metrics = {name: values[first:end] for name, values in self.metrics.items()}
+        return Results(self.returns[first:end], self.lengths[first:end], metrics)
 
     def require_bounded(self) -> None:
         """Refuse results that no environment has: the sum of others need not be finite."""

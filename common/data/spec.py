@@ -14,11 +14,15 @@ from msgspec import Struct
 
 from farflung.common.data.fields import Name
 from farflung.common.data.learning import Learning
+from farflung.common.data.selfplay import Selfplay
 
 OBSERVATIONS = "observations"
 ACTIONS = "actions"
 REWARDS = "rewards"
 INFO = "info."  # in front of the name of an extra column that the world supplies
+ACTION_MASK = (
+    "info.action_mask"  # of a world: the actions that are legal, see common/heads/masks.py
+)
 RESULT = "result."  # in front of the name of a metric of episodes, an extra column per result
 METRICS = 64  # of an episode, at most
 SCHEMA_DIGITS = 16  # hexadecimal, of a SHA-256
@@ -68,6 +72,16 @@ class World(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
     wrappers: tuple[tuple[str, dict[str, Any]], ...] = ()  # applied in order, innermost first
     seed: int = 0
+    seats: dict[str, tuple[str, ...]] = {}
+    """The agents that each policy plays. Empty: this spec's own policy plays all of them."""
+    scripts: dict[str, Name] = {}  # that play policies without a learner, at each actor
+
+    def branch(self, policy: str) -> tuple[str, ...]:
+        """Return a policy's part of the paths in the seed tree.
+
+        Policies of one world have one seed, and the same places: their numbers must differ.
+        """
+        return (policy,) if len(self.seats) > 1 else ()
 
 
 class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,10 +90,10 @@ class Exploration(Struct, frozen=True, forbid_unknown_fields=True):
     start: float = 1.0
     end: float = 0.05
     steps: int = 10_000
-    ladder: int = (
-        0  # with N > 1, seats take the N rungs of Ape-X: epsilon ** (1 + 7 * rung / (N - 1))
-    )
+    ladder: int = 0  # N > 1: seats on N rungs of Ape-X, epsilon ** (1 + 7 * rung / (N - 1))
     per: Literal["step", "round"] = "step"  # the unit of `steps`
+    noise: float = 0.1  # of deterministic continuous actions: deviation, in halves of their range
+    correlation: float = 0.0  # of the noise of continuous actions from step to step
 
     def progress(self, steps: int, version: int) -> int:
         """Return the steps, or with the number of the newest version the rounds before it."""
@@ -155,12 +169,12 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     graph: Graph
     exploration: Exploration = Exploration()
     evaluation: Evaluation = Evaluation()
-    extras: tuple[
-        Column, ...
-    ] = ()  # optional columns: masks, log-probabilities, recurrent state, priorities
+    extras: tuple[Column, ...] = ()  # masks, log-probabilities, recurrent state, priorities
     compression: dict[str, Literal["lz4"]] = {}  # by column name
     rounds: Rounds | None = None  # None: actors play as much as they have credit for
     learning: Learning | None = None  # of workers; None: the learner takes no gradients
+    selfplay: Selfplay | None = None  # None: the policy plays its seats in every episode
+    frozen: bool = False  # it learns nothing: actors record no rows of it
 
     @cached_property
     def observations(self) -> tuple[Column, ...]:
@@ -174,6 +188,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def infos(self) -> tuple[Column, ...]:
         """The extra columns that the world supplies, such as a mask of the legal actions."""
         return tuple(extra for extra in self.extras if extra.name.startswith(INFO))
+
+    @cached_property
+    def mask(self) -> Column | None:
+        """The column of the legal actions, where the world supplies one."""
+        return next((extra for extra in self.extras if extra.name == ACTION_MASK), None)
 
     @cached_property
     def row_extras(self) -> tuple[Column, ...]:
@@ -205,6 +224,11 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         spaces = {column_name(key): space for key, space in self.observation.items()}
         spaces[ACTIONS] = self.action
         return {name: space.sizes for name, space in spaces.items() if space.sizes}
+
+    @property
+    def agents(self) -> int:
+        """The seats of this policy in one environment: its agents, or one where there are none."""
+        return len(self.world.seats.get(self.policy, ())) or 1
 
     @property
     def most_rows(self) -> int:

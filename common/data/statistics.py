@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+Z_975 = 1.959964  # the 97.5th percentile of the normal distribution
+
 
 class Rate:
     """The growth of a cumulative counter over the last seconds."""
@@ -136,9 +138,13 @@ class Interval(NamedTuple):
     half: float  # its lower end is `mean - half`
 
     def __str__(self) -> str:
-        """Return both with two digits of the half width, and one decimal or more."""
-        known = 0 < self.half < math.inf
-        digits = min(6, max(1, 1 - math.floor(math.log10(self.half)))) if known else 1
+        """Return both with two digits of the half width, and one decimal or more.
+
+        One value tells of no range.
+        """
+        if math.isinf(self.half):
+            return f"{self.mean:.1f} (one value)"
+        digits = min(6, max(1, 1 - math.floor(math.log10(self.half)))) if self.half > 0 else 1
         return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}"
 
     def overlaps(self, other: "Interval") -> bool:
@@ -158,6 +164,29 @@ def confidence(values: Sequence[float]) -> Interval:
     return Interval(mean, t_975(len(values) - 1) * stdev(values) / math.sqrt(len(values)))
 
 
+class Share(NamedTuple):
+    """A share of a count, and the range that holds the true one in 95 of 100 cases."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return all three with three decimals."""
+        return f"{self.share:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+def share(part: int, count: int) -> Share:
+    """Return how much a part is of a count of independent cases, with Wilson's 95 % interval.
+
+    It has a width also where the part is nothing or all of it.
+    """
+    found, squared = part / count, Z_975**2 / count
+    centre = (found + squared / 2) / (1 + squared)
+    half = math.sqrt(squared * (found * (1 - found) + squared / 4)) / (1 + squared)
+    return Share(found, max(0.0, centre - half), min(1.0, centre + half))
+
+
 def t_975(freedom: int) -> float:
     """Return the 97.5th percentile of Student's t, to three digits.
 
@@ -168,7 +197,7 @@ def t_975(freedom: int) -> float:
         return math.tan(0.475 * math.pi)
     if freedom == 2:
         return 0.95 * math.sqrt(2 / (1 - 0.95**2))
-    z = 1.959964
+    z = Z_975
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

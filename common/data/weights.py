@@ -10,6 +10,8 @@ from farflung.common.data.spec import Tensor, layout
 if TYPE_CHECKING:
     import numpy as np  # a broker does not load it
 
+    from farflung.common.data.pool import Pool
+
 
 class Version(NamedTuple):
     """One publication of weights. Versions of one run compare; a bare number would not.
@@ -39,6 +41,7 @@ class Weights:
     updates: int  # gradient steps so far
     tensors: tuple[Tensor, ...]
     block: bytes | bytearray | memoryview
+    pool: "Pool | None" = None  # the opponents from this version on; None: none but itself
 
     @property
     def arrays(self) -> "dict[str, np.ndarray]":

@@ -6,6 +6,7 @@ from farflung.common.heads.head import Chooser as Chooser
 from farflung.common.heads.head import Head as Head
 from farflung.common.heads.registry import find as find
 from farflung.common.heads.registry import further_outputs as further_outputs
+from farflung.common.heads.registry import masked as masked
 from farflung.common.heads.registry import names as names
 from farflung.common.heads.registry import outputs as outputs
 from farflung.common.heads.registry import register as register

@@ -14,6 +14,8 @@ from farflung.common.heads.head import (
     Chooser,
     require_outputs,
 )
+from farflung.common.heads.masks import allowed, drawn
+from farflung.common.heads.valued import VALUES, Valued
 
 
 class QHead:
@@ -21,24 +23,31 @@ class QHead:
 
     outputs: tuple[str, ...] = ("q",)
     best = "argmax"
+    masks = True
 
     def require(self, spec: Spec) -> None:
         """Refuse anything but one value for each discrete action."""
         require_outputs(spec, self.outputs, "discrete", spec.action.sizes)
 
     def columns(self, spec: Spec) -> tuple[Column, ...]:
-        """Return the log-probability of an action under the epsilon-greedy policy."""
-        return (LOG_PROBABILITY,)
+        """Return the log-probability of an action when it explores, and values of a step."""
+        return LOG_PROBABILITY, *VALUES
 
     def explorer(self, spec: Spec, seats: int, index: int, rng: np.random.Generator) -> Chooser:
         """Return an epsilon-greedy chooser, each seat on its rung of the ladder."""
         exponents = rungs(spec.exploration, seats, index)
         logs = LOG_PROBABILITY in spec.extras
-        return EpsilonGreedy(spec.action.sizes[0], spec.exploration, exponents, rng, logs)
+        make = EpsilonGreedy if spec.mask is None else LegalEpsilonGreedy
+        chooser = make(spec.action.sizes[0], spec.exploration, exponents, rng, logs)
+        return self._recording(spec, chooser)
 
     def greedy(self, spec: Spec) -> Chooser:
         """Return the chooser of the highest value; its probability is 1."""
-        return GreedyArgmax(_certain if LOG_PROBABILITY in spec.extras else None)
+        chooser = GreedyArgmax(_certain if LOG_PROBABILITY in spec.extras else None)
+        return self._recording(spec, chooser)
+
+    def _recording(self, spec: Spec, chooser: Chooser) -> Chooser:
+        return Valued(chooser) if any(value in spec.extras for value in VALUES) else chooser
 
     def metrics(self, spec: Spec, steps: int) -> Mapping[str, float]:
         """Return epsilon as it is without the ladder."""
@@ -50,6 +59,7 @@ class LogitsHead:
 
     outputs: tuple[str, ...] = ("logits",)
     best = "argmax"
+    masks = True
 
     def require(self, spec: Spec) -> None:
         """Refuse anything but one logit for each discrete action."""
@@ -91,6 +101,9 @@ class EpsilonGreedy:
         shape = (horizon, len(self._exponents))
         self._epsilon = self._exploration.epsilon(steps) ** self._exponents  # [N] float64
         self._explores = self._rng.random(shape, dtype=np.float32) < self._epsilon  # [H, N] bool
+        self._draw(shape)
+
+    def _draw(self, shape: tuple[int, int]) -> None:
         self._any = self._rng.integers(self._actions, size=shape)  # [H, N] int64
 
     def choose(self, at: At, outputs: Sequence[np.ndarray]) -> Choice:
@@ -100,9 +113,27 @@ class EpsilonGreedy:
         np.copyto(actions, self._any[at], where=self._explores[at])
         if not self._logs:
             return Choice(actions)
+        return Choice(actions, self._logged(at, actions == best, self._actions))
+
+    def _logged(self, at: At, best: np.ndarray, count: int | np.ndarray) -> dict[str, np.ndarray]:
+        """Return the log-probability of actions out of so many; `best` [n] marks the best ones."""
         epsilon = self._epsilon[at[1]] if isinstance(at, tuple) else self._epsilon
-        probability = (actions == best) * (1 - epsilon) + epsilon / self._actions
-        return Choice(actions, {LOG_PROBABILITY.name: np.log(probability)})
+        return {LOG_PROBABILITY.name: np.log(best * (1 - epsilon) + epsilon / count)}
+
+
+class LegalEpsilonGreedy(EpsilonGreedy):
+    """Takes the highest value among the legal actions, or any of them with probability epsilon."""
+
+    def _draw(self, shape: tuple[int, int]) -> None:
+        self._chances = self._rng.random(shape)  # [H, N] float64: which actions are legal follows
+
+    def choose_legal(self, at: At, outputs: Sequence[np.ndarray], legal: np.ndarray) -> Choice:
+        """Choose from values [n, A]."""
+        best = allowed(outputs[0], legal).argmax(axis=1)
+        actions = np.where(self._explores[at], drawn(legal, self._chances[at]), best)
+        if not self._logs:
+            return Choice(actions)
+        return Choice(actions, self._logged(at, actions == best, legal.sum(axis=1)))
 
 
 class Categorical:
@@ -127,6 +158,10 @@ class Categorical:
             return Choice(actions)
         return Choice(actions, {LOG_PROBABILITY.name: log_probabilities(logits, actions)})
 
+    def choose_legal(self, at: At, outputs: Sequence[np.ndarray], legal: np.ndarray) -> Choice:
+        """Choose from logits [n, A]; those of other actions count as minus infinity."""
+        return self.choose(at, [allowed(outputs[0], legal)])
+
 
 class GreedyArgmax:
     """Takes the action with the highest value or logit."""
@@ -144,6 +179,10 @@ class GreedyArgmax:
         return Choice(
             actions, {LOG_PROBABILITY.name: logs(outputs[0], actions)} if logs else NO_COLUMNS
         )
+
+    def choose_legal(self, at: At, outputs: Sequence[np.ndarray], legal: np.ndarray) -> Choice:
+        """Choose from values or logits [n, A] of the legal actions."""
+        return self.choose(at, [allowed(outputs[0], legal)])
 
 
 def rungs(exploration: Exploration, seats: int, index: int) -> np.ndarray:

@@ -37,11 +37,22 @@ class Chooser(Protocol):
         """Choose the actions of the seats at `at` from the graph's outputs [n, *shape]."""
 
 
+class LegalChooser(Chooser, Protocol):
+    """Chooses among legal actions, for a spec with a mask.
+
+    One of several choices has an attribute `sizes`: a row of a mask has a legal one of each.
+    """
+
+    def choose_legal(self, at: At, outputs: Sequence[np.ndarray], legal: np.ndarray) -> Choice:
+        """Choose as `choose` does, among the legal actions [n, A] bool: each row has one."""
+
+
 class Head(Protocol):
     """One form in which a policy answers. `registry.register` makes a head of your own known.
 
     With an attribute `best` an exported file chooses the action itself: `argmax` of the first
-    output, or `clip` of it to the bounds of the space.
+    output, or `clip` of it to the bounds of the space. With an attribute `masks` that is true, its
+    choosers are LegalChoosers where the spec has a mask.
     """
 
     outputs: tuple[str, ...]  # the first outputs of the acting graph, in this order

@@ -1,12 +1,23 @@
 """The registry of heads: a spec names one of them, and all roles look it up here."""
 
 from farflung.common.data.spec import INFO, INTERVENED, Column, Spec
+from farflung.common.data.states import EPISODE, state_columns
+from farflung.common.heads.bounded import DeterministicHead, SquashedGaussianHead
 from farflung.common.heads.discrete import LogitsHead, QHead
 from farflung.common.heads.gaussian import GaussianHead
 from farflung.common.heads.head import Head
+from farflung.common.heads.masks import require_mask
+from farflung.common.heads.multi_discrete import MultiLogitsHead
 from farflung.common.process.errors import Refused
 
-HEADS: dict[str, Head] = {"q": QHead(), "logits": LogitsHead(), "gaussian": GaussianHead()}
+HEADS: dict[str, Head] = {
+    "q": QHead(),
+    "logits": LogitsHead(),
+    "gaussian": GaussianHead(),
+    "squashed_gaussian": SquashedGaussianHead(),
+    "deterministic": DeterministicHead(),
+    "multi_logits": MultiLogitsHead(),
+}
 
 
 def register(name: str, head: Head) -> None:
@@ -41,10 +52,20 @@ def further_outputs(spec: Spec) -> dict[str, int]:
     return {column.name: places[column.name] for column in _further(spec)}
 
 
+def masked(spec: Spec) -> bool:
+    """Return whether actions are chosen among those that the world's mask allows.
+
+    With a head of one's own that knows no masks, such a column is one like the others.
+    """
+    return spec.mask is not None and getattr(find(spec.head), "masks", False)
+
+
 def require(spec: Spec) -> None:
     """Refuse a spec unless its head, action space, graph and extra columns fit each other."""
     head = find(spec.head)
     head.require(spec)
+    if spec.mask is not None and masked(spec):
+        require_mask(spec.mask, spec.action)
     taken = [column.name for column in spec.columns]
     for extra in spec.row_extras:
         if taken.count(extra.name) > 1:
@@ -61,9 +82,16 @@ def require(spec: Spec) -> None:
 def _further(spec: Spec) -> tuple[Column, ...]:
     """Return the extra columns that are outputs of the graph.
 
-    Neither the head computes them, nor does the world or the owner of the loop supply them.
+    Neither the head computes them, nor does the world or the owner of the loop supply them, nor are
+    they a seat's recurrent state or its place in the episode.
     """
-    others = *find(spec.head).columns(spec), *spec.infos, INTERVENED
+    others = (
+        *find(spec.head).columns(spec),
+        *spec.infos,
+        INTERVENED,
+        *state_columns(spec.graph),
+        EPISODE,
+    )
     return tuple(extra for extra in spec.row_extras if extra not in others)
 
 

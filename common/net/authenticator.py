@@ -23,7 +23,7 @@ from farflung.common.net.connection_watch import ConnectionWatch
 from farflung.common.net.connections import Handed, network
 from farflung.common.net.handshake import Outcome
 from farflung.common.net.keys import ANY_CLIENT, Client, ClientKeys, ServerKeys, allowed_client
-from farflung.common.net.pace import TURN_S, Owner
+from farflung.common.net.pace import Owner
 from farflung.common.net.sockets import Context
 from farflung.common.process import descriptors
 from farflung.common.process.errors import ConfigurationError
@@ -32,7 +32,6 @@ from farflung.common.process.log import once_every
 log = logging.getLogger(__name__)
 
 ENDPOINT = "inproc://zeromq.zap.01"  # libzmq's requests, in the context of the listening socket
-POLL_MS = 100
 FOLLOW_S = 0.5  # between two looks at the folder
 LEAST_FOLLOW_S = 0.05  # unless its names have changed: each unknown key asks for a look
 # Errors of the system and not of a file: the clients stay as they are until it is over.
@@ -138,7 +137,7 @@ class Authenticator:
         try:
             while not self._closing.is_set():
                 wanted = [(socket, zmq.POLLIN) for socket in (self._socket, *self.watch.monitors)]
-                zmq.zmq_poll(wanted, round(1000 * TURN_S) if len(self.watch.pace) else POLL_MS)
+                zmq.zmq_poll(wanted, round(1000 * self.watch.turn_s))
                 request = self._socket.recv_multipart() if self._socket.poll(0) else None
                 now = time.monotonic()
                 # First the connection, then its number: so the watch tells old from new.

@@ -8,16 +8,16 @@ class Bucket:
         self.level = 0.0
         self._most, self._at = most, now
 
-    def has_room(self, now: float, per_second: float) -> bool:
-        """Return whether one more fits."""
+    def has_room(self, now: float, per_second: float, weight: int = 1) -> bool:
+        """Return whether one more fits, or one that counts as several."""
         self.level = max(0.0, self.level - (now - self._at) * per_second)
         self._at = now
-        return self.level <= self._most - 1
+        return self.level <= self._most - weight
 
-    def take(self, now: float, per_second: float) -> bool:
-        """Add one if it fits; return whether it did."""
-        fits = self.has_room(now, per_second)
-        self.level += fits
+    def take(self, now: float, per_second: float, weight: int = 1) -> bool:
+        """Add one, or one that counts as several, if it fits; return whether it did."""
+        fits = self.has_room(now, per_second, weight)
+        self.level += weight * fits
         return fits
 
     def pour(self, now: float, per_second: float) -> bool:

@@ -14,12 +14,14 @@ import time
 from collections import Counter, deque
 from contextlib import suppress
 from itertools import count
+from typing import NamedTuple
 
 import zmq
 
+from farflung.common.net import ceiling
 from farflung.common.net.connections import Connection, Connections, Excess, Handed, Peer
 from farflung.common.net.intake import Intake
-from farflung.common.net.pace import Pace
+from farflung.common.net.pace import TURN_S, Pace
 from farflung.common.net.sockets import Context, Socket
 from farflung.common.process.log import once_every
 
@@ -31,6 +33,9 @@ BURST = 32  # events between two looks at the bounds: 10,000 connections may com
 INFO = struct.Struct("=128xQ")  # bytes received, in the `tcp_info` of Linux 4.1 and later
 UNREAD = struct.Struct("=i")  # bytes among them that are still in the kernel
 LOOK_S, LOOK_PART = 0.05, 0.02  # between two looks at what was received; their part of the time
+# Bytes by which the kernel's bound is raised at least; those of a connection that brings much,
+# and the seconds until it is raised again: what is dropped comes late, and slowly for a while.
+RAISED, MUCH, BUSY_S = 1 << 20, 6 << 20, 0.01
 NAMED = 1000  # owners that the log names once each; then again
 SENTENCES = {
     "silent": "%s has most connections that never sent a message: its oldest are closed, "
@@ -40,6 +45,13 @@ SENTENCES = {
     "unread": "%s has most bytes that were not read: its connection is closed",
     "unfinished": "%s sends a message without an end: its connection is closed",
 }
+
+
+class Ceiling(NamedTuple):
+    """The bound of a connection that the kernel keeps."""
+
+    first: int  # the sequence number of its first byte
+    most: int  # bytes
 
 
 class ConnectionWatch:
@@ -60,6 +72,8 @@ class ConnectionWatch:
         self._named: set[tuple[str, str]] = set()
         self._intake, self._looks_at = Intake(), 0.0
         self._at_feed: set[int] = set()  # descriptors
+        self._ceilings: dict[int, Ceiling] = {}  # where messages come in, by descriptor
+        self._raises_at, self._is_busy = 0.0, False
         self._unheard = 0  # connections to the feed after their handshake, before their first frame
         # A descriptor of our own, which `dup2` lets stand for another one. It needs no free one,
         # and keeps the connection that it stands for from being exchanged meanwhile.
@@ -87,6 +101,11 @@ class ConnectionWatch:
 
     # ---- for the authenticator's thread
 
+    @property
+    def turn_s(self) -> float:
+        """The longest time between two readings."""
+        return BUSY_S if self._is_busy else TURN_S if len(self.pace) else LOOK_S
+
     def read(self, numbered: int, now: float) -> None:
         """Take note of what happened, and end what is too much.
 
@@ -96,13 +115,21 @@ class ConnectionWatch:
             self._close_monitors()
             self.connections.clear()
             self._at_feed.clear()
+            self._ceilings.clear()
             self._unheard = 0
             self.monitors = self._arrived.popleft()
         while self._read_burst(numbered, now):
             pass
         if now >= self._looks_at:
+            began_s = time.thread_time()
             self._look(now)
-            self._looks_at = now + max(LOOK_S, (time.monotonic() - now) / LOOK_PART)
+            spent_s = time.thread_time() - began_s  # a machine that is busy with others counts not
+            self._looks_at = now + max(LOOK_S, spent_s / LOOK_PART)
+        if now >= self._raises_at:
+            began_s = time.thread_time()
+            self._is_busy = self._raise()
+            spent_s = time.thread_time() - began_s
+            self._raises_at = now + max(self.turn_s, spent_s / LOOK_PART)
 
     def close(self) -> None:
         """Close what is open here. Nothing is watched any more: libzmq would wait for us."""
@@ -145,18 +172,43 @@ class ConnectionWatch:
 
     def _accept(self, descriptor: int, numbered: int, of_feed: bool) -> None:
         peer = self._stand_for(descriptor)
-        self._stand_for_none()
+        first = None if of_feed or peer is None else ceiling.first_byte(self._alias)
         known = self.connections.find(descriptor)
         # Each monitor has its own order: an event of the other socket may be older than a
         # connection that has the descriptor by now. No two at a time have the same peer.
         if peer is not None and (known is None or known.peer != peer):
-            self.connections.accept(descriptor, peer, numbered)
+            connection = self.connections.accept(descriptor, peer, numbered)
             (self._at_feed.add if of_feed else self._at_feed.discard)(descriptor)
+            self._ceilings.pop(descriptor, None)
+            if first is not None:
+                self._bound(connection, first)
+        self._stand_for_none()
 
     def _close(self, descriptor: int, of_feed: bool, now: float) -> None:
         """Note the end of a connection, unless the other socket has one by that number by now."""
         if (descriptor in self._at_feed) == of_feed:
             self._walk(self.connections.close(descriptor), now)
+
+    def _bound(self, connection: Connection, first: int) -> None:
+        """Let the kernel drop what libzmq could not be kept from holding, between two looks."""
+        most = self._intake.most(connection)
+        ceiling.bound(self._alias, first, most)
+        self._ceilings[connection.descriptor] = Ceiling(first, most)
+
+    def _raise(self) -> bool:
+        """Raise bounds by what was read; return if a connection brings much."""
+        much = False
+        for descriptor, known in list(self._ceilings.items()):
+            connection = self.connections.find(descriptor)
+            if connection is None or connection.handed is None:
+                continue
+            more = self._intake.most(connection) - known.most
+            much = much or more >= MUCH
+            if more >= RAISED:
+                if self._stand_for(descriptor) == connection.peer:
+                    self._bound(connection, known.first)
+                self._stand_for_none()
+        return much
 
     def _walk(self, connection: Connection | None, now: float) -> None:
         """Note the work that the end of a connection to the feed is, after its handshake."""
@@ -186,7 +238,9 @@ class ConnectionWatch:
     def _end(self, excess: Excess, now: float) -> None:
         connection = excess.connection
         self._walk(connection, now)
+        self._ceilings.pop(connection.descriptor, None)
         if self._stand_for(connection.descriptor) == connection.peer:  # else it is another by now
+            ceiling.unbound(self._alias)
             with suppress(OSError):
                 self._alias.shutdown(socket.SHUT_RDWR)  # libzmq closes it
         self._stand_for_none()

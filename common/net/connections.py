@@ -78,12 +78,13 @@ class Connections:
         """The number of connections without a message so far."""
         return self._silent.count
 
-    def accept(self, descriptor: int, peer: Peer, numbered: int) -> None:
-        """Note a new connection."""
+    def accept(self, descriptor: int, peer: Peer, numbered: int) -> Connection:
+        """Note a new connection, and return it."""
         self.close(descriptor)  # its end was cut short
         connection = Connection(descriptor, peer, numbered, network(str(peer[0])))
         self._open[descriptor] = connection
         self._silent.add(connection)
+        return connection
 
     def close(self, descriptor: int) -> Connection | None:
         """Note the end of a connection; return it if it was known."""

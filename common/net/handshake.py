@@ -1,6 +1,5 @@
 """One watched connection attempt, which shows whether a server accepts a key."""
 
-import struct
 import time
 from enum import Enum
 
@@ -9,11 +8,9 @@ import zmq
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys
+from farflung.common.net.monitor import receive
 from farflung.common.net.sockets import Context
 
-# An event and its value, as zmq_socket_monitor(3) has them. zmq.utils.monitor would import asyncio,
-# which takes a twentieth of an actor's start.
-EVENT = struct.Struct("=Hi")
 CLOSED_TIMES = 3  # one cut connection may have another cause
 
 
@@ -49,7 +46,7 @@ def _outcome(monitor: sockets.Socket, end: float) -> Outcome:
     while closed < CLOSED_TIMES and (left := end - time.monotonic()) > 0:
         if not monitor.poll(max(1, int(left * 1000))):
             break
-        event, _ = EVENT.unpack(monitor.recv_multipart()[0])
+        event, _ = receive(monitor)
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             return Outcome.ACCEPTED
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:

@@ -18,6 +18,7 @@ TOPICS, LEAST_TOPICS = 256 << 10, 4 << 10  # of all; of one, below which it is n
 # Of a message that is not complete: the largest one, and what came since the last look.
 UNFINISHED = MAX_MESSAGE_BYTES + (32 << 20)
 UNREAD = TOTAL_BYTES + UNFINISHED  # of all connections: all credit, and a message
+PAST = 1 << 20  # beyond it, until the kernel drops what comes
 FRAME_BYTES = 64  # at most of each message beside its content: 42 with keys, 9 without
 
 Sizes = Mapping[Connection, int]  # bytes received
@@ -31,6 +32,10 @@ class Intake:
         self._unfinished, self._unread = UNFINISHED + more, UNREAD + more
         self.topics = 0  # bytes of subscriptions that were not read at the last look
         self._feed, self._messages = _Look(), _Look()
+
+    def most(self, one: Connection) -> int:
+        """Return the bytes that a connection where messages come in may have brought by now."""
+        return _read(one) + self._unfinished + PAST
 
     def excess_of_topics(self, received: Sizes, drained: int) -> Iterator[Excess]:
         """Yield the connections to end at a feed, which had been drained so often."""

@@ -26,7 +26,7 @@ class Listener:
         context: Context,
         address: Address,
         message_bytes: int,
-        messages: int = 0,
+        messages: int = sockets.MAX_PULL_MESSAGES,
         keys: ServerKeys | None = None,
         largest: int = MAX_MESSAGE_BYTES,  # of experience
     ) -> None:

@@ -17,6 +17,9 @@ Request = TypeVar("Request")
 # Bytes of topics walked through, at once and in the long run: a byte takes some 45 ns, so an owner
 # takes 1.5 s at once, and then a third of the thread.
 WALKED, WALKED_PER_S = 32 << 20, 8 << 20
+# The longest that an owner waits once its last connection has ended. A crowd that ends at once
+# counts for far more than this: every end counts all topics that stood, and they end together.
+LONGEST_S = 4
 # Walked through for a connection in any case: the topics of those that are cut and not gone yet.
 LEAST_WALK = 32 << 10
 TURN_S = 0.02  # between two connections of an owner that waited
@@ -53,6 +56,7 @@ class Pace(Generic[Request]):
         bucket = self._walked.setdefault(name, Bucket(WALKED, now))
         bucket.has_room(now, WALKED_PER_S)
         bucket.level += LEAST_WALK + topic_bytes
+        bucket.level = min(bucket.level, WALKED + LONGEST_S * WALKED_PER_S)
 
     def take(self, owner: Owner, request: Request, now: float) -> bool:
         """Return whether a connection may come at once; otherwise it waits in line."""

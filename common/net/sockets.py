@@ -4,12 +4,14 @@ import random
 import socket
 import threading
 import time
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import zmq
 
+from farflung.common.net import ceiling
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ClientKeys, ServerKeys
+from farflung.common.net.monitor import receive
 from farflung.common.process import descriptors, malloc
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
@@ -22,16 +24,15 @@ FEED_BACKLOG_BYTES = 256 << 20  # queued for each subscriber
 LEAST_FEED_MESSAGES = 16  # however large the weights are
 FEED_MESSAGES = 64  # in a subscriber's own socket
 MAX_PUSH_MESSAGES = 1024  # credit, not this queue, bounds memory and staleness
+MAX_PULL_MESSAGES = 4096  # of one connection: a frame of 2 bytes takes 64 and more in libzmq
 RELAY_MESSAGES = 32  # in a broker's sockets: its own queue bounds its memory
-SUBSCRIPTIONS = 16  # unread of one connection
-SUBSCRIPTION_BYTES = 16 << 10  # of them in the kernel
+SUBSCRIPTIONS, SUBSCRIPTION_BYTES = 16, 16 << 10  # unread of one connection, and in the kernel
 MAX_SUBSCRIPTION_BYTES = 512  # a topic has up to 230, and the greeting of CURVE about 350
 COPY_BYTES = 256 << 10  # from this size sending without a copy is cheaper; never reuse the buffer
 HELD_BYTES = 64 << 10  # from this size a received frame has a buffer of its own
 READABLE = int(zmq.POLLIN)  # arithmetic on the enum costs more than the check itself
 DOMAIN, FEED_DOMAIN = b"farflung", b"farflung feed"  # of authentication requests
-REBIND_S = 5.0  # limit for a port that was just closed to become free
-GOODBYE_MS = 500  # limit for sending the last messages at close
+REBIND_S, GOODBYE_MS = 5.0, 500  # for a closed port to become free; for last messages at close
 
 
 def context() -> Context:
@@ -50,19 +51,17 @@ def feed_backlog(message_bytes: int) -> int:
 def experience_receiver(
     context: Context,
     address: Address,
-    messages: int = 0,
+    messages: int = MAX_PULL_MESSAGES,
     keys: ServerKeys | None = None,
     largest: int = MAX_MESSAGE_BYTES,
 ) -> Socket:
-    """Return the PULL of a learner or broker.
-
-    Its owner always drains it, so that a full queue never delays acknowledgements.
-    """
+    """Return the PULL of a learner or broker, which always drains it."""
     socket = _socket(context, zmq.PULL, address)
-    socket.set(zmq.RCVHWM, messages)  # 0: credit bounds what can be on the way
+    socket.set(zmq.RCVHWM, messages)  # what comes beyond it waits in the kernel
     socket.set(zmq.MAXMSGSIZE, largest)
     socket.set(zmq.BACKLOG, 512)  # a whole fleet may join at once
-    return _bind(socket, address.experience, keys, DOMAIN)
+    ceiling.prepare(_bind(socket, address.experience, keys, DOMAIN))
+    return socket
 
 
 def feed_publisher(
@@ -75,16 +74,16 @@ def feed_publisher(
     socket = _socket(context, zmq.XPUB, address)
     socket.set(zmq.XPUB_VERBOSE, 1)  # report repeated subscriptions too: each is a request
     socket.set(zmq.XPUB_MANUAL, 1)
-    # libzmq takes in whole queues of subscriptions at once, and keeps each topic: short queues let
-    # the gate cut a flood in time, and the watch over connections does where the gate is too slow.
-    # A connection with a longer message is cut by libzmq itself.
+    # libzmq takes in whole queues of subscriptions and keeps each topic: short ones let the gate,
+    # or the watch over connections, cut a flood in time. libzmq itself cuts at a longer message.
     socket.set(zmq.RCVHWM, SUBSCRIPTIONS)
     socket.set(zmq.RCVBUF, SUBSCRIPTION_BYTES)
     socket.set(zmq.MAXMSGSIZE, MAX_SUBSCRIPTION_BYTES)
-    # Only before bind: set later, libzmq sends it to pipes that it freed (docs/reliability.md).
+    # Set after bind, libzmq sends it to pipes that it freed (docs/reliability.md).
     socket.set(zmq.SNDHWM, feed_backlog(message_bytes))
     socket.set(zmq.BACKLOG, 512)
-    return _bind(socket, address.feed, keys, FEED_DOMAIN)
+    ceiling.limit_segments(_bind(socket, address.feed, keys, FEED_DOMAIN))
+    return socket
 
 
 def experience_sender(
@@ -108,12 +107,13 @@ def feed_subscriber(
     topics: list[bytes],
     backlog: int = FEED_MESSAGES,
     keys: ClientKeys | None = None,
+    largest: int = MAX_FEED_MESSAGE_BYTES,
 ) -> Socket:
     """Return the SUB of an actor or watcher; it subscribes in byte order at every connect."""
     socket = _socket(context, zmq.SUB, address)
     socket.set(zmq.SNDHWM, 0)  # a bound would silently drop subscriptions
     socket.set(zmq.RCVHWM, backlog)
-    socket.set(zmq.MAXMSGSIZE, MAX_FEED_MESSAGE_BYTES)
+    socket.set(zmq.MAXMSGSIZE, largest)
     for topic in topics:
         socket.subscribe(topic)
     _identify(socket, keys)
@@ -181,15 +181,14 @@ def _socket(context: Context, kind: int, address: Address) -> Socket:
     socket.set(zmq.TCP_KEEPALIVE_IDLE, 60)
     socket.set(zmq.TCP_KEEPALIVE_INTVL, 15)
     socket.set(zmq.TCP_KEEPALIVE_CNT, 4)
-    made: Socket = socket
-    return made
+    return cast(Socket, socket)
 
 
 def listen(
     context: Context,
     address: Address,
     message_bytes: int,
-    messages: int = 0,
+    messages: int = MAX_PULL_MESSAGES,
     keys: ServerKeys | None = None,
     largest: int = MAX_MESSAGE_BYTES,
 ) -> tuple[Address, Socket, Socket]:
@@ -236,7 +235,7 @@ def listen_again(
     context: Context,
     address: Address,
     message_bytes: int,
-    messages: int = 0,
+    messages: int = MAX_PULL_MESSAGES,
     keys: ServerKeys | None = None,
     largest: int = MAX_MESSAGE_BYTES,
 ) -> tuple[Socket, Socket]:
@@ -270,7 +269,8 @@ def _pair(
         raise
 
 
-def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None, domain: bytes) -> Socket:
+def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None, domain: bytes) -> int:
+    """Bind a socket; return the descriptor that listens for it."""
     # A ZAP domain makes libzmq reject peers older than ZMTP 3, even without keys. Otherwise raw
     # bytes parse as ZMTP 1.0 and can be credited to the wrong peer in XPUB_MANUAL mode.
     socket.set(zmq.ZAP_DOMAIN, domain)
@@ -278,12 +278,16 @@ def _bind(socket: Socket, endpoint: str, keys: ServerKeys | None, domain: bytes)
         socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without an authenticator, admit no client
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, keys.secret)
-    try:
-        socket.bind(endpoint)
-    except zmq.ZMQError as error:
-        socket.close()
-        raise _taken(endpoint, error.strerror) from error
-    return socket
+    with socket.get_monitor_socket(zmq.EVENT_LISTENING) as monitor:
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            socket.disable_monitor()  # its name is taken until libzmq has closed the socket
+            socket.close()
+            raise _taken(endpoint, error.strerror) from error
+        _, listening = receive(monitor)
+        socket.disable_monitor()
+    return listening
 
 
 def _identify(socket: Socket, keys: ClientKeys | None) -> None:

@@ -2,8 +2,8 @@
 
 A value has one name in three spellings, shown for the learner: `--replay-ratio 8`,
 `FARFLUNG_LEARNER_REPLAY_RATIO=8` and `replay-ratio = 8` in the TOML file that --config names.
-A file with the sections [learner], [actor] or [broker] is for several roles, and each reads its
-own section only. A file without them is for the role that reads it.
+A file with the sections [learner], [actor], [worker] or [broker] is for several roles, and each
+reads its own section only. A file without them is for the role that reads it.
 """
 
 import difflib
@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -27,17 +28,18 @@ from cyclopts import (
 )
 
 from farflung.common.process.errors import UsageError
+from farflung.common.process.help_page import FlowingHelp, examples_text
 
 C = TypeVar("C")
 
 MOST_USED = Group("Most used", sort_key=0)  # the flags that `--help` shows first
 PREFIX = "FARFLUNG_"
-ROLES = ("learner", "actor", "broker")
+ROLES = ("learner", "actor", "worker", "broker")
 NO_EXAMPLES: Mapping[str, str] = {}
+PRESET = "preset "  # the origin of its values begins with it
 
 Words = Callable[[Path, dict[str, Any], Mapping[str, bool]], dict[str, Any]]
 """Return the settings of a file in our words; keys that are known map to True for a section."""
-
 
 Source = Callable[[App, tuple[str, ...], ArgumentCollection], None]
 
@@ -56,7 +58,7 @@ class Loaded(Generic[C]):
     """A configuration with the origin of each value by key; a missing key is a default."""
 
     config: C
-    origins: Mapping[str, Origin] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +80,25 @@ def run(
     commands: Sequence[Command] = (),
     examples: Mapping[str, str] = NO_EXAMPLES,
     words: Words | None = None,
+    below: Sequence[Source] = (),
+    called: str = "",
 ) -> int:
-    """Run `body` with the configuration, or a subcommand, and return the exit code."""
-    origins: dict[str, Origin] = {}
+    """Run `body` with the configuration, or a subcommand, and return the exit code.
+
+    A role `called` otherwise is another program's subcommand; sources `below` come after the file.
+    """
+    origins: dict[str, str] = {}
     app = App(
         name=program,
         help=f"{description}\n\nEach flag is also a variable "
         f"({variable(program, 'feed-port')} for --feed-port) and a key of the --config file.",
-        usage=_usage(program, config_class, commands),
+        usage=_usage(called or program, config_class, commands),
         help_format="plaintext",
-        help_epilogue=_examples(examples),
+        help_epilogue=examples_text(examples),
+        help_formatter=FlowingHelp(),
         version=_version,
         default_parameter=Parameter(negative_iterable=()),
-        config=[_from_environment, _file_reader(words), _recorder(origins)],
+        config=[_from_environment, _file_reader(words), *below, _recorder(origins)],
     )
 
     def default(loaded: Any = None, *, config: Path | None = None) -> int:
@@ -105,22 +113,31 @@ def run(
         "return": int,
     }
     app.default(default)
-    app.register_install_completion_command(help="Let Tab complete commands and flags.")
+    if not called:
+        app.register_install_completion_command(help="Let Tab complete commands and flags.")
     for command in commands:
         app.command(command.target, name=command.name, help=command.help, config=())
+    return _chosen(app, argv, [command.name for command in commands])() or 0
+
+
+def _chosen(app: App, argv: Sequence[str], commands: Sequence[str]) -> Callable[[], Any]:
+    """Return what a command line asks for, with its options; refuse one that is wrong."""
     try:
         chosen, bound, _ = app.parse_args(argv, exit_on_error=False, print_error=False)
     except UnusedCliTokensError as error:
         word = next(iter(error.unused_tokens or ()), "")
-        closest = suggestion(word, [command.name for command in commands])
-        raise UsageError(f"unexpected word {word!r}.{closest}") from error
+        raise UsageError(f"unexpected word {word!r}.{suggestion(word, commands)}") from error
     except CycloptsError as error:
         raise UsageError(" ".join(str(error).split())) from error
-    return chosen(*bound.args, **bound.kwargs) or 0
+    return partial(chosen, *bound.args, **bound.kwargs)
 
 
 def load(
-    program: str, config_class: type[C], argv: Sequence[str], words: Words | None = None
+    program: str,
+    config_class: type[C],
+    argv: Sequence[str],
+    words: Words | None = None,
+    below: Sequence[Source] = (),
 ) -> Loaded[C]:
     """Return the configuration from flags, environment variables and file."""
     found: list[Loaded[C]] = []
@@ -129,7 +146,7 @@ def load(
         found.append(loaded)
         return 0
 
-    run(program, config_class, keep, argv, description="", words=words)
+    run(program, config_class, keep, argv, description="", words=words, below=below)
     return found[0]
 
 
@@ -216,27 +233,24 @@ def flag_names(config_class: type[Any]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _examples(examples: Mapping[str, str]) -> str:
-    """Return command lines with their effects, for the end of the help."""
-    if not examples:
-        return ""
-    lines = (f"  # {effect}\n  {words}" for words, effect in examples.items())
-    return "\n".join(("Examples:", *lines))
-
-
 def _version() -> str:
     from importlib.metadata import version  # 20 ms that only --version needs
 
     return version("farflung")
 
 
-def _keys(arguments: ArgumentCollection) -> dict[str, bool]:
+def known_keys(arguments: ArgumentCollection) -> dict[str, bool]:
     """Map every key, by its full name, to True if it is a section."""
     return {
         argument.name.removeprefix("--"): bool(argument.children)
         for argument in arguments
         if argument.name != "*"
     }
+
+
+def given(arguments: ArgumentCollection, flag: str) -> str | None:
+    """Return the first value that a source has set for a flag, if any."""
+    return next((each.value for one in arguments if one.name == flag for each in one.tokens), None)
 
 
 def _from_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -246,46 +260,40 @@ def _from_environment(app: App, commands: tuple[str, ...], arguments: ArgumentCo
     ignored: one environment may serve several roles.
     """
     program = app.name[0]
-    known = {
-        variable(program, key) for key, is_section in _keys(arguments).items() if not is_section
-    }
+    keys = known_keys(arguments)
+    known = {variable(program, key) for key, is_section in keys.items() if not is_section}
     others = tuple(variable(role, "") for role in ROLES if role != program)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(others):
             raise UsageError(
                 f"unknown variable {name} in the environment.{suggestion(name, known)}"
             )
-    prefix = variable(program, "")
-    cyclopts.config.Env(prefix, source=Origin.ENVIRONMENT)(app, commands, arguments)
+    cyclopts.config.Env(variable(program, ""), source=Origin.ENVIRONMENT)(app, commands, arguments)
 
 
 def _file_reader(words: Words | None) -> Source:
     """Return the source that reads the --config file, for what neither flag nor variable set."""
 
     def read(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        named = [
-            token.value
-            for argument in arguments
-            if argument.name == "--config"
-            for token in argument.tokens
-        ]
-        if named:
-            path, known = Path(named[0]), _keys(arguments)
+        if (named := given(arguments, "--config")) is not None:
+            path, known = Path(named), known_keys(arguments)
             content = read_settings(app.name[0], path)
             content = words(path, content, known) if words else content
             check_keys(path, content, known)
-            cyclopts.config.Dict(content, source=str(path))(app, commands, arguments)
+            # An app with commands would skip a setting of the same name, such as `keys`.
+            cyclopts.config.Dict(content, source=str(path))(App(), commands, arguments)
 
     return read
 
 
-def _recorder(origins: dict[str, Origin]) -> Source:
+def _recorder(origins: dict[str, str]) -> Source:
     """Return the last source, which records the origin of each value."""
 
     def record(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         sources = {"cli": Origin.FLAG, str(Origin.ENVIRONMENT): Origin.ENVIRONMENT}
         for argument in arguments:
             for token in argument.tokens:
-                origins[argument.name.removeprefix("--")] = sources.get(token.source, Origin.FILE)
+                other = token.source if token.source.startswith(PRESET) else Origin.FILE
+                origins[argument.name.removeprefix("--")] = sources.get(token.source, other)
 
     return record

@@ -25,10 +25,11 @@ def command(program: str) -> str:
 
 
 def pasted(line: str) -> str:
-    """Return a line that starts an actor as this shell takes it, if it joins this machine."""
+    """Return a line that starts an actor or worker here, as this shell takes it."""
     program, _, rest = line.partition(" ")
-    near = rest.startswith(("127.", "localhost:", "[::1]"))
-    return f"{command(program)} {rest}" if near and program == "actor" else line
+    joins = {"actor": "", "learner": "worker "}.get(program)
+    near = rest.removeprefix(joins or "").startswith(("127.", "localhost:", "[::1]"))
+    return f"{command(program)} {rest}" if near and joins is not None else line
 
 
 def _short(path: Path) -> str:

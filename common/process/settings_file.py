@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def resolved_toml(config: "DataclassInstance", origins: Mapping[str, Origin]) -> str:
+def resolved_toml(config: "DataclassInstance", origins: Mapping[str, str]) -> str:
     """Return every value with its origin, as a file for `--config`."""
     top, sections = [], []
     for key, value in _entries(config):
@@ -38,6 +38,17 @@ def keys(config: "DataclassInstance") -> dict[str, bool]:
     return known
 
 
+def values(config: "DataclassInstance") -> dict[str, object]:
+    """Return the values of all settings by their full names."""
+    found: dict[str, object] = {}
+    for key, value in _entries(config):
+        if is_dataclass(value) and not isinstance(value, type):
+            found |= {f"{key}.{name}": inner for name, inner in _entries(value)}
+        else:
+            found[key] = value
+    return found
+
+
 def _entries(config: "DataclassInstance") -> Iterator[tuple[str, object]]:
     """Yield the keys and values of one level of a configuration."""
     hints = get_type_hints(type(config), include_extras=True)
@@ -52,7 +63,7 @@ def _entries(config: "DataclassInstance") -> Iterator[tuple[str, object]]:
         yield key, getattr(config, item.name)
 
 
-def _line(key: str, value: object, origin: Origin | None) -> str:
+def _line(key: str, value: object, origin: str | None) -> str:
     if value is None:
         return f"# {key} is not set"
     return f"{key} = {toml(value)}  # {origin or Origin.DEFAULT}"

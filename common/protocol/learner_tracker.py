@@ -123,6 +123,11 @@ class LearnerTracker:
         self._asked_at = now
         return self.nonce
 
+    def want(self, now: float, *, at_once: bool) -> None:
+        """Let a snapshot be asked for: at once, in place of an open question, or now and then."""
+        if at_once or (self.nonce is None and now - self._asked_at >= RETRY_S):
+            self._wanted, self.nonce = True, None
+
     def arrived(self, nonce: int) -> bool:
         """Note that the snapshot of a nonce is here, spec and weights.
 
@@ -141,6 +146,10 @@ class LearnerTracker:
     def silence(self, now: float) -> float:
         """Return the seconds since the last message, or since the sockets were made."""
         return now - max(self._seen_at, self._built_at)
+
+    def quiet_s(self, now: float) -> float:
+        """Return the seconds since the last message."""
+        return now - self._seen_at
 
     def contested(self, now: float) -> bool:
         """Return whether two learners claim this address; nothing is sent until one is left."""
@@ -181,9 +190,8 @@ class LearnerTracker:
         """
         if not drained or self.contested(now):
             return Action.NOTHING
-        if self._seen_at > self._built_at and (
-            unanswered_since is None or unanswered_since > self._built_at
-        ):
+        is_answered = unanswered_since is None or unanswered_since > self._built_at
+        if self._seen_at > self._built_at and is_answered:
             self._builds = 1
         if self._dead(now, unanswered_since):
             return Action.REBUILD
@@ -280,13 +288,8 @@ class LearnerTracker:
             return False  # no learner: subscriptions stand, and are repeated at the reconnect
         if self.nonce is not None:
             return now - max(self._asked_at, self._contact_at) >= RETRY_S * _growth(self._asks)
-        if self._wanted:
-            return True
-        if (
-            self._behind is not None
-            and now - self._behind[1] >= BEHIND_S
-            and now - self._asked_at >= RETRY_S
-        ):
+        is_behind = self._behind is not None and now - self._behind[1] >= BEHIND_S
+        if self._wanted or (is_behind and now - self._asked_at >= RETRY_S):
             return True
         known_at = max(self._acknowledged_at, self._asked_at, self._contact_at)
         return not self._restoring and now - known_at >= UNACKNOWLEDGED_S

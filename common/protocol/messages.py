@@ -22,7 +22,7 @@ class State(StrEnum):
 
     RESTORING = "restoring"  # it resumes a run and reads its journal
     RUN = "run"
-    PAUSE = "pause"  # reserved: an actor refuses a state that it does not know
+    PAUSE = "pause"  # it takes what is on its way, and grants nothing
     AWAY = "away"  # it ends, and its run does not: wait for it
     STOP = "stop"  # the run is over
 

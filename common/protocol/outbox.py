@@ -92,6 +92,14 @@ class Outbox(Generic[Item]):
         return not self._sent and not self._waiting
 
     @property
+    def has_credit(self) -> bool:
+        """One more item could leave now."""
+        credit, sent = self.credit, len(self._sent)
+        if credit.messages <= sent or credit.size <= 0:
+            return False
+        return not sent or self.unacknowledged_bytes < credit.size
+
+    @property
     def unanswered_since(self) -> float | None:
         """The time since which something is sent and nothing answered; None if nothing is sent."""
         return self._progress_at if self._sent else None
@@ -101,7 +109,7 @@ class Outbox(Generic[Item]):
         while self._waiting and self._waiting_bytes + size > self._capacity:
             if self.when_full is WhenFull.WAIT:
                 return False
-            self._drop_waiting(FULL)
+            self._drop_oldest(FULL)
         self._waiting.append((item, rows, size))
         self._waiting_bytes += size
         self.ledger.collected.add(rows)
@@ -156,15 +164,19 @@ class Outbox(Generic[Item]):
         for entry in self._sent.values():
             self.ledger.sent.take(entry.rows)
             self.ledger.drop(reason, entry.rows)
-        while self._waiting:
-            self._drop_waiting(reason)
+        self.drop_waiting(reason)
         self._sent, self._again = {}, {}
         self._newest, self.base = 0, 1
         self.unacknowledged_bytes = 0
         self.credit = Credit(1, 1)
         self.incarnation = incarnation
 
-    def _drop_waiting(self, reason: str) -> None:
+    def drop_waiting(self, reason: str) -> None:
+        """Drop and count all items that are not numbered yet, the oldest first."""
+        while self._waiting:
+            self._drop_oldest(reason)
+
+    def _drop_oldest(self, reason: str) -> None:
         _, rows, size = self._waiting.popleft()
         self._waiting_bytes -= size
         self._formed = None  # its number was not used: the next item has it

@@ -98,13 +98,33 @@ class Roster:
         A new one may be sent at once: `first_start`, which makes it new, is as durable as the
         epoch that it belongs to.
         """
+        member = self.meet(actor, incarnation, now)
+        if member.index < 0:
+            self._place(member, self._free(now, least))
+        return member
+
+    def meet(self, actor: str, incarnation: int, now: float) -> Member:
+        """Return an incarnation with its own place, else its name's, else with none."""
         self._look(now)
         member = self._members.get(actor)
         if member is None or member.incarnation != incarnation:
             member = self._replace(member, actor, incarnation, now)
-        if member.index < 0:
-            self._place(member, self._free(now, least))
         member.seen_at, member.left = now, False
+        return member
+
+    def join_at(self, actor: str, incarnation: int, index: int, now: float) -> Member:
+        """Return an incarnation at this index, or without any while another actor there has it.
+
+        Any other index that it has is free from now on, so that two may change theirs.
+        """
+        member = self.meet(actor, incarnation, now)
+        if member.index not in (-1, index):
+            del self._places[member.index]
+            self._taken = min(self._taken, member.index)
+            member.index = -1
+        if member.index < 0 and self._is_free(actor, index, now):
+            self._reach(index)
+            self._place(member, index)
         return member
 
     def claim(self, actor: str, incarnation: int, index: int, now: float) -> bool:
@@ -112,10 +132,10 @@ class Roster:
 
         An actor may have been given it before a restart of the learner.
         """
-        member, holder = self._members.get(actor), self._places.get(index)
+        member = self._members.get(actor)
         if member is None or member.incarnation != incarnation:
             return False
-        if member.index < 0 and (holder is None or not holder.is_there(now)):
+        if member.index < 0 and self._is_free(actor, index, now):
             self._reach(index)
             self._place(member, index)
         return member.index == index
@@ -209,6 +229,11 @@ class Roster:
         if self._places.get(member.index) is member:
             del self._places[member.index]
             self._taken = min(self._taken, member.index)
+
+    def _is_free(self, actor: str, index: int, now: float) -> bool:
+        """Return whether an actor may have an index that it does not have."""
+        holder = self._places.get(index)
+        return holder is None or holder.actor == actor or not holder.is_there(now)
 
     def _free(self, now: float, least: int = 0) -> int:
         """Return the lowest index without a present member, from one on.

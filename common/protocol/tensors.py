@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from farflung.common.data.fields import LARGEST, Name, Natural, Positive
 from farflung.common.data.magnitudes import require_within
 from farflung.common.data.parcel import Results
-from farflung.common.data.spec import Tensor, digest, layout, line, sizes
+from farflung.common.data.pool import Pool
+from farflung.common.data.spec import RESULT, Column, Tensor, digest, layout, line, sizes
 from farflung.common.data.weights import Version, Weights, cut
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
 from farflung.common.protocol.messages import Numbered
-from farflung.common.protocol.packing import from_flat, from_plain, to_plain
+from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.common.protocol.parcels import RESULTS
 from farflung.common.protocol.wire import Kind, Opened, assemble, read_table
 
@@ -30,11 +30,15 @@ class WeightsEnvelope(Struct, frozen=True, forbid_unknown_fields=True):
     version: Version
     steps: Natural  # environment steps so far
     updates: Natural  # gradient steps so far
+    pool: Pool | None  # the opponents from this version on; left out where there is none
 
 
 def encode_weights(weights: Weights) -> bytearray:
     """Return the frame of a version: every tensor is a column under its own name."""
     envelope = {name: getattr(weights, name) for name in WeightsEnvelope.__struct_fields__}
+    pool = envelope.pop("pool")
+    if pool is not None:
+        envelope["pool"] = to_plain(pool)
     block = memoryview(weights.block)
     return assemble(Kind.WEIGHTS, envelope, (block,), _tensor_table(weights.tensors))
 
@@ -46,13 +50,14 @@ def read_weights(opened: Opened, tensors: tuple[Tensor, ...]) -> Weights:
     """
     if opened.kind is not Kind.WEIGHTS:
         raise Refused("kind", f"{opened.kind.name} is not expected here")
-    envelope = from_flat(WeightsEnvelope, opened.envelope)
+    envelope = from_plain(WeightsEnvelope, {"pool": None} | opened.envelope)
     _, total = layout(tensor.size for tensor in tensors)
     if len(opened.data) != total or (
         opened.table != _tensor_table(tensors) and read_table(opened) != _tensor_rows(tensors)
     ):
         raise Refused("columns", "the weights are not those of the acting graph")
-    return Weights(**asdict(envelope), tensors=tensors, block=opened.data)
+    found = {name: getattr(envelope, name) for name in WeightsEnvelope.__struct_fields__}
+    return Weights(**found, tensors=tensors, block=opened.data)
 
 
 class GradientsEnvelope(Numbered, frozen=True, forbid_unknown_fields=True):
@@ -94,23 +99,33 @@ def read_gradients_envelope(opened: Opened) -> GradientsEnvelope:
 
 
 class GradientsCodec:
-    """Gradients of one list of tensors as bytes, both ways."""
+    """Gradients of one list of tensors as bytes, both ways, with results and their metrics."""
 
-    def __init__(self, tensors: tuple[Tensor, ...], largest: float = LARGEST) -> None:
+    def __init__(
+        self,
+        tensors: tuple[Tensor, ...],
+        result_extras: tuple[Column, ...] = (),
+        largest: float = LARGEST,
+    ) -> None:
         self._largest = largest
-        self.schema = digest(line("tensor", t.dtype, sizes(t.shape), t.name) for t in tensors)
-        self._tensors = tensors
+        self.schema = digest(
+            [
+                *(line("tensor", t.dtype, sizes(t.shape), t.name) for t in tensors),
+                *(line("column", c.per, c.dtype, sizes(c.shape), c.name) for c in result_extras),
+            ]
+        )
+        self._tensors, self._results = tensors, (*RESULTS, *result_extras)
+        self._metrics = [extra.name.removeprefix(RESULT) for extra in result_extras]
 
     def encode(self, gradients: Gradients) -> bytearray:
         """Return the frame of gradients, tensors first and results last."""
         results = gradients.results
         tensors = self._columns(len(results.returns))
         arrays = [gradients.arrays[tensor.name] for tensor in self._tensors]
+        arrays += results.columns(self._metrics)
         columns = [
             np.ascontiguousarray(array, tensor.dtype).tobytes()
-            for tensor, array in zip(
-                tensors, (*arrays, results.returns, results.lengths), strict=True
-            )
+            for tensor, array in zip(tensors, arrays, strict=True)
         ]
         envelope = to_plain(gradients.envelope)
         return assemble(Kind.GRADIENTS, envelope, columns, _tensor_table(tensors))
@@ -124,27 +139,28 @@ class GradientsCodec:
         _, total = layout(tensor.size for tensor in tensors)
         if table != _tensor_rows(tensors) or len(opened.data) != total:
             raise Refused("columns", "the gradients are not those of the learner's tensors")
-        *arrays, returns, lengths = cut(tensors, opened.data)
-        self._require_finite(envelope, [*arrays, returns])
-        results = Results(returns, lengths)
+        columns = cut(tensors, opened.data)
+        arrays = dict(zip((t.name for t in self._tensors), columns, strict=False))
+        returns, lengths, *metrics = columns[len(arrays) :]
+        self._require_finite(envelope, arrays, returns)
+        results = Results(returns, lengths, dict(zip(self._metrics, metrics, strict=True)))
         results.require_bounded()
-        names = (tensor.name for tensor in self._tensors)
-        return Gradients(envelope, dict(zip(names, arrays, strict=True)), results)
+        return Gradients(envelope, arrays, results)
 
     def _columns(self, episodes: int) -> tuple[Tensor, ...]:
-        """Return the tensors, and the results of so many episodes as two more."""
+        """Return the tensors, then those of the results of so many episodes."""
         return self._tensors + tuple(
-            Tensor(column.name, column.dtype, (episodes,)) for column in RESULTS
+            Tensor(column.name, column.dtype, (episodes,)) for column in self._results
         )
 
-    def _require_finite(self, envelope: GradientsEnvelope, arrays: list[np.ndarray]) -> None:
+    def _require_finite(
+        self, envelope: GradientsEnvelope, arrays: Mapping[str, np.ndarray], returns: np.ndarray
+    ) -> None:
         if not all(map(math.isfinite, (envelope.norm, *envelope.metrics.values()))):
             raise Refused("nonfinite", "the norm or a metric is NaN or infinity")
-        for tensor, array in zip(self._columns(0), arrays, strict=False):
-            most = (
-                self._largest if tensor in self._tensors else math.inf
-            )  # results have their own bound
-            require_within(array, most, tensor.name)
+        for name, array in arrays.items():
+            require_within(array, self._largest, name)
+        require_within(returns, math.inf, "result_returns")  # they have a bound of their own
 
 
 def _episodes(table: Any, most: int) -> int:

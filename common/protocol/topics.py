@@ -8,10 +8,16 @@ import re
 from typing import NamedTuple
 
 from farflung.common.data.fields import ACTOR, IDENTITY_BITS, NAME, draw_identity
+from farflung.common.data.weights import Version
 
 NAMED = NAME.pattern.encode()
-# Of one policy or of all; status of one broker or of all.
 EVALUATES = 1 << IDENTITY_BITS - 1  # set in the nonce of an evaluator's question, and in no other
+# The index that an actor asks for in rounds is in its nonce too, counted from `OF_FIRST`.
+WISH_AT, WISH_BITS = 32, 20
+OF_FIRST = -2  # one from the learner of the world's first policy; none from another one
+FREE = -1  # the first that is free
+PARTS = {"a": 1, "v": 4, "z": 2}  # numbers at the end of private topics, by kind
+# Of one policy or of all; status of one broker or of all.
 SHARED = re.compile(rb"[swct]/(?:%b/)?|t/broker:(?:%b/)?" % (NAMED, NAMED))
 
 
@@ -21,12 +27,20 @@ class Private(NamedTuple):
     policy: str
     actor: str
     incarnation: int
-    nonce: int | None  # of the snapshot that it asks for; None: its acknowledgements
+    nonce: int | None  # of the snapshot that it asks for; None: no snapshot
+    archived: Version | None = None  # the version that it asks for; None: no such question
+    question: int = 0  # the nonce of that
 
     @property
     def evaluates(self) -> bool:
         """True for a question of an evaluator, which plays no rounds."""
         return self.nonce is not None and bool(self.nonce & EVALUATES)
+
+    @property
+    def wish(self) -> int:
+        """The index that a question asks for: a number, `FREE` or `OF_FIRST`."""
+        coded = ((self.nonce or 0) >> WISH_AT) % (1 << WISH_BITS)
+        return FREE if not coded else OF_FIRST if coded == 1 else coded - 2
 
 
 def announcement(policy: str = "") -> bytes:
@@ -54,14 +68,29 @@ def acknowledgement(policy: str, actor: str, incarnation: int) -> bytes:
     return f"a/{policy}/{actor}/{incarnation:016x}".encode()
 
 
-def draw_nonce(evaluates: bool) -> int:
+def standing(policy: str, actor: str, incarnation: int) -> list[bytes]:
+    """Return the topics that an actor subscribes to as long as an incarnation lasts."""
+    return [acknowledgement(policy, actor, incarnation), beacon(policy), weights(policy)]
+
+
+def draw_nonce(evaluates: bool, wish: int = FREE) -> int:
     """Draw the number of a question."""
-    return draw_identity() & ~EVALUATES | (EVALUATES if evaluates else 0)
+    coded = {FREE: 0, OF_FIRST: 1}.get(wish, wish + 2)
+    if coded >> WISH_BITS:
+        raise ValueError(f"no rounds have an actor of number {wish}")
+    drawn = draw_identity() % (1 << WISH_AT)
+    return drawn | coded << WISH_AT | (EVALUATES if evaluates else 0)
 
 
 def snapshot(policy: str, actor: str, incarnation: int, nonce: int) -> bytes:
     """Return the topic of a snapshot: to subscribe to it is to ask for spec and newest weights."""
     return f"z/{policy}/{actor}/{incarnation:016x}/{nonce:016x}".encode()
+
+
+def archived(policy: str, actor: str, incarnation: int, version: Version, nonce: int) -> bytes:
+    """Return the topic of an archived version: to subscribe to it is to ask for those weights."""
+    asker = f"v/{policy}/{actor}/{incarnation:016x}"
+    return f"{asker}/{version.epoch:016x}/{version.number:016x}/{nonce:016x}".encode()
 
 
 def broker(name: str = "") -> bytes:
@@ -89,7 +118,7 @@ def parse_policy(topic: bytes) -> str | None:
     """Return the policy of a topic that only its learner publishes on."""
     kind, _, rest = topic.decode("ascii", errors="replace").partition("/")
     policy, slash, _ = rest.partition("/")
-    is_learners = kind in ("a", "s", "w", "c", "z")
+    is_learners = kind in ("a", "s", "v", "w", "c", "z")
     return policy if is_learners and slash and NAME.fullmatch(policy) else None
 
 
@@ -97,19 +126,25 @@ def parse_private(topic: bytes) -> Private | None:
     """Return the parts of a private topic, if it is well-formed."""
     try:
         kind, policy, rest = topic.decode("ascii").split("/", 2)
-        actor, *numbers = rest.rsplit("/", 2 if kind == "z" else 1)
-        incarnation, nonce = (int(number, 16) for number in (*numbers, "0")[:2])
-    except ValueError:
+        actor, *words = rest.rsplit("/", PARTS[kind])
+        incarnation, *numbers = (int(word, 16) for word in words)
+        if len(words) < PARTS[kind]:
+            return None
+    except (ValueError, KeyError):
         return None
     named = NAME.fullmatch(policy) and ACTOR.fullmatch(actor)
-    if not named or not all(0 <= number < 1 << 64 for number in (incarnation, nonce)):
+    if not named or not all(0 <= number < 1 << 64 for number in (incarnation, *numbers)):
         return None
-    found = Private(policy, actor, incarnation, nonce if kind == "z" else None)
+    found = Private(policy, actor, incarnation, numbers[0] if kind == "z" else None)
+    if kind == "v":
+        found = found._replace(archived=Version(*numbers[:2]), question=numbers[2])
     return found if topic == _formed(found) else None
 
 
 def _formed(private: Private) -> bytes:
-    policy, actor, incarnation, nonce = private
+    policy, actor, incarnation, nonce, version, question = private
+    if version is not None:
+        return archived(policy, actor, incarnation, version, question)
     if nonce is None:
         return acknowledgement(policy, actor, incarnation)
     return snapshot(policy, actor, incarnation, nonce)

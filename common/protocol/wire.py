@@ -86,11 +86,12 @@ MAX_MESSAGE_BYTES = 64 << 20  # of experience; see `most_experience_bytes`
 MAX_WORD_BYTES = 128 << 10  # of a message without columns
 MAX_FEED_MESSAGE_BYTES = 1 << 30
 BESIDE_TENSORS = 1 << 20  # bytes of a message beside its tensors
+MAX_GRADIENTS_BYTES = MAX_FEED_MESSAGE_BYTES + BESIDE_TENSORS  # of the largest weights
 LIMITS = {
     **dict.fromkeys(EXPERIENCE, Limits(64 << 10, 0, MAX_WORD_BYTES)),
     **dict.fromkeys(KNOWN - EXPERIENCE, Limits(4 << 20, 0, MAX_FEED_MESSAGE_BYTES)),
     Kind.PARCEL: Limits(64 << 10, 64 << 10, MAX_MESSAGE_BYTES),
-    Kind.GRADIENTS: Limits(64 << 10, 4 << 20, MAX_FEED_MESSAGE_BYTES + BESIDE_TENSORS),
+    Kind.GRADIENTS: Limits(64 << 10, 4 << 20, MAX_GRADIENTS_BYTES),
     Kind.WEIGHTS: Limits(64 << 10, 4 << 20, MAX_FEED_MESSAGE_BYTES),
 }
 # Of a kind that a relay passes on without knowing it
@@ -178,11 +179,6 @@ def peek(frame: bytes | bytearray | memoryview) -> tuple[str, str]:
     return policy, actor
 
 
-def is_of_kind(frame: bytes | bytearray | memoryview, kind: Kind) -> bool:
-    """Return whether a frame says that it is of a kind; nothing else of it is read."""
-    return len(frame) >= HEAD and frame[KIND_AT] == kind
-
-
 def _preamble(view: memoryview, kinds: Container[int]) -> tuple[int, int, int]:
     """Return the kind of a frame and where its envelope and its table end, all within limits."""
     if len(view) < HEAD:
@@ -237,7 +233,7 @@ def intact(frame: memoryview) -> bool:
 
 def kind_of(frame: bytes | bytearray | memoryview) -> int:
     """Return the kind that a frame names, before anything is checked; -1 if it is too short."""
-    return frame[3] if len(frame) > 3 else -1
+    return frame[KIND_AT] if len(frame) > KIND_AT else -1
 
 
 def checksum(frame: bytes | bytearray | memoryview) -> int:

@@ -1,37 +1,43 @@
-"""Deep Q-learning (Mnih et al., 2015), with double (van Hasselt et al., 2016) and dueling (Wang et
-al., 2016) as options."""
+"""Deep Q-learning (Mnih et al., 2015), and what was built on it as switches: docs/algorithms.md."""
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, cast
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from farflung.common.data.spec import Column, Spec
-from farflung.common.process.errors import ConfigurationError
-from farflung.learner.algorithms.flat_parameters import FlatAdam, FlatParameters, TargetNetwork
-from farflung.learner.algorithms.networks import q_network
+from farflung.common.data.spec import ACTION_MASK, Column, Spec
+from farflung.common.heads.valued import VALUES
+from farflung.learner.algorithms.dqn_network import build, require_distribution
+from farflung.learner.algorithms.networks import QNetwork
+from farflung.learner.algorithms.noisy import Noise
 from farflung.learner.algorithms.protocol import Gradients, Model
 from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.algorithms.trained import seeded
+from farflung.learner.algorithms.value_algorithm import ValueAlgorithm, require_discrete
+from farflung.learner.algorithms.value_distributions import (
+    Distribution,
+    munchausen,
+    soft_value,
+)
 from farflung.learner.replay.replay import Batch, Replay
-from farflung.learner.replay.sampling import Uniform
 from farflung.learner.replay.transitions import Transitions
 
 DISTANCES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
 
-class DQN:
+class DQN(ValueAlgorithm):
     """Learns the values of discrete actions from transitions.
 
-    A variant overrides `next_values` or `replay`, and uses `network`, `target`, `inputs` and
-    `tensor`.
+    A variant overrides `next_values` or `replay`, and uses `network`, `target`, `inputs`, `tensor`
+    and `allowed`.
     """
 
     name: ClassVar[str] = "dqn"
-    head: ClassVar[str] = "q"
     Settings: ClassVar[type[DQNSettings]] = DQNSettings
+    settings: DQNSettings
+    demonstrations: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -42,65 +48,87 @@ class DQN:
         seed: int,
         model: Model | None = None,
     ) -> None:
-        if spec.action.kind != "discrete":
-            raise ConfigurationError(
-                f"{self.name} chooses one of several actions; the actions here are "
-                f"{spec.action.kind} {list(spec.action.shape)}: "
-                f"{spec.world.environment} needs another --algorithm{_another(spec)}"
-            )
-        self.settings = settings
-        self.device = device
-        with torch.random.fork_rng(devices=[]):  # torch initialises from its global generator only
-            torch.manual_seed(seed)
+        require_discrete(spec, self.name)
+        with seeded(seed):
             network = model(spec) if model else build(spec, settings)
-        self.network = network.to(device)
-        self._parameters = FlatParameters(self.network)
-        self._optimizer = FlatAdam(self._parameters, settings.learning_rate)
-        self._learning_rate = torch.tensor(settings.learning_rate)
-        self._target = TargetNetwork(
-            self.network, self._parameters, polyak=settings.polyak, every=settings.target_every
-        )
-        self._updates = 0
+        self.distribution = getattr(network, "distribution", None)
+        require_distribution(settings, self.distribution, self.name)
+        super().__init__(network, settings, device=device, polyak=settings.polyak)
+        self._noise = Noise(seed, self.network, self.target)
 
     @classmethod
     def columns(cls, spec: Spec, settings: DQNSettings) -> tuple[Column, ...]:
-        """Return nothing: the loss needs no extra columns."""
-        return ()
-
-    @property
-    def target(self) -> nn.Module:
-        """The target network."""
-        return self._target.module
-
-    def policy(self) -> nn.Module:
-        """Return the network that acts."""
-        return self.network
+        """Return the values from which priorities of new rows follow, if actors supply them."""
+        return VALUES if settings.prioritised and settings.actor_priorities else ()
 
     def replay(self, spec: Spec, *, capacity: int, batch_size: int, seed: int) -> Replay:
         """Return an empty replay of n-step transitions."""
-        rows = Transitions(spec, n_step=self.settings.n_step, gamma=self.settings.gamma)
-        return Replay(spec, rows, Uniform(batch_size, seed), capacity=capacity)
+        own = self.settings
+        rows = Transitions(spec, n_step=own.n_step, gamma=own.gamma)
+        sampler = self.sampler(capacity, batch_size, seed, own.priority_beta_updates)
+        return Replay(spec, rows, sampler, capacity=capacity)
 
     def gradients(self, batch: Batch) -> Gradients:
         """Return the gradients of the mean distance between values and their targets."""
-        returns, discounts = self.tensor(batch.returns), self.tensor(batch.discounts)
-        with torch.no_grad():
-            targets = returns + discounts * self.next_values(batch)
-        values = chosen(self.network(self.inputs(batch.observations)), self.tensor(batch.actions))
-        losses = DISTANCES[self.settings.loss](values, targets, reduction="none")
-        if batch.weights is not None:
-            losses = self.tensor(batch.weights) * losses
-        loss = losses.mean()
-        gradients = self._parameters.gradients(loss)
+        with self._noise.drawn(self._updates):
+            losses, values, errors = self.losses(batch)
+            if batch.weights is not None:
+                losses = self.tensor(batch.weights) * losses
+            loss = losses.mean()
+            gradients = self._parameters.gradients(loss)
         return Gradients(
             tensors=gradients,
             metrics={
                 "loss": loss.detach(),
                 "gradient_norm": gradients.vector.norm(),
                 "value": values.detach().mean(),
-                "learning_rate": self._learning_rate,
+                "learning_rate": torch.tensor(self.learning_rate),
             },
-            priorities=None if batch.weights is None else (targets - values.detach()).abs(),
+            priorities=None if batch.weights is None else errors.detach().abs(),
+        )
+
+    def losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Return each row's loss, the value of its action, and its error, all `[B] float32`."""
+        if self.distribution is not None:
+            return self._losses_of_distributions(batch, self.distribution)
+        returns, discounts = self.tensor(batch.returns), self.tensor(batch.discounts)
+        actions = self.tensor(batch.actions)
+        with torch.no_grad():
+            targets = returns + discounts * self.next_values(batch)
+            if self.settings.munchausen:
+                targets += self._munchausen(batch, actions)
+        values = chosen(self.network(self.inputs(batch.observations)), actions)
+        losses = DISTANCES[self.settings.loss](values, targets, reduction="none")
+        return losses, values, targets - values
+
+    def _losses_of_distributions(
+        self, batch: Batch, distribution: Distribution
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the same for distributions of returns. The error of one is its loss."""
+        network, target = cast(QNetwork, self.network), cast(QNetwork, self.target)
+        with torch.no_grad():
+            observations = self.inputs(batch.next_observations)
+            nexts = target.distributions(observations)  # [B, A, K]
+            values = network(observations) if self.settings.double else distribution.expected(nexts)
+            nexts = _of_action(nexts, self.allowed(values, batch).argmax(dim=1))
+        outputs = network.distributions(self.inputs(batch.observations))
+        outputs = _of_action(outputs, self.tensor(batch.actions))
+        returns, discounts = self.tensor(batch.returns), self.tensor(batch.discounts)
+        losses = distribution.losses(outputs, nexts, returns, discounts)
+        return losses, distribution.expected(outputs.detach()), losses
+
+    def _munchausen(self, batch: Batch, actions: Tensor) -> Tensor:
+        """Return what is added to the rewards of actions, `[B] float32`."""
+        settings = self.settings
+        values: Tensor = self.target(self.inputs(batch.observations))
+        if (mask := batch.columns.get(ACTION_MASK)) is not None:
+            values = legal_values(values, self.tensor(mask).bool())
+        return munchausen(
+            values,
+            actions,
+            settings.munchausen_temperature,
+            settings.munchausen_share,
+            settings.munchausen_lowest,
         )
 
     def next_values(self, batch: Batch) -> Tensor:
@@ -110,60 +138,28 @@ class DQN:
         """
         observations = self.inputs(batch.next_observations)
         values: Tensor = self.target(observations)
+        if self.settings.munchausen:
+            return soft_value(self.allowed(values, batch), self.settings.munchausen_temperature)
         if not self.settings.double:
-            return values.amax(dim=1)
-        return chosen(values, self.network(observations).argmax(dim=1))
+            return self.allowed(values, batch).amax(dim=1)
+        best = self.allowed(self.network(observations), batch).argmax(dim=1)
+        return chosen(values, best)
 
-    def apply(self, gradients: Gradients) -> None:
-        """Make one step of Adam along the clipped gradient; then the target network follows."""
-        self._optimizer.step(gradients.tensors, self.settings.max_gradient_norm)
-        self._updates += 1
-        self._target.follow(self._updates)
+    def allowed(self, values: Tensor, batch: Batch) -> Tensor:  # [B, A] float32
+        """Return the values at the bootstrap observations, with the lowest float for actions that
+        are not legal there.
 
-    def follow(self, updates: int, passed: int | None) -> None:
-        """Let the target network follow updates that another process made."""
-        self._updates = updates
-        if passed is None:
-            self._target.copy()
-        else:
-            self._target.follow(updates, passed)
-
-    def state(self) -> dict[str, Tensor]:
-        """Return everything that training changes, by name."""
-        return {
-            **prefixed("network.", self.network.state_dict()),
-            **prefixed("target.", self.target.state_dict()),
-            **prefixed("optimizer.", self._optimizer.state()),
-            "updates": torch.tensor(self._updates),
-        }
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a `state()` of the same spec and settings."""
-        self.network.load_state_dict(part(state, "network."))
-        self.target.load_state_dict(part(state, "target."))
-        self._optimizer.restore(part(state, "optimizer."))
-        self._updates = int(state["updates"])
-
-    def inputs(self, observations: Mapping[str, np.ndarray]) -> Tensor | dict[str, Tensor]:
-        """Return observations as a network takes them: a tensor, or a dict of tensors by key."""
-        leaves = {key: self.tensor(leaf) for key, leaf in observations.items()}
-        return leaves.get("", leaves)
-
-    def tensor(self, array: np.ndarray) -> Tensor:
-        """Return an array of a batch as a tensor on the device."""
-        return stage(array, self.device)
+        Where none is legal, as at the end of an episode, the values stay as they are.
+        """
+        mask = batch.next_columns.get(ACTION_MASK)
+        if mask is None:
+            return values
+        return legal_values(values, self.tensor(mask).bool())
 
 
-def build(spec: Spec, settings: DQNSettings) -> nn.Module:
-    """Return the built-in network for a spec."""
-    return q_network(
-        spec.observation,
-        spec.stack,
-        spec.action.sizes[0],
-        settings.hidden,
-        settings.dueling,
-        settings.layer_norm,
-    )
+def _of_action(outputs: Tensor, actions: Tensor) -> Tensor:  # [B, A, K] float32, [B] int64
+    """Return the distribution of each row's action, `[B, K] float32`."""
+    return outputs[torch.arange(len(actions), device=outputs.device), actions.long()]
 
 
 def chosen(values: Tensor, actions: Tensor) -> Tensor:  # [B, A] float32, [B] int64
@@ -171,37 +167,10 @@ def chosen(values: Tensor, actions: Tensor) -> Tensor:  # [B, A] float32, [B] in
     return values.gather(1, actions.long()[:, None])[:, 0]
 
 
-def stage(array: np.ndarray, device: torch.device) -> Tensor:
-    """Return an array as a tensor on the device: shared memory on the CPU, a copy on CUDA.
+def legal_values(values: Tensor, legal: Tensor) -> Tensor:  # [B, A] float32, [B, A] bool
+    """Return the values, with the lowest float for actions that are not legal in rows with any.
 
-    The copy runs while the caller continues. torch reuses a pinned block only after the copies that
-    read it have finished, so the caller need not keep anything alive.
+    It is finite, so that a discount of 0 makes 0 of it.
     """
-    tensor = torch.from_numpy(array)
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
-def prefixed(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a state with a prefix before each name."""
-    return {prefix + name: tensor for name, tensor in state.items()}
-
-
-def part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the entries of a state under a prefix, without the prefix."""
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in state.items()
-        if name.startswith(prefix)
-    }
-
-
-def _another(spec: Spec) -> str:
-    """Return the ways to learn continuous actions."""
-    if spec.action.kind != "box":
-        return ""
-    return (
-        ". For continuous actions there is the head gaussian, and no built-in algorithm: name one "
-        "of your own, or choose among few actions with --wrapper DiscretizeAction:bins=3"
-    )
+    others = ~legal & legal.any(dim=1, keepdim=True)
+    return values.masked_fill(others, torch.finfo(values.dtype).min)

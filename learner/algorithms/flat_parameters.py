@@ -75,7 +75,7 @@ class FlatAdam:
     """
 
     def __init__(self, parameters: FlatParameters, learning_rate: float) -> None:
-        self._parameters, self._learning_rate = parameters, learning_rate
+        self._parameters, self.learning_rate = parameters, learning_rate
         weights = parameters.vector
         self._step = torch.zeros((), dtype=torch.float32, device=weights.device)
         # Exponentially weighted means of the gradients and of their squares
@@ -98,7 +98,7 @@ class FlatAdam:
             amsgrad=False,
             beta1=BETAS[0],
             beta2=BETAS[1],
-            lr=self._learning_rate,
+            lr=self.learning_rate,
             weight_decay=0.0,
             eps=EPSILON,
             maximize=False,

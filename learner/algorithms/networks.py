@@ -4,6 +4,7 @@ Each part states twice what it computes: for torch, and in the nodes of an actin
 """
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from farflung.common.data.spec import Space
+from farflung.learner.algorithms.images import Image, is_image
+from farflung.learner.algorithms.value_distributions import Distribution
 
 if TYPE_CHECKING:
     from farflung.learner.graph.layers import Sheet, Value
 
-SMALLEST_IMAGE = 36  # pixels a side: the convolutions leave one position of it, and none of fewer
+Linear = Callable[[int, int], nn.Module]
+"""A kind of linear maps, such as noisy ones, by the numbers of inputs and outputs."""
 
 
 def q_network(
@@ -26,6 +30,8 @@ def q_network(
     hidden: tuple[int, ...],
     dueling: bool,
     layer_norm: bool = False,
+    linear: Linear = nn.Linear,
+    distribution: Distribution | None = None,
 ) -> nn.Module:
     """Return a network from observations [N, (stack,) *shape] to values [N, actions] float32.
 
@@ -38,6 +44,8 @@ def q_network(
         hidden,
         dueling,
         layer_norm,
+        linear,
+        distribution,
     )
 
 
@@ -50,12 +58,6 @@ def encoder(space: Space, stack: int) -> "OneHot | Image | Flat":
     return Flat(stack * math.prod(space.shape), scale=255 if space.dtype == "uint8" else 1)
 
 
-def is_image(space: Space) -> bool:
-    """Return whether a leaf suits convolutions: bytes with two sides that are long enough."""
-    sides = sorted(space.shape)[-2:]
-    return space.dtype == "uint8" and len(space.shape) in (2, 3) and min(sides) >= SMALLEST_IMAGE
-
-
 class QNetwork(nn.Module):
     """Encoders side by side, a perceptron over their features, and a head."""
 
@@ -66,9 +68,12 @@ class QNetwork(nn.Module):
         hidden: tuple[int, ...],
         dueling: bool,
         layer_norm: bool,
+        linear: Linear = nn.Linear,
+        distribution: Distribution | None = None,
     ) -> None:
         super().__init__()
         self.keys = tuple(encoders)
+        self.distribution = distribution
         # Not a ModuleDict: an observation's key may have characters that parameter names may not.
         self.encoders = nn.ModuleList(encoders.values())
         widths = (sum(leaf.width for leaf in encoders.values()), *hidden)
@@ -76,21 +81,38 @@ class QNetwork(nn.Module):
             *(
                 layer
                 for ins, outs in pairwise(widths)
-                for layer in hidden_layer(ins, outs, layer_norm)
+                for layer in hidden_layer(ins, outs, layer_norm, linear)
             )
         )
-        self.head = Dueling(widths[-1], actions) if dueling else nn.Linear(widths[-1], actions)
+        atoms = distribution.atoms if distribution else 1
+        self.head: nn.Module
+        if dueling:
+            self.head = Dueling(widths[-1], actions, atoms, linear)
+        else:
+            self.head = linear(widths[-1], actions * atoms)
 
     def forward(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
-        """Return values [N, actions] float32."""
+        """Return values [N, actions] float32; of distributions, the expectations."""
+        if self.distribution is None:
+            return self._outputs(observations)
+        return self.distribution.expected(self.distributions(observations))
+
+    def distributions(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
+        """Return the distributions of returns [N, actions, atoms] float32."""
+        assert self.distribution is not None
+        outputs = self._outputs(observations)
+        return outputs.view(len(outputs), -1, self.distribution.atoms)
+
+    def _outputs(self, observations: Tensor | dict[str, Tensor]) -> Tensor:
+        """Return the numbers of all actions [N, actions * atoms] float32."""
         leaves = (
             [observations]
             if isinstance(observations, Tensor)
             else [observations[key] for key in self.keys]
         )
         features = [encode(leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)]
-        values: Tensor = self.head(self.body(torch.cat(features, dim=1)))
-        return values
+        outputs: Tensor = self.head(self.body(torch.cat(features, dim=1)))
+        return outputs
 
     def as_graph(self, sheet: "Sheet", observations: "Value | dict[str, Value]") -> "Value":
         """Write the nodes that do the same."""
@@ -102,39 +124,66 @@ class QNetwork(nn.Module):
         features = [
             sheet.call(encode, leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)
         ]
-        values: Value = sheet.call(self.head, sheet.call(self.body, sheet.joined(features)))
-        return values
+        outputs: Value = sheet.call(self.head, sheet.call(self.body, sheet.joined(features)))
+        if self.distribution is None:
+            return outputs
+        atoms = self.distribution.atoms
+        separate = _reshaped(sheet, outputs, (outputs.shape[0] // atoms, atoms))
+        return self.distribution.as_graph(sheet, separate)
 
 
-def hidden_layer(ins: int, outs: int, layer_norm: bool) -> list[nn.Module]:
+def hidden_layer(
+    ins: int, outs: int, layer_norm: bool, linear: Linear = nn.Linear
+) -> list[nn.Module]:
     """Return a linear map and its nonlinearity.
 
     A norm between them bounds the features, so that values cannot diverge (Gallici et al., 2025).
     """
-    return [nn.Linear(ins, outs), *([nn.LayerNorm(outs)] if layer_norm else []), nn.ReLU()]
+    return [linear(ins, outs), *([nn.LayerNorm(outs)] if layer_norm else []), nn.ReLU()]
 
 
 class Dueling(nn.Module):
-    """The value of a state plus each action's advantage over the mean (Wang et al., 2016)."""
+    """The value of a state plus each action's advantage over the mean (Wang et al., 2016).
 
-    def __init__(self, width: int, actions: int) -> None:
+    With distributions, so for each of their atoms.
+    """
+
+    def __init__(
+        self, width: int, actions: int, atoms: int = 1, linear: Linear = nn.Linear
+    ) -> None:
         super().__init__()
-        self.value = nn.Linear(width, 1)
-        self.advantage = nn.Linear(width, actions)
+        self.shape = (actions, atoms)
+        self.value = linear(width, atoms)
+        self.advantage = linear(width, actions * atoms)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return values [N, actions] float32."""
-        advantages: Tensor = self.advantage(features)  # [N, actions] float32
-        values: Tensor = self.value(features) + advantages - advantages.mean(dim=1, keepdim=True)
-        return values
+        """Return values [N, actions * atoms] float32."""
+        advantages: Tensor = self.advantage(features)  # [N, actions * atoms] float32
+        if self.shape[1] == 1:
+            values: Tensor = self.value(features) + advantages - advantages.mean(1, keepdim=True)
+            return values
+        advantages = advantages.view(-1, *self.shape)
+        separate: Tensor = self.value(features)[:, None] + advantages
+        return (separate - advantages.mean(dim=1, keepdim=True)).flatten(1)
 
     def as_graph(self, sheet: "Sheet", features: "Value") -> "Value":
         """Write the nodes that do the same."""
         advantages = sheet.call(self.advantage, features)
         value = sheet.call(self.value, features)
-        rows = sheet.constant([1], "int64")
-        mean = sheet.node("ReduceMean", advantages, rows, shape=(1,), keepdims=1)
-        return sheet.node("Sub", sheet.node("Add", advantages, value), mean)
+        rows, (actions, atoms) = sheet.constant([1], "int64"), self.shape
+        if atoms > 1:
+            advantages = _reshaped(sheet, advantages, (actions, atoms))
+            value = _reshaped(sheet, value, (1, atoms))
+        mean = sheet.node(
+            "ReduceMean", advantages, rows, shape=(1, *advantages.shape[1:]), keepdims=1
+        )
+        found = sheet.node("Sub", sheet.node("Add", advantages, value), mean)
+        return sheet.flattened(found)
+
+
+def _reshaped(sheet: "Sheet", value: "Value", shape: tuple[int, ...]) -> "Value":
+    """Return a value in another shape, for as many seats as there are."""
+    return sheet.node("Reshape", value, sheet.constant([0, *shape], "int64"), shape=shape)
 
 
 class Flat(nn.Module):
@@ -186,54 +235,3 @@ class OneHot(nn.Module):
                 sheet.node("OneHot", choice, depth, bits, dtype="float32", shape=(size,), axis=-1)
             )
         return sheet.joined(ones)
-
-
-class Image(nn.Module):
-    """The convolutions of Mnih et al., 2015.
-
-    Channels may come first or last. Stacked frames become channels.
-    """
-
-    def __init__(self, shape: tuple[int, ...], stack: int) -> None:
-        super().__init__()
-        self.channels_last = len(shape) == 3 and shape[2] < shape[0]
-        height, width = shape[:2] if self.channels_last else shape[-2:]
-        channels = math.prod(shape) * stack // (height * width)  # of the whole stack
-        self.frames = (channels, height, width)
-        self.layers = nn.Sequential(
-            nn.Conv2d(self.frames[0], 32, kernel_size=8, stride=4),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, kernel_size=4, stride=2),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, kernel_size=3, stride=1),
-            nn.ReLU(),
-            nn.Flatten(),
-        )
-        self.width = 64 * positions(height) * positions(width)
-
-    def forward(self, leaf: Tensor) -> Tensor:
-        """Return features [N, width] float32."""
-        if self.channels_last:
-            leaf = leaf.movedim(-1, -3)
-        features: Tensor = self.layers(leaf.reshape(leaf.shape[0], *self.frames).float() / 255)
-        return features
-
-    def as_graph(self, sheet: "Sheet", leaf: "Value") -> "Value":
-        """Write the nodes that do the same."""
-        if self.channels_last:
-            *ahead, height, width, channels = range(len(leaf.shape) + 1)
-            turned = [*ahead, channels, height, width]
-            leaf = sheet.node("Transpose", leaf, perm=turned)
-        shape = sheet.constant([0, *self.frames], "int64")  # 0: as many seats as there are
-        pixels = sheet.node("Reshape", leaf, shape, shape=self.frames)
-        pixels = sheet.cast(pixels, "float32")
-        scaled = sheet.node("Div", pixels, sheet.constant(255, "float32"))
-        features: Value = sheet.call(self.layers, scaled)
-        return features
-
-
-def positions(side: int) -> int:
-    """Return how many positions the three convolutions leave of a side in pixels."""
-    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
-        side = (side - kernel) // stride + 1
-    return side

@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from farflung.learner.observe.sinks import StatusSink
+    from farflung.learner.observe.status import Status
 
 
 class Episode(NamedTuple):
@@ -125,6 +129,7 @@ class Host:
     callbacks: tuple[Callback, ...] = ()
     path: tuple[str, ...] = ()  # folders in which local actors find modules, in this order
     outlives: bool = False  # True: the process goes on after the run
+    screen: "StatusSink[Status] | None" = None  # in place of one of its own
 
 
 HOOKS = tuple(name for name in vars(Callback) if name.startswith("on_"))

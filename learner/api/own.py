@@ -43,8 +43,7 @@ def environment(make: Any, sequential: bool) -> dict[str, Any]:
 
     A callable without a name that actors can import is registered for the actors of this process.
     """
-    from farflung.actor.worlds.gymnasium import register_environment
-    from farflung.actor.worlds.own import environment_id
+    from farflung.actor.worlds.own import environment_id, register_own
 
     if isinstance(make, str):
         return {"env": make}
@@ -59,7 +58,7 @@ def environment(make: Any, sequential: bool) -> dict[str, Any]:
     if not sequential:
         raise UsageError(_refusal(make, name))
     identity = f"own/{_plain(make)}"
-    register_environment(identity, make)
+    register_own(identity, make)
     return {"env": identity}
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from farflung.common.process import log as logs
-from farflung.common.process.config import Loaded, Origin, peek, suggestion
+from farflung.common.process.config import Loaded, Origin, require, suggestion
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, Exit, UsageError
 from farflung.learner import aliases
 from farflung.learner.api import keywords, own
 from farflung.learner.api.callback import HOOKS, Callback, Host, Result
 from farflung.learner.config import LearnerConfig, load
 from farflung.learner.main import beginning, translated, with_own_settings
+from farflung.learner.presets import preset
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +26,17 @@ def train(callbacks: Sequence[Callback], settings: Mapping[str, Any]) -> Result:
     """Train as the `learner` command does; return how the run ended."""
     require_hooks(callbacks)
     loaded = configuration(settings)
+    require(
+        not loaded.config.is_team,
+        "policies: this program can train one of them, policy= names it. All of them are processes "
+        "of the `learner` command",
+    )
     if loaded.config.mode == "async" and not sys.executable:
         raise ConfigurationError(
             "this program does not know its Python, so it cannot start actors: set sys.executable, "
             'or train with mode="sequential"'
         )
-    with logged(loaded.config) as started, torch_named():
+    with logged(loaded) as started, torch_named():
         from farflung.learner.learner import Learner
 
         learner = Learner(loaded, Host(tuple(callbacks), search_path(), outlives=True))
@@ -64,8 +70,8 @@ def configuration(settings: Mapping[str, Any]) -> Loaded[LearnerConfig]:
     given["log_to"] = [own.here("log_to", outlet) for outlet in listed]
     try:
         if given.get("env") is not None:
-            words = keywords.words({key: given.get(key) for key in ("mode", "config")})
-            sequential = peek("learner", "mode", words) == "sequential"
+            words = keywords.words({key: given.get(key) for key in ("mode", "config", "preset")})
+            sequential = preset.peek("mode", words) == "sequential"
             imports = given.pop("imports", None) or ()
             found = own.environment(given.pop("env"), sequential)
             also = (imports,) if isinstance(imports, str) else tuple(imports)
@@ -120,15 +126,18 @@ def search_path() -> tuple[str, ...]:
 
 
 @contextmanager
-def logged(config: LearnerConfig) -> Iterator[logs.Log]:
+def logged(loaded: Loaded[LearnerConfig]) -> Iterator[logs.Log]:
     """Log from the first line on; it comes before the imports that take time.
 
     Lines need no stand-in for the terminal: beside them a debugger can have it.
     """
+    config = loaded.config
     stream = sys.stderr if config.ui == "lines" else None
     name = config.name or config.environment
     with logs.start("learner", name, config.log_level, stream) as started:
         log.info("%s", beginning(config), extra=logs.LASTING)
+        if values := preset.used(config, loaded.origins):
+            log.info("%s", values, extra=logs.LASTING)
         yield started
 
 

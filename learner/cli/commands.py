@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from farflung.learner.cli.at_work import at_work, on_terminal
-from farflung.learner.worker.config import WorkerConfig
 
-NO_OPTIONS = WorkerConfig()
 Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True)]
 
 
@@ -55,13 +53,6 @@ def status(
                 stalled_s=stalled_after,
             )
     return 0
-
-
-def worker(asked: Annotated[WorkerConfig, Parameter(name="*")] = NO_OPTIONS) -> int:
-    """Join a learner with --gradients: collect as an actor does, learn, and send gradients."""
-    from farflung.learner.worker.worker import work
-
-    return work(asked)
 
 
 def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "actor") -> int:

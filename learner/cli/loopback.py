@@ -19,6 +19,7 @@ from farflung.common.process.errors import FarflungError
 from farflung.common.process.lifecycle import Stop
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Bye
+from farflung.learner.local.programs import last_line
 from farflung.learner.observe.status import ActorState, Status
 from farflung.learner.observe.watch import Unhealthy, receive
 from farflung.learner.storage import checkpoint
@@ -85,7 +86,7 @@ class Pair:
                 if condition(status):
                     return status
         lines = "; ".join(
-            f"{role}: {last_line(self.folder, role)}" for role in ("learner", "actor")
+            f"{role}: {last_line(self.folder / f'{role}.log')}" for role in ("learner", "actor")
         )
         raise Broken(f"waited for {what}. The last lines of the logs: {lines}")
 
@@ -144,7 +145,7 @@ def listening_address(folder: Path, learner: "subprocess.Popen[bytes]", end: flo
             poll.wait(0.05)
     finally:
         poll.close()
-    raise Broken(f"a learner did not come to listen: {last_line(folder, 'learner')}")
+    raise Broken(f"a learner did not come to listen: {last_line(log)}")
 
 
 def is_balanced(status: Status) -> bool:
@@ -161,9 +162,3 @@ def damaged_message() -> bytes:
     frame = wire.encode(Bye("run", "default", "stranger", 1, 1, "a reason"))
     frame[-1] ^= 1
     return bytes(frame)
-
-
-def last_line(folder: Path, role: str) -> str:
-    """Return the last line in the log of a process."""
-    lines = (folder / f"{role}.log").read_text().strip().splitlines()
-    return lines[-1] if lines else "nothing"

@@ -5,7 +5,7 @@ None of them imports torch.
 
 import json as json_format
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,11 +15,11 @@ from farflung.common.process import lifecycle
 from farflung.common.process.errors import UsageError
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.cli.at_work import at_work
+from farflung.learner.cli.progress import Progress, problem
 from farflung.learner.policies.asked import UNSHOWN, Asked
+from farflung.learner.policies.named import checkpoint_of
 
 DEFAULTS = Asked()
-PROGRESS_S = 1.0  # between two words about how far it is, on a terminal
-CALM_S = 10.0  # elsewhere
 
 
 def evaluate(
@@ -32,26 +32,31 @@ def evaluate(
     """Play episodes of a run's policy, and show their mean return with its 95 % interval.
 
     The environments and their wrappers are the run's. The start states are none of its own
-    evaluations'.
+    evaluations'. Where several policies play a world, the other runs of the team play along.
 
     Parameters
     ----------
     run
-        The folder of the run.
+        The folder of the run, or RUN@CHECKPOINT; the folder of a team, for all its policies.
     json
         Print all figures as one line of JSON.
     """
+    run, checkpoint = checkpoint_of(run, asked.checkpoint)
+    asked = replace(asked, checkpoint=checkpoint)
     with at_work(run.name, f"evaluating {run}"):
         from farflung.learner.policies import evaluating, report
+        from farflung.learner.runs.reading import is_team
         from farflung.learner.storage import policies
 
-        stop = Stop()
+        stop, show = Stop(), Progress(asked.episodes).show
         with lifecycle.signals(stop):
-            found = evaluating.evaluate(run, asked, stop, _problem, _Progress(asked.episodes).show)
-    if json:
-        sys.stdout.write(json_format.dumps(report.document(found)) + "\n")
-    else:
-        sys.stdout.write(report.text(found, policies.read_best(run)))
+            if is_team(run):
+                team = evaluating.evaluate_team(run, asked, stop, problem, show)
+                text, document = report.team_text(team), report.team_document(team)
+            else:
+                found = evaluating.evaluate(run, asked, stop, problem, show)
+                text, document = report.text(found, policies.read_best(run)), report.document(found)
+    sys.stdout.write(json_format.dumps(document) + "\n" if json else text)
     return stop.exit_code
 
 
@@ -72,11 +77,12 @@ def export(
     Parameters
     ----------
     run
-        The folder of the run.
+        The folder of the run, or RUN@CHECKPOINT.
     file
         The file to write: NAME.onnx or NAME.safetensors. Existing ones are replaced.
     checkpoint
-        best, last, or a number (default: the best, or the last where no evaluation has ended).
+        best, last, a number, or an archived version as EPOCH.NUMBER (default: the best, or the last
+        where no evaluation has ended).
     form
         onnx: a policy that acts by itself. safetensors: the weights under the names of the torch
         module, with a model card (README.md) beside them.
@@ -86,6 +92,7 @@ def export(
     """
     if (file is None) == (not to_hub):
         raise UsageError("write one of both: a FILE, or --to-hub REPOSITORY")
+    run, checkpoint = checkpoint_of(run, checkpoint)
     with at_work(run.name, f"exporting {run}"):
         said = _export(run, file, checkpoint, form, to_hub)
     sys.stdout.write(f"{said}\n")
@@ -106,23 +113,3 @@ def _export(run: Path, file: Path | None, checkpoint: str, form: str, repository
         f"{file}: acts as the run's evaluator does on {proven.recorded:,} recorded and "
         f"{proven.random:,} random observations"
     )
-
-
-class _Progress:
-    """A word now and then about how far an evaluation is."""
-
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
-        self._pause_s = PROGRESS_S if sys.stderr.isatty() else CALM_S
-        self._due = time.monotonic() + self._pause_s
-
-    def show(self, steps: int, episodes: int) -> None:
-        """Write it if it is time for that."""
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + self._pause_s
-            sys.stderr.write(f"{episodes} of {self._wanted} episodes, {steps:,} steps\n")
-
-
-def _problem(kind: str, text: str) -> None:
-    sys.stderr.write(f"{kind}: {text}\n")

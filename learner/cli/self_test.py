@@ -23,7 +23,7 @@ from farflung.learner.core import device
 from farflung.learner.core.build import build_core
 from farflung.learner.endpoint.endpoint import FIRST_EPOCH, Endpoint
 from farflung.learner.graph import acting_graph
-from farflung.learner.local.actors import players
+from farflung.learner.local.actors import sequential_actors
 from farflung.learner.local.children import Children
 from farflung.learner.loop import Loop
 from farflung.learner.observe.status_builder import StatusBuilder
@@ -144,7 +144,7 @@ def _trained(seed: int) -> str:
         core = build_core(config, run, torch.device("cpu"), FIRST_EPOCH)
         builder = StatusBuilder(config, run, core, "cpu")
         endpoint, stop = Endpoint(core.spec), Stop()
-        transport = InProcess(endpoint, players(config, stop))
+        transport = InProcess(endpoint, sequential_actors(config, stop))
         try:
             who = Who("learner", run.name)
             started_at = time.monotonic()

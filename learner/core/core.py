@@ -4,11 +4,13 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from farflung.common.data.parcel import Parcel
+from farflung.common.data.pool import Pool
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Diverged
@@ -16,14 +18,18 @@ from farflung.common.protocol.tensors import Gradients as WorkerGradients
 from farflung.learner.algorithms.protocol import Algorithm, Gradients
 from farflung.learner.core.curves import published, require_name
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
+from farflung.learner.core.normalisation import Normaliser, acting_policy, clipped
 from farflung.learner.core.own_metrics import ENOUGH, Metrics, Updates
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.progress import Progress
 from farflung.learner.core.split import Split
 from farflung.learner.core.worker_gradients import OVERFLOW, STALE, mean
 from farflung.learner.graph.acting_graph import state_arrays
-from farflung.learner.replay.replay import Replay
+from farflung.learner.replay.replay import Batch, Replay
 from farflung.learner.storage.checkpoint import copies
+
+if TYPE_CHECKING:
+    from farflung.learner.demonstrations.mixing import Mixture
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +38,20 @@ class Core:
     """Everything that training changes. A schedule decides what it does next."""
 
     def __init__(
-        self, spec: Spec, algorithm: Algorithm, replay: Replay, pacing: Pacing, epoch: int
+        self,
+        spec: Spec,
+        algorithm: Algorithm,
+        replay: Replay,
+        pacing: Pacing,
+        epoch: int,
+        normaliser: Normaliser | None = None,
     ) -> None:
         self.spec = spec
         self.algorithm = algorithm
         self.replay = replay
+        self.normaliser = normaliser
+        self.reward_limit = 0.0  # of rows; 0: none
+        self.mixture: Mixture | None = None  # of demonstrations into batches
         self.state = CoreState(pacing, Version(epoch, 0))
         self.progress = Progress()
         self.update_metrics = Updates()
@@ -45,8 +60,9 @@ class Core:
         self.split = Split()  # its owner sets one with a clock
         # Returns the tensors of the last good checkpoint; raises where there is none.
         self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
+        self.pool: Callable[[], Pool | None] = lambda: None  # what is published with each version
         self._staleness = math.inf if spec.learning is None else spec.learning.staleness
-        self._module = algorithm.policy()
+        self._module = acting_policy(algorithm, normaliser)
         self._weights_watch = FiniteWatch(_as_tensors(self._weights()))
         self._state_watch = FiniteWatch(algorithm.state())
 
@@ -61,6 +77,10 @@ class Core:
         with_rows = []
         for parcel in parcels:
             if not parcel.evaluation:
+                if self.reward_limit:
+                    parcel = clipped(parcel, self.reward_limit)
+                if self.normaliser is not None:
+                    self.normaliser.add(parcel)
                 with_rows.append(parcel)
                 state.pacing.inserted(parcel.rows)
                 state.steps += parcel.rows
@@ -104,15 +124,25 @@ class Core:
         A batch counts as sampled either way: the replay ratio is about samples.
         """
         self.split.begin()
-        batch = self.replay.sample(self.state.updates)
+        batch = self._batch()
         self.split.lap("sample")
         gradients = self.algorithm.gradients(batch)
         self.split.lap("gradients")
         if self.apply(gradients) and gradients.priorities is not None:
             priorities = gradients.priorities.detach().cpu().numpy()
-            self.replay.prioritise(batch.indices, priorities)
+            if self.mixture is None:
+                self.replay.prioritise(batch.indices, priorities)
+            else:
+                self.mixture.prioritise(self.replay, batch, priorities)
         self.split.lap("step")
-        self.pacing.sampled(len(batch.actions))
+        self.pacing.sampled(len(batch.actions) * self.replay.stride)
+
+    def _batch(self) -> Batch:
+        """Return the batch of the next update."""
+        update, mixture = self.state.updates, self.mixture
+        own = self.replay
+        batch = own.sample(update) if mixture is None else mixture.sample(own, update)
+        return batch if self.normaliser is None else self.normaliser.batch(batch)
 
     def apply_gradients(self, received: Sequence[WorkerGradients]) -> list[str]:
         """Take one step along the mean of workers' gradients, without those that are too stale.
@@ -167,6 +197,7 @@ class Core:
             state.updates,
             tensors,
             pack(tensors, self._weights()),
+            self.pool(),
         )
 
     def tensors(self) -> Mapping[str, torch.Tensor]:

@@ -11,6 +11,7 @@ LETTERS = 128  # of a name
 SYNTAX = re.compile(rf"{NAME.pattern}(?:/{NAME.pattern})*")
 # First parts of names that the learner writes itself.
 OWN = frozenset({"rollout", "eval", "time", "pacing", "replay", "actors", "parcels", "gradients"})
+OWN |= {"games", "archive"}
 IS_SUCCESS, SUCCESS_RATE = "is_success", "success_rate"  # as in Stable-Baselines3
 OF_OTHERS = {"epsilon": "rollout/exploration_rate"}  # Stable-Baselines3's, where it has another
 

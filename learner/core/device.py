@@ -6,11 +6,16 @@ from farflung.common.process.errors import ConfigurationError
 
 
 def choose(wanted: str) -> tuple[torch.device, str]:
-    """Return the device, and the reason for it in a few words."""
-    if wanted == "auto":
+    """Return the device, and the reason for it in a few words.
+
+    `auto:N` deals devices out: learners of one machine that count N have one each, in turn.
+    """
+    auto, _, number = wanted.partition(":")
+    if auto == "auto":
         if torch.cuda.is_available():
-            return torch.device("cuda"), f"auto: {torch.cuda.get_device_name()}"
-        return torch.device("cpu"), "auto: no CUDA device is usable"
+            name = f"cuda:{int(number) % torch.cuda.device_count()}" if number else "cuda"
+            return torch.device(name), f"{wanted}: {torch.cuda.get_device_name(name)}"
+        return torch.device("cpu"), f"{wanted}: no CUDA device is usable"
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigurationError(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from farflung.common.process.errors import FarflungError, OwnCodeFailure
 from farflung.learner import algorithms
-from farflung.learner.config import BUILT_IN, LearnerConfig
+from farflung.learner.algorithms.builtin import BUILT_IN
+from farflung.learner.config import LearnerConfig
 
 ALGORITHMS = Path(algorithms.__file__).resolve().parent
 

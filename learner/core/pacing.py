@@ -17,6 +17,7 @@ class Cause(StrEnum):
     NONE = "none"  # both sides may go on
     WARMUP = "warm-up"  # the first update waits for rows
     ROWS = "rows"  # the next update waits for rows
+    PAUSE = "pause"  # all waits for the end of a pause
     UPDATES = "updates"  # collection waits for updates
     GRADIENTS = "gradients"  # updates wait for those of workers
     ACTORS = "actors"  # all waits for the first actor; the number starts on this machine
@@ -31,6 +32,7 @@ class Waiting(NamedTuple):
 
 
 NO_WAIT, FOR_GRADIENTS = Waiting(Cause.NONE), Waiting(Cause.GRADIENTS)
+PAUSED = Waiting(Cause.PAUSE)
 
 
 @dataclass(slots=True)
@@ -43,6 +45,12 @@ class Pacing:
     `ahead + ratio * parcel > tolerance`. A tolerance of `batch + ratio * parcel` or more rules that
     out, and a parcel larger than `parcel` is let in whenever no update is possible. With an
     infinite ratio neither side waits after the warm-up.
+
+    With rollouts, rows count once their rollout is whole: then all updates with it may be made.
+    Collection is a rollout ahead at most, and a parcel.
+
+    A weight multiplies the ratio for the rows to come: what rows before were worth is in `owed`.
+    It has no effect on rollouts, or with an infinite ratio.
     """
 
     ratio: float
@@ -50,9 +58,12 @@ class Pacing:
     warmup: int  # rows before the first update
     parcel: int  # rows of the largest parcel that is expected
     tolerance: float = 0.0  # samples that collection may be ahead; 0: twice the least that works
+    rollout: int = 0  # rows that are learned together; 0: any, as they come
     rows: int = 0
     samples: int = 0
     usual: float = 0.0  # rows of a parcel as they come: remote actors may have more environments
+    weight: float = 1.0
+    owed: float = 0.0  # samples for earlier rows, beyond those at the present weight
 
     def __post_init__(self) -> None:
         """Refuse settings that can never hold."""
@@ -62,14 +73,32 @@ class Pacing:
                 f"a replay ratio of {self.ratio:g} never learns: it counts samples per row and "
                 f"must be above 0 (inf: neither side waits)"
             )
-        least = self.batch if math.isinf(self.ratio) else self.batch + self.ratio * self.parcel
-        self.tolerance = self.tolerance or 2 * least
+        first = self.ratio * self.rollout if self.rollout else self.batch
+        least = self.batch if math.isinf(self.ratio) else first + self.ratio * self.parcel
+        self.tolerance = self.tolerance or (least if self.rollout else 2 * least)
         if self.tolerance < least:
             raise ConfigurationError(
                 f"a tolerance of {self.tolerance:g} samples is below "
-                f"batch + ratio x largest parcel ({self.batch} + {self.ratio:g} x {self.parcel} = "
+                f"{'ratio x rollout' if self.rollout else 'batch'} + ratio x largest parcel "
+                f"({first:g} + {self.ratio:g} x {self.parcel} = "
                 f"{least:g}): collection and learning would wait for each other"
             )
+
+    @property
+    def pace(self) -> float:
+        """Samples for each row at the present weight."""
+        return self.ratio * self.weight
+
+    @property
+    def weighs(self) -> bool:
+        """False where a weight has no effect: the updates of a round or rollout have a number."""
+        return math.isfinite(self.ratio) and not self.rollout
+
+    def weigh(self, weight: float) -> None:
+        """Take another weight from the next row on, where one has an effect."""
+        if self.weighs:
+            before, self.weight = self.pace, weight
+            self.owed += (before - self.pace) * max(0, self.rows - self.warmup)
 
     def inserted(self, rows: int) -> None:
         """Count the rows of a parcel that entered the replay."""
@@ -89,6 +118,11 @@ class Pacing:
     def may_update(self) -> bool:
         """True if a batch may be sampled now."""
         return self._ahead(self.rows) >= self.batch
+
+    @property
+    def is_within(self) -> bool:
+        """True while some of the updates with a rollout are made, and others are not."""
+        return bool(self.rollout) and self.samples % (self.ratio * self.rollout) != 0
 
     @property
     def room(self) -> int:
@@ -116,9 +150,11 @@ class Pacing:
         """Rows that the next update still needs."""
         if self.may_update:
             return 0
-        needed = (
-            1 if math.isinf(self.ratio) else math.ceil((self.samples + self.batch) / self.ratio)
-        )
+        needed = 1
+        if math.isfinite(self.ratio):
+            needed = math.ceil((self.samples + self.batch - self.owed) / self.pace)
+        if self.rollout:
+            needed += -needed % self.rollout
         return max(1, self.warmup + needed - self.rows)
 
     @property
@@ -134,17 +170,22 @@ class Pacing:
         lacking = self.usual - self.room
         if lacking <= 0:
             return NO_WAIT
-        return Waiting(Cause.UPDATES, math.ceil(lacking * self.ratio / self.batch))
+        return Waiting(Cause.UPDATES, math.ceil(lacking * self.pace / self.batch))
 
     def _ahead(self, rows: int) -> float:
         if math.isinf(self.ratio):
             return math.inf if rows > self.warmup else -math.inf
-        return self.ratio * (rows - self.warmup) - self.samples
+        if self.rollout:
+            rows -= rows % self.rollout
+        return self.pace * (rows - self.warmup) + self.owed - self.samples
 
     def _room(self, rows: int) -> int:
         if math.isinf(self.ratio):
             return sys.maxsize
-        return max(0, math.floor(self.warmup - rows + (self.samples + self.tolerance) / self.ratio))
+        # A larger weight needs a wider tolerance, or both sides would wait for each other.
+        tolerance = max(self.tolerance, self.batch + self.pace * self.parcel)
+        allowed = (self.samples + tolerance - self.owed) / self.pace
+        return max(0, math.floor(self.warmup - rows + allowed))
 
 
 @dataclass(slots=True)
@@ -157,6 +198,7 @@ class CoreState:
     updates: int = 0
     published_steps: int = 0
     published_updates: int = 0
+    paused: bool = False  # nothing is learned or collected until it is not
 
     @property
     def unpublished(self) -> int:

@@ -12,6 +12,7 @@ from farflung.common.data.weights import Version
 from farflung.learner.api.callback import Episode
 from farflung.learner.core.curves import of_episodes
 from farflung.learner.core.own_metrics import Metrics, figures, known
+from farflung.learner.selfplay.standings import Standings
 
 RECENT = 100  # episodes that a mean return is taken over
 SUSPICIOUS_ROWS = 1000  # after so many rows, observations that never differed are reported
@@ -31,6 +32,7 @@ class Progress:
         self._candidate: EvaluationResult | None = None  # the best since the last look
         self.heard: list[Episode | EvaluationResult] | None = None
         """All since the last look, in their order; None: there are no callbacks to tell."""
+        self.standings = Standings()
         self.constant_observations = ConstantObservations()
 
     def count(self, parcel: Parcel, steps: int, newest: Version) -> None:
@@ -52,6 +54,7 @@ class Progress:
             self.history.add(value)
         if self.heard is not None:
             self.heard += map(Episode, returns, results.lengths.tolist())
+        self.standings.add(results, version)
         for metric, reported in results.metrics.items():
             if values := known(reported):
                 self.metrics.add(of_episodes(metric), values)
@@ -67,6 +70,11 @@ class Progress:
     def return_mean(self) -> float | None:
         """The mean return of the latest episodes."""
         return sum(self.returns) / len(self.returns) if self.returns else None
+
+    @property
+    def return_spread(self) -> float | None:
+        """The standard deviation of the latest returns."""
+        return float(np.std(self.returns)) if self.returns else None
 
     @property
     def length_mean(self) -> float | None:

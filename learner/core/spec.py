@@ -2,16 +2,18 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from farflung.actor.worlds import gymnasium
-from farflung.actor.worlds.gymnasium import Description
+from farflung.actor.scripts import registered
+from farflung.actor.worlds import families
+from farflung.actor.worlds.description import Description
 from farflung.common.data.learning import Learning
+from farflung.common.data.selfplay import Selfplay
 from farflung.common.data.spec import Evaluation, Graph, Spec, World, column_name
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
@@ -19,8 +21,10 @@ from farflung.common.protocol import wire
 from farflung.common.protocol.messages import Announcement
 from farflung.learner.config import LearnerConfig
 from farflung.learner.schedule.rounds import rounds_of
+from farflung.learner.selfplay import pooling
 from farflung.learner.storage.policies import SPEC, STARTS, stored_spec
 from farflung.learner.storage.run_folder import Run
+from farflung.learner.team import groups, opponents
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +37,38 @@ def world_of(config: LearnerConfig) -> World:
     return World(config.environment, config.arguments, config.wrappers, config.seed)
 
 
+def shared_world(config: LearnerConfig) -> World:
+    """Return the world of these settings with the agents of each policy."""
+    world = world_of(config)
+    if not config.policies:
+        return world
+    shared = groups.seats(config.policies, families.agents(world))
+    if config.policy not in shared:
+        raise ConfigurationError(
+            f"--policy {config.policy} plays no agent: --policies names {', '.join(shared)}"
+        )
+    opponents.require_known(config, shared)
+    scripts = opponents.scripts(config)
+    if config.policy in scripts:
+        raise ConfigurationError(
+            f"--opponent {config.policy}={scripts[config.policy]}: a script plays it at actors, so "
+            "it needs no learner: name another --policy"
+        )
+    return structs.replace(world, seats=shared, scripts=scripts)
+
+
 def describe(
-    config: LearnerConfig, run: Run, head: str, described: Description | None = None
+    config: LearnerConfig,
+    run: Run,
+    head: str,
+    world: World | None = None,
+    described: Description | None = None,
 ) -> Spec:
     """Return the spec that these settings describe, without an acting graph."""
-    world = world_of(config)
-    described = described or gymnasium.describe(world)
+    world = world or shared_world(config)
+    described = described or families.describe(world, config.policy)
+    if described.agents and not world.seats:
+        world = structs.replace(world, seats={config.policy: described.agents})
     images = [
         key
         for key, leaf in described.observation.items()
@@ -62,7 +92,23 @@ def describe(
         compression={column_name(key): "lz4" for key in images if config.compress},
         rounds=rounds_of(config),
         learning=learning_of(config),
+        selfplay=selfplay_of(config, described.agents),
     )
+
+
+def selfplay_of(config: LearnerConfig, agents: Sequence[str]) -> Selfplay | None:
+    """Return the rules of games against the pool; None without one."""
+    if not config.pool:
+        return None
+    if len(agents) < 2:
+        raise ConfigurationError(
+            f"--pool: {config.environment} has no second agent for an opponent to play: leave it "
+            "out, or name a world of several agents"
+        )
+    scripts = pooling.parse(config.pool).scripts
+    for name in scripts:
+        registered(name)
+    return Selfplay(scripts, config.pool_exploration)
 
 
 def learning_of(config: LearnerConfig) -> Learning | None:

@@ -11,6 +11,7 @@ from farflung.common.net.keys import ANY_CLIENT, Client
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.messages import State
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.shared_buffer import AT_ONCE, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
@@ -28,7 +29,7 @@ from farflung.learner.endpoint.items import (
 )
 from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
 from farflung.learner.endpoint.receiver import Receiver
-from farflung.learner.endpoint.recent import RecentWeights
+from farflung.learner.endpoint.recent import RECENT, RecentWeights
 
 FIRST_EPOCH = 1
 # Of each actor's index in one epoch: starts that were handed out after the last checkpoint are not
@@ -65,7 +66,8 @@ class Endpoint:
         self.snapshots = Snapshots()
         books = self.inbox, self.roster, self.snapshots
         self.receiver = Receiver(spec, *books, self.settlements, self.buffer, takes, largest)
-        self.recent = RecentWeights()  # for the results of evaluations
+        # For the results of evaluations; without them only the newest, which may be archived.
+        self.recent = RecentWeights(RECENT if spec.evaluation.every else 1)
         self.receiver.on_evaluating = self.recent.name
         if learner_id is None:
             learner_id = draw_identity()
@@ -159,6 +161,7 @@ class Endpoint:
         return (
             private is not None
             and private.nonce is None
+            and private.archived is None
             and (private.actor, private.incarnation) in self.receiver.acknowledgements
         )
 
@@ -184,14 +187,17 @@ class Endpoint:
 
     def publish(self, weights: Weights) -> None:
         """Send a version to all actors; of several at once only the newest."""
-        if self.spec.evaluation.every:
-            self.recent.add(weights)
+        self.recent.add(weights)
         self.log.mark(weights)
         self._weights.append(weights)
 
     def publish_status(self, document: str) -> None:
         """Send a status to all watchers; of several at once only the newest."""
         self._documents.append(document)
+
+    def pause(self, paused: bool) -> None:
+        """Tell all actors that training pauses, or goes on."""
+        self.publisher.state = State.PAUSE if paused else State.RUN
 
     def progress(self, steps: int, updates: int, room: int) -> None:
         """Note how far training is, and how many rows may be on their way into the replay."""

@@ -17,7 +17,7 @@ class GradientCheck:
     def __init__(self, spec: Spec, largest: float = LARGEST) -> None:
         self._learning = spec.learning
         self._most_steps = spec.learning.most_steps(spec.most_rows) if spec.learning else 0
-        self._codec = GradientsCodec(spec.graph.weights, largest)
+        self._codec = GradientsCodec(spec.graph.weights, spec.result_extras, largest)
 
     def read(self, opened: Opened, envelope: GradientsEnvelope, newest: Version) -> Gradients:
         """Return checked gradients of a version that this epoch has published, or refuse them."""

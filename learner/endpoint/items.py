@@ -135,6 +135,10 @@ class Lane(Generic[ContentT]):
         """Append an item."""
         self._items.append(item)
 
+    def put_back(self, item: Item[ContentT]) -> None:
+        """Put an item before all others. Only the thread that takes them may."""
+        self._items.appendleft(item)
+
     def rows(self) -> Iterator[int]:
         """Return the rows of each item in order."""
         return (item.content.rows for item in self)
@@ -181,9 +185,14 @@ class ItemQueue:
         with self._changed:
             for item in items:
                 self._lanes[type(item.content)].append(item)
-            self._rows += sum(item.content.rows for item in items)
-            self._arrived = True
-            self._changed.notify()
+            self._count(items)
+
+    def put_back(self, items: Sequence[Item[Any]]) -> None:
+        """Let items wait that came before all that wait already, in their order."""
+        with self._changed:
+            for item in reversed(items):
+                self._lanes[type(item.content)].put_back(item)
+            self._count(items)
 
     def wait(self, timeout_s: float) -> None:
         """Wait until an item has come since the last wait or take, or the time is over.
@@ -194,6 +203,11 @@ class ItemQueue:
             if not self._arrived:
                 self._changed.wait(timeout_s)
             self._arrived = False
+
+    def _count(self, items: Sequence[Item[Any]]) -> None:
+        self._rows += sum(item.content.rows for item in items)
+        self._arrived = True
+        self._changed.notify()
 
     def _take(self, items: Sequence[Item[Any]]) -> None:
         rows = sum(item.content.rows for item in items)

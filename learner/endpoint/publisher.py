@@ -23,6 +23,7 @@ from farflung.common.protocol.messages import (
 )
 from farflung.common.protocol.roster import Member
 from farflung.common.protocol.snapshots import Snapshots
+from farflung.learner.endpoint.archives import Archives
 from farflung.learner.endpoint.receiver import Receiver
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Publisher:
         self._announced_at = float("-inf")
         self._is_asked = False  # for an announcement to all
         self._queue: list[Publication] = []
+        self.archives = Archives()
 
     def publish(self, weights: Weights) -> None:
         """Publish a version, the newest from now on."""
@@ -90,6 +92,8 @@ class Publisher:
         require_own_name(private.actor, sender)
         if private.policy != policy:
             return False
+        if private.archived is not None:
+            self.archives.ask(topic, private.archived)
         if private.nonce is not None:
             self._snapshots.ask(topic.decode(), sender.connection)
         return True
@@ -99,6 +103,7 @@ class Publisher:
         private = topics.parse_private(topic)
         if private is not None and sender.may_speak_for(private.actor):
             self._snapshots.confirm(topic.decode(), sender.connection)
+            self.archives.forget(topic)
 
     def hurry(self) -> None:
         """Let the next beacon be due now, and the acknowledgement of each actor with news."""
@@ -109,6 +114,7 @@ class Publisher:
         """Yield the messages that are due now."""
         yield from self._queue
         self._queue.clear()
+        yield from self.archives.due()
         yield from self._due_announcement(now)
         yield from self._due_snapshots(now)
         # Before the beacon: an actor that learns of the end knows by then what was taken.
@@ -131,11 +137,25 @@ class Publisher:
             yield topic.encode(), self._weights
 
     def _place(self, asked: topics.Private, now: float) -> Member:
-        """Return the place of an actor; those below the number of a round's actors are players'."""
-        rounds = self._spec.rounds
-        least = rounds.actors if rounds is not None and asked.evaluates else 0
-        member = self._receiver.roster.join(asked.actor, asked.incarnation, now, least)
-        if rounds is not None and member.index < rounds.actors:
+        """Return the place of an actor; those below the number of a round's actors are players'.
+
+        In rounds of several policies an actor has one index: the learner of the world's first
+        policy hands it out, or agrees to one that an actor has already, and the others follow.
+        """
+        rounds, roster = self._spec.rounds, self._receiver.roster
+        who = asked.actor, asked.incarnation
+        if rounds is None:
+            return roster.join(*who, now)
+        policy, wish = self._spec.policy, asked.wish
+        leads = next(iter(self._spec.world.seats), policy) == policy
+        spare = asked.evaluates or (wish >= rounds.actors and not leads)
+        if wish >= 0 and not (leads and wish >= rounds.actors):
+            member = roster.join_at(*who, min(wish, rounds.actors), now)
+        else:
+            member = roster.meet(*who, now)
+        if member.index < 0 and (spare or leads or wish == topics.FREE):
+            member = roster.join(*who, now, rounds.actors if spare else 0)
+        if 0 <= member.index < rounds.actors:
             self.on_place(member)
         return member
 

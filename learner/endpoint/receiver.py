@@ -92,7 +92,7 @@ class Receiver:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
             if wire.kind_of(frame) not in NUMBERED:
-                self.names.spend_word(sender, now)
+                self.names.spend_word(sender, now, len(frame))
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
             if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)

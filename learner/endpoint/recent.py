@@ -12,8 +12,8 @@ MOST_BYTES = 128 << 20  # of all together; the newest is always kept
 class RecentWeights:
     """The newest versions, and of older ones those that evaluators named. Any thread may call."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, newest: int = RECENT, most_bytes: int = MOST_BYTES) -> None:
+        self._most, self._most_bytes = newest, most_bytes
         self._newest: dict[Version, Weights] = {}  # the oldest first
         self._named: dict[Version, Weights] = {}  # the one named longest ago first
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class RecentWeights:
     def _trim(self) -> None:
         while len(self._named) > NAMED:
             self._drop(self._named)
-        while len(self._newest) > 1 and (len(self._newest) > RECENT or self._too_large):
+        while len(self._newest) > 1 and (len(self._newest) > self._most or self._too_large):
             self._drop(self._newest)
         while len(self._named) > 1 and self._too_large:
             self._drop(self._named)

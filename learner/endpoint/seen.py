@@ -3,6 +3,7 @@
 import logging
 import math
 from collections import deque
+from collections.abc import Iterator
 
 from farflung.actor.realtime.figures import NAMES, RATE
 from farflung.common.data.fields import MAGNITUDE
@@ -22,11 +23,15 @@ from farflung.common.protocol.wire import Envelope
 log = logging.getLogger(__name__)
 
 # The counters that are kept: the screen shows them.
-SHOWN = {"steps", "episodes", "waits", "longest_step_s", *(RATE + name for name in NAMES)} | {
-    f"{state}.parcels" for state in ("acknowledged", "sent", "waiting", f"dropped.{FULL}")
-}
+OWN = {"steps", "episodes", "waits", "longest_step_s", "lost_steps", "gradients", "replaced"}
+SHOWN = OWN.union(
+    (RATE + name for name in NAMES),
+    (f"{state}.parcels" for state in ("acknowledged", "sent", "waiting", f"dropped.{FULL}")),
+)
 SHOWN_PROBLEMS, SHOWN_PER_S = 50, 0.5  # of one incarnation: at once, and in the long run
 KIND_LETTERS = 64
+# Texts of problems in a status: the newest, each with its last lines, and of these the beginnings.
+WHOLE_TEXTS, WHOLE_LINES, WHOLE_LETTERS = 10, 40, 300
 REMEMBERED_TEXTS = 64  # of problems, of all actors: the same one is shown once, with a count
 RETURNS = 2  # of one incarnation after another of its name; one may be a late message
 
@@ -47,6 +52,7 @@ class Seen:
         self.incarnation = incarnation
         self.seats = 1
         self.evaluates = False
+        self.learns = False  # it computed gradients since its report before
         self.version = 0
         self.counters: dict[str, float] = {}
         self.rate = Rate()
@@ -92,7 +98,9 @@ class Records:
 
     def take_report(self, report: Report, seen: Seen, now: float) -> None:
         """Take counters, and show the problems that are new."""
+        computed = seen.counters.get("gradients", 0.0)
         seen.counters = {name: report.counters[name] for name in SHOWN & report.counters.keys()}
+        seen.learns = seen.counters.get("gradients", 0.0) > computed
         seen.rate.update(report.counters.get("steps", 0.0), now)
         for problem in report.problems:
             if problem.number > seen.problem:
@@ -102,6 +110,16 @@ class Records:
                 else:
                     many = "%s reports more problems than are shown"
                     log.warning(many, report.actor, extra=once_every(10))
+
+    def texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the newest problems that have more than one line, each with its lines."""
+        for whole, (_, shown) in list(self._shown.items())[-WHOLE_TEXTS:]:
+            lines = whole.splitlines()[1:]  # the first is the kind
+            if len(lines) > 1 and shown in self._problems:
+                yield (
+                    shown,
+                    tuple(printable(line, WHOLE_LETTERS) for line in lines[-WHOLE_LINES:]),
+                )
 
     def _show(self, actor: str, problem: Problem) -> None:
         """Name a problem: on the screen its kind and last line, which is that of the error."""

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,9 +14,10 @@ from torch.func import functional_call
 from farflung.actor.acting.graph_check import initializer
 from farflung.actor.acting.policy import Policy
 from farflung.common.data.spec import Graph, Space, Tensor, column_name
+from farflung.common.data.states import states
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import ConfigurationError, Refused
-from farflung.learner.graph import layers, tracing
+from farflung.learner.graph import layers, recurrence, tracing
 from farflung.learner.graph.model import serialized
 from farflung.learner.graph.tracing import Tensors, arguments, translated
 
@@ -45,8 +47,9 @@ def export(module: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[str, ..
     """Return the acting graph of a module, or refuse a module that actors cannot run.
 
     The module is called with the observations, one tensor [N, *shape] or a dict of them by key,
-    and with every further input by keyword. It returns one tensor [N, *shape], or a tuple of them
-    in the order of `outputs`. Its weights are its parameters and buffers.
+    and with every further input by keyword: a recurrent state by its name. It returns one tensor
+    [N, *shape], or a tuple of them in the order of `outputs`. Its weights are its parameters and
+    buffers.
     """
     module = _acting(module)
     tensors = _tensors(module)
@@ -58,6 +61,7 @@ def export(module: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[str, ..
     samples = _samples(inputs, 3, torch.Generator().manual_seed(0))
     results = _require_function(module, samples, outputs)
     outs = tuple(_described(name, rows[0]) for name, rows in zip(outputs, results, strict=True))
+    recurrence.require_returned(inputs, outs)
     written = layers.written(module, inputs, outputs)
     nodes, constants = written or tracing.traced(module, tensors, samples, outputs)
     used = {name for node in nodes for name in node.input}
@@ -81,6 +85,9 @@ def prove(module: nn.Module, graph: Graph) -> None:
             changed = {name: _changed(tensor, generator) for name, tensor in tensors.items()}
             for batch in (1, 5):
                 proof.require_same(changed, _samples(graph.inputs, batch, generator))
+            if states(graph):
+                samples = partial(_samples, graph.inputs, recurrence.SEATS, generator)
+                recurrence.require_same(graph, partial(proof.run, changed), samples, _near)
 
 
 @contextmanager
@@ -235,7 +242,9 @@ def _random(dtype: str, shape: tuple[int, ...], generator: torch.Generator) -> t
 def _changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Return other values that are valid for any module.
 
-    Positive values stay positive, zeros become positive, and integers change places.
+    Positive values stay positive, zeros become positive, and integers change places. The mean of
+    others stays: a shift would add up over many inputs, and rounding would tell module and graph
+    apart.
     """
     if not tensor.is_floating_point():
         return tensor.flatten()[torch.randperm(tensor.numel(), generator=generator)].reshape(
@@ -244,7 +253,7 @@ def _changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     factor, term = (
         torch.rand(tensor.shape, generator=generator, dtype=tensor.dtype) for _ in range(2)
     )
-    return tensor * (0.5 + factor) + 0.1 * term
+    return torch.where(tensor == 0, 0.1 * term, tensor * (0.5 + factor))
 
 
 def _call(

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import torch
 from onnx import helper, numpy_helper
 from torch import nn
 
 from farflung.actor.acting.graph_check import initializer
 from farflung.common.data.spec import OBSERVATIONS, Tensor
+from farflung.common.data.states import STATE
 from farflung.learner.graph.model import element
 
 
@@ -38,19 +40,23 @@ class Sheet:
     def __init__(self, module: nn.Module) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self._names = {id(tensor): name for name, tensor in module.named_parameters()}
+        named = (*module.named_parameters(), *module.named_buffers())
+        self._names = {id(tensor): name for name, tensor in named}
         self._made = 0
 
-    def call(self, module: nn.Module, value: Any) -> Any:
-        """Write a module, as it is called with this value; return the value of its output."""
+    def call(self, module: nn.Module, value: Any, **states: Value) -> Any:
+        """Write a module, as it is called with this value; return the value of its output.
+
+        A recurrent state goes in by name, and comes out behind the outputs.
+        """
         kind = type(module)
         changed = "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks
-        if not changed and kind in LAYERS:
+        if not changed and kind in LAYERS and not states:
             return LAYERS[kind](self, module, value)
         if changed or "as_graph" not in vars(kind):
             # A class that inherits it may have another `forward`.
             raise UnknownLayerError(kind.__name__)
-        return module.as_graph(self, value)  # type: ignore[operator]
+        return module.as_graph(self, value, **states)  # type: ignore[operator]
 
     def node(
         self,
@@ -77,6 +83,37 @@ class Sheet:
         """Return the names of a layer's own parameters, in its order."""
         own = module.parameters(recurse=False)
         return [initializer(self._names[id(tensor)]) for tensor in own]
+
+    def tensor(self, tensor: torch.Tensor) -> str:
+        """Return the name of a parameter or buffer."""
+        return initializer(self._names[id(tensor)])
+
+    def split(self, value: Value, parts: int) -> list[Value]:
+        """Return a value [N, parts * width] as so many of [N, width]."""
+        names = [self._new_name() for _ in range(parts)]
+        self.nodes.append(
+            helper.make_node("Split", [value.name], names, name="", axis=1, num_outputs=parts)
+        )
+        return [Value(name, value.dtype, (value.shape[0] // parts,)) for name in names]
+
+    def lstm_step(
+        self, module: nn.LSTM, value: Value, hidden: Value, cell: Value
+    ) -> tuple[Value, Value]:
+        """Write one step of an LSTM of one layer; return the next hidden and cell state.
+
+        ONNX's own LSTM wants the gates in another order than torch has them.
+        """
+        if module.num_layers != 1 or module.bidirectional or module.proj_size or not module.bias:
+            raise UnknownLayerError("an LSTM of several layers or directions")
+        weight_in, weight_state, bias_in, bias_state = self.weights(module)
+        width = (4 * module.hidden_size,)
+        seen = self.node("Gemm", value, weight_in, bias_in, shape=width, transB=1)
+        kept = self.node("Gemm", hidden, weight_state, bias_state, shape=width, transB=1)
+        add, forget, new, show = self.split(self.node("Add", seen, kept), 4)
+        add, forget, show = (self.node("Sigmoid", gate) for gate in (add, forget, show))
+        written = self.node("Mul", add, self.node("Tanh", new))
+        cell = self.node("Add", self.node("Mul", forget, cell), written)
+        return self.node("Mul", show, self.node("Tanh", cell)), cell
 
     def flattened(self, value: Value) -> Value:
         """Return a value as [N, width]."""
@@ -107,12 +144,13 @@ def written(
     """Return the nodes and constants of a module; None if it has a part that is not known."""
     prefix = OBSERVATIONS + "."
     values = {each.name: Value(*_fields(each)) for each in inputs}
-    leaves = {name.removeprefix(prefix): value for name, value in values.items()}
-    if any(name != OBSERVATIONS and not name.startswith(prefix) for name in values):
+    states = {n.removeprefix(STATE): values[n] for n in values if n.startswith(STATE)}
+    leaves = {n.removeprefix(prefix): values[n] for n in values if not n.startswith(STATE)}
+    if any(not name.startswith((OBSERVATIONS, STATE)) for name in values):
         return None
     sheet = Sheet(module)
     try:
-        found = sheet.call(module, leaves.get(OBSERVATIONS, leaves))
+        found = sheet.call(module, leaves.get(OBSERVATIONS, leaves), **states)
     except UnknownLayerError:
         return None
     found = found if isinstance(found, tuple) else (found,)
@@ -123,7 +161,19 @@ def written(
         for places in (node.input, node.output):
             for at, name in enumerate(places):
                 places[at] = names.get(name, name)
-    return sheet.nodes, sheet.constants
+    return _needed(sheet, outputs)
+
+
+def _needed(
+    sheet: Sheet, outputs: tuple[str, ...]
+) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Return the nodes and constants that lead to an output, in their order."""
+    wanted, nodes = {*outputs}, list[onnx.NodeProto]()
+    for node in reversed(sheet.nodes):
+        if wanted.intersection(node.output):
+            nodes.append(node)
+            wanted.update(node.input)
+    return nodes[::-1], [constant for constant in sheet.constants if constant.name in wanted]
 
 
 def _fields(tensor: Tensor) -> tuple[str, str, tuple[int, ...]]:

@@ -13,6 +13,7 @@ from torch.func import functional_call
 
 from farflung.actor.acting.graph_check import initializer
 from farflung.common.data.spec import OBSERVATIONS
+from farflung.common.data.states import STATE
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.graph.model import OPSET
 
@@ -54,7 +55,7 @@ def arguments(samples: Tensors) -> tuple[torch.Tensor | Tensors, Tensors]:
     """Return the arguments of a policy module: observations, alone or by key, and keywords."""
     prefix = OBSERVATIONS + "."
     further = {
-        name: value
+        name.removeprefix(STATE): value
         for name, value in samples.items()
         if name != OBSERVATIONS and not name.startswith(prefix)
     }

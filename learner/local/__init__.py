@@ -1,1 +1,1 @@
-"""Actors on this machine: child processes, or players that take turns with training."""
+"""Actors on this machine: child processes, or in turns with training."""

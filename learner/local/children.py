@@ -1,11 +1,10 @@
-"""Child processes: `actor` commands that end with the learner and are restarted when they die."""
+"""Child processes, such as a learner's actors: they end with it, and are replaced when they die."""
 
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,7 @@ from types import TracebackType
 from farflung.common.net.address import Address
 from farflung.common.process.config import variable
 from farflung.common.process.errors import Exit
+from farflung.learner.local.programs import last_line, program
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0  # a child that ran this long starts over with the first delay
@@ -21,7 +21,16 @@ HOPELESS = frozenset({Exit.USAGE, Exit.DATA, Exit.CONFIGURATION})
 FAILURES, FAILURES_WITHIN_S = 8, 900.0  # of its own, so many in this time: it is given up
 # A learner's file has options that an actor refuses, and its folder of keys is no key file. The
 # learner chooses which actors evaluate and which end with the run.
-NOT_INHERITED = frozenset(variable("actor", key) for key in ("config", "evaluate", "keys", "once"))
+NOT_INHERITED = frozenset(
+    variable(role, key)
+    for role in ("actor", "worker", "broker")
+    for key in ("config", "evaluate", "keys", "once")
+)
+OF_LEARNERS = variable("learner", "")  # those of a team read them in its file, flags included
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -37,6 +46,8 @@ class Child:
     delay_s: float = 0.0
     failed_at: tuple[float, ...] = ()  # lately; a signal from outside is no failure
     given_up: str = ""  # the sentence about its last end, if no replacement follows
+    reached: Callable[[], bool] = _never  # its goal: so it has ended well
+    done: bool = False  # it has
 
     @property
     def pid(self) -> int | None:
@@ -55,9 +66,11 @@ class Children:
         self.all: list[Child] = []
         folder.mkdir(parents=True, exist_ok=True)
 
-    def add(self, name: str, command: Sequence[str], now: float) -> Child:
-        """Start a child."""
-        child = Child(name, tuple(command), self._spawn(name, command), now)
+    def add(
+        self, name: str, command: Sequence[str], now: float, reached: Callable[[], bool] = _never
+    ) -> Child:
+        """Start a child. One that ends in order and has reached its goal is not replaced."""
+        child = Child(name, tuple(command), self._spawn(name, command), now, reached=reached)
         self.all.append(child)
         return child
 
@@ -65,9 +78,12 @@ class Children:
         """Replace dead children, after longer and longer delays; return a sentence per death."""
         sentences = []
         for child in self.all:
-            if child.given_up:
+            if child.given_up or child.done:
                 continue
             if child.due_at is None and child.process.poll() is not None:
+                child.done = child.process.returncode == 0 and child.reached()
+                if child.done:
+                    continue
                 sentences.append(self._note_death(child, now))
             elif child.due_at is not None and now >= child.due_at:
                 sentences += self._replace(child, now)
@@ -179,9 +195,7 @@ def actor_command(
     role: str = "actor",
 ) -> tuple[str, ...]:
     """Return the command line of a local actor or worker."""
-    # -P: no folder of the user may hide our packages; --import finds the current folder by itself.
-    command = [sys.executable, "-P", "-m", "farflung", role, str(address)]
-    command += ["--feed-port", str(address.feed_port), "--until-stdin-closes"]
+    command = [*program(role), str(address), "--feed-port", str(address.feed_port)]
     command += ["--name", name, "--envs", str(environments), "--policy", policy]
     for package in imports:
         command += ["--import", package]
@@ -189,24 +203,18 @@ def actor_command(
     return (*command, "--evaluate") if evaluate else tuple(command)
 
 
-def last_line(path: Path, most_bytes: int = 4096) -> str:
-    """Return the last line of a log that is not empty."""
-    try:
-        with path.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - most_bytes))
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
-    except OSError as error:
-        return f"unknown, for {error}"
-    return next((line for line in reversed(lines) if line), "nothing")
-
-
 def _environment(path: Sequence[str]) -> dict[str, str]:
     """Return this process's variables without those that are wrong for local actors.
 
-    So FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors too. Flags override the rest.
+    So FARFLUNG_ACTOR_STEP_TIMEOUT reaches a learner's own actors too, and FARFLUNG_WORKER_DEVICE
+    its workers. Flags override the rest.
     With a path, actors find modules where this process does, and in the same order.
     """
-    inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in NOT_INHERITED and not name.startswith(OF_LEARNERS)
+    }
     modules = {"PYTHONPATH": os.pathsep.join(path)} if path else {}
     return {"OMP_NUM_THREADS": "1"} | inherited | modules
 

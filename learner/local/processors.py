@@ -26,8 +26,14 @@ def actors_for(processors: int) -> int:
 
 
 def local_actors(config: LearnerConfig) -> int:
-    """Return how many actors this learner starts on its own machine."""
-    return actors_for(usable_processors()) if config.actors == "auto" else config.actors
+    """Return how many actors this learner starts on its own machine.
+
+    `auto` starts no more than a round has: the others would never play.
+    """
+    if config.actors != "auto":
+        return config.actors
+    found = actors_for(usable_processors())
+    return min(found, config.round_actors) if config.round_actors else found
 
 
 def _quota(cgroup: Path, own: Path) -> float:

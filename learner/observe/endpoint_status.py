@@ -7,7 +7,12 @@ from farflung.common.protocol.roster import Member, Presence, RosterState
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.observe.real_time import real_time_status
-from farflung.learner.observe.status import ActorState, ActorStatus, GradientStatus
+from farflung.learner.observe.status import (
+    ActorState,
+    ActorStatus,
+    GradientStatus,
+    ProblemStatus,
+)
 
 ROWS = 1024  # actors with a row of their own; further ones are counted
 STATES = {
@@ -27,6 +32,7 @@ class EndpointStatus:
     lost: int = 0
     refused: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
+    problem_texts: tuple[ProblemStatus, ...] = ()
     roster: RosterState | None = None  # for a checkpoint
     more_actors: int = 0  # without a row of their own
     bytes_in: int = 0
@@ -49,6 +55,7 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
         lost=inbox.lost,
         refused=tuple(sorted(inbox.ledger.refused.items())),
         problems=(*receiver.problems, *([problem] if problem else [])),
+        problem_texts=tuple(ProblemStatus(*each) for each in receiver.records.texts()),
         roster=endpoint.roster.state(),
         gradients=gradient_status(receiver.inboxes.gradients),
     )
@@ -73,6 +80,8 @@ def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
     counters = seen.counters
     if seen.evaluates:
         acting = ActorState.EVALUATING
+    elif seen.learns:
+        acting = ActorState.LEARNING
     else:
         acting = ActorState.WAITING if counters.get("waits") else ActorState.RUNNING
     return ActorStatus(
@@ -82,6 +91,7 @@ def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
         steps_per_second=seen.rate.per_second,
         episodes=int(counters.get("episodes", 0)),
         version=seen.version,
+        lost_steps=int(counters.get("lost_steps", 0)),
         acknowledged=int(counters.get("acknowledged.parcels", 0)),
         waiting=int(counters.get("waiting.parcels", 0) + counters.get("sent.parcels", 0)),
         seen_ago=seen_ago,

@@ -10,7 +10,7 @@ from farflung.learner.observe.formatting import (
     rate,
     size,
 )
-from farflung.learner.observe.status import Status
+from farflung.learner.observe.status import GamesStatus, Status
 
 METRICS = 8  # figures of algorithm and exploration at most, and as many of one's own
 
@@ -23,6 +23,8 @@ def figures(status: Status) -> Iterator[tuple[str, str]]:
     yield "updates", count(status.updates)
     yield "version", count(status.version)
     yield "episode length", figure(status.length_mean)
+    if status.games.played:
+        yield "games", games(status.games)
     for name, own in list(status.figures.items())[:METRICS]:
         label = name.removeprefix("rollout/").removeprefix("train/")
         yield label.replace("_", " ").replace("/", " "), figure(own.mean)
@@ -30,6 +32,14 @@ def figures(status: Status) -> Iterator[tuple[str, str]]:
         yield name.replace("_", " "), figure(value)
     yield from _flow(status)
     yield from _machine(status)
+
+
+def games(found: GamesStatus) -> str:
+    """Return how many games were played, the share of points lately, and the rating."""
+    score = "" if found.score is None else f", score {found.score:.2f}"
+    return f"{count(found.played)}{score}" + (
+        "" if found.elo is None else f", rating {found.elo:.0f}"
+    )
 
 
 def update_split(status: Status) -> str:
@@ -48,6 +58,7 @@ def _flow(status: Status) -> Iterator[tuple[str, str]]:
     lag = UNKNOWN if status.lag_p50 is None else f"{status.lag_p50:.0f}"
     lag += "" if status.lag_p95 is None else f", p95 {status.lag_p95:.0f}"
     full = status.replay_size * 100 // status.replay_capacity if status.replay_capacity else 0
+    wanted += f" (weight {status.weight:g})" if status.weight != 1 else ""
     yield "replay ratio", figure(status.ratio_held) + wanted
     yield "replay", f"{full} % of {compact(status.replay_capacity)}"
     yield "policy lag", lag

@@ -13,6 +13,7 @@ WAITS: dict[str, str] = {
     Cause.WARMUP: "updates wait for rows",
     Cause.ROWS: "updates wait for rows",
     Cause.UPDATES: "collection waits for updates",
+    Cause.PAUSE: "training is paused: learner resume RUN",
     Cause.GRADIENTS: "updates wait for gradients of workers",
 }
 

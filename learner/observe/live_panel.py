@@ -9,20 +9,20 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import TextIO, cast
+from typing import Generic, TextIO, cast
 
 from rich.console import Console
 from rich.control import Control
 from rich.live_render import LiveRender
+from rich.panel import Panel
 from rich.segment import ControlType
 from rich.text import Text
 
 from farflung.common.process.terminal import PATIENCE_S, Direct, stand_in
 from farflung.common.protocol.messages import State
-from farflung.learner.observe.panel import draw
-from farflung.learner.observe.sinks import Tolerant
-from farflung.learner.observe.status import Status
+from farflung.learner.observe.sinks import S, Tolerant
 
 IDLE_S = 0.5
 AGE_S = 0.7  # of a line: the frame below it must not be older ("box-1 joined", "no actor yet")
@@ -34,23 +34,24 @@ BACK = Control(
 )
 
 
-class LivePanel:
+class LivePanel(Generic[S]):
     """A panel on a terminal, from the first status to `close`."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, draw: Callable[[S, int, int, str], Panel]) -> None:
+        self._frame_of = draw
         self._stream = stream
         self._terminal = Direct(stream)
         self._console = Console(file=cast(TextIO, self._terminal))
         self._frame = LiveRender(Text())
         self._size = terminal_size(stream)
-        self._newest: Status | None = None
+        self._newest: S | None = None
         self._lines: deque[tuple[float, str]] = deque(maxlen=LINES)  # by the time they came
         self._left_out = 0
         self._wake, self._over = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="panel", daemon=True)
         self._tolerant = Tolerant("the panel")
 
-    def show(self, status: Status) -> None:
+    def show(self, status: S) -> None:
         """Hand over a status; it replaces one that waits to be drawn."""
         self._newest = status
         self._wake.set()
@@ -103,10 +104,15 @@ class LivePanel:
                 self._console.print(Text.from_ansi(lines))
             if status is not None:
                 hint = HINT if status.state == State.RUN else ""
-                self._frame.set_renderable(draw(status, self._size[0], self._size[1] - 1, hint))
+                self._frame.set_renderable(self._frame_of(status, *self._room, hint))
             self._console.print(self._frame, end="")
             self._console.line()
         self._terminal.write(shown.get())  # all at once, so that nothing flickers
+
+    @property
+    def _room(self) -> tuple[int, int]:
+        """Columns and lines of a frame; the cursor has a line of its own."""
+        return self._size[0], self._size[1] - 1
 
     def _fit(self) -> None:
         size = terminal_size(self._stream)

@@ -13,18 +13,18 @@ from typing import Any
 from farflung.learner.core.curves import published
 from farflung.learner.observe.outlets import Moment, OutletThread
 from farflung.learner.observe.sinks import StatusSink
-from farflung.learner.observe.status import FigureStatus, GradientStatus, Status
+from farflung.learner.observe.status import FigureStatus, GamesStatus, GradientStatus, Status
 
 INTERVAL_S = 2.0
 
 
-def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink:
+def metrics(folder: Path, clock: Callable[[], float] = time.time) -> StatusSink[Status]:
     """Return the sink that writes a run's figures into its folder, each evaluation once."""
     files = _Files(folder, clock)
     return StatusSink(f"metrics in {folder}", files.write, INTERVAL_S, files.close)
 
 
-def sent_on(outlet: OutletThread, clock: Callable[[], float] = time.time) -> StatusSink:
+def sent_on(outlet: OutletThread, clock: Callable[[], float] = time.time) -> StatusSink[Status]:
     """Return the sink that passes a run's figures on to an outlet, each evaluation once."""
     moments = Moments(clock)
 
@@ -57,6 +57,7 @@ def scalars(status: Status) -> dict[str, float]:
     evaluation = status.evaluation
     figures: dict[str, float | None] = {
         "rollout/ep_rew_mean": status.return_mean,
+        "rollout/ep_rew_std": status.return_spread,
         "rollout/ep_len_mean": status.length_mean,
         "time/total_timesteps": status.steps,
         "time/episodes": status.episodes,
@@ -82,6 +83,10 @@ def scalars(status: Status) -> dict[str, float]:
     }
     if status.gradients.received:
         figures |= _of_gradients(status.gradients)
+    if status.games.played:
+        figures |= _of_games(status.games)
+    if status.archived:
+        figures["archive/versions"] = status.archived
     own = {published(name): value for name, value in status.metrics.items()}
     every = _in_detail(status.figures) | own | figures
     return {name: float(value) for name, value in every.items() if value is not None}
@@ -94,6 +99,19 @@ def _of_gradients(books: GradientStatus) -> dict[str, float | None]:
         "gradients/applied": books.applied,
         "gradients/repeated": books.repeated,
         "gradients/refused": sum(books.refused.values()),
+    }
+
+
+def _of_games(games: GamesStatus) -> dict[str, float | None]:
+    """Return the results of games against opponents."""
+    return {
+        "games/played": games.played,
+        "games/wins": games.wins,
+        "games/draws": games.draws,
+        "games/losses": games.losses,
+        "games/score": games.score,
+        "games/elo": games.elo,
+        "games/elo_error": games.elo_error,
     }
 
 

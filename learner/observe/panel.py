@@ -8,14 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from rich.box import ROUNDED
-from rich.cells import cell_len
-from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
+from farflung.common.data.fields import DEFAULT_POLICY
 from farflung.common.process.invocation import pasted
-from farflung.common.process.text import printable
 from farflung.learner.core.pacing import Cause
 from farflung.learner.observe.figures import figures, update_split
 from farflung.learner.observe.formatting import (
@@ -27,31 +24,13 @@ from farflung.learner.observe.formatting import (
     sparkline,
     waiting,
 )
+from farflung.learner.observe.frame import STATES, STYLES, WIDEST, framed, labelled, table_row
 from farflung.learner.observe.real_time import sentences
 from farflung.learner.observe.status import ActorState, ActorStatus, Status
 
-WIDEST = 120  # beyond that the eye loses the line
-LABEL = 12  # columns of the labels of rows
 LOW = 12  # rows inside a frame: with fewer the goal has no row of its own
 FACT = 24  # columns of a label and its figure
 
-STATES = {
-    "run": "running",
-    "restoring": "restoring",
-    "pause": "paused",
-    "away": "stopped",
-    "stop": "finished",
-}
-STYLES = {
-    "running": "green",
-    "restoring": "yellow",
-    "paused": "yellow",
-    ActorState.JOINING: "yellow",
-    ActorState.WAITING: "yellow",
-    ActorState.EVALUATING: "cyan",
-    ActorState.SILENT: "bold red",
-    ActorState.LEFT: "dim",
-}
 URGENCY: dict[str, int] = {ActorState.SILENT: 0, ActorState.EVALUATING: 1, ActorState.LEFT: 3}
 # Columns of the table of actors: how wide each is, and from which width of the panel it is shown.
 COLUMNS = {
@@ -70,44 +49,25 @@ def draw(status: Status, width: int, height: int, hint: str = "") -> Panel:
     """Return the status in at most so many columns and lines; the hint stands at the bottom."""
     width = min(width, WIDEST)
     rows = list(_rows(status, width - 4, height - 2))[: max(0, height - 2)]
-    join = f"join with: {pasted(status.join)}" if status.join else ""
-    foot = " · ".join(filter(None, (join, hint)))
-    foot = foot if cell_len(foot) <= width - 6 else join  # the line to paste stays whole
-    return Panel(
-        Group(*(_safe(row, width - 4) for row in rows)),
-        box=ROUNDED,
-        border_style="dim",
-        width=width,
-        title=_safe(_title(status), width - 6),
-        title_align="left",
-        subtitle=_safe(Text(foot), width - 6) if foot else None,
-        subtitle_align="left",
-    )
-
-
-def _safe(row: Text, width: int) -> Text:
-    """Cut a row, and blank what could steer a terminal: names come over the network."""
-    row.plain = printable(row.plain)  # letter by letter, so the styles stay where they are
-    row.truncate(max(0, width), overflow="ellipsis")
-    return row
+    return framed(_title(status), rows, status.join, hint, width)
 
 
 def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
     """Yield the rows inside the frame. In a low frame figures make room for actors."""
     gap = [Text()] if height >= 17 else []
-    timed = [_row("real time", text) for text in sentences(status.actors)]
+    timed = [labelled("real time", text) for text in sentences(status.actors)]
     problems = [*timed[:1], *_problems(status), *timed[1:]][: 4 if height >= 22 else 2]
     below = [*gap, *problems] if problems else []
     heads = [*_heads(status, width, height < LOW), *gap]
-    waits = [*gap, _row("waiting", waiting(status.waiting) or "neither side", "yellow"), *gap]
+    waits = [*gap, labelled("waiting", waiting(status.waiting) or "neither side", "yellow"), *gap]
     actors = 1 + min(2, len(status.actors)) + (len(status.actors) > 2)
     facts = list(_facts(status, width))
     if split := update_split(status):
-        facts.append(_row("an update", split))
+        facts.append(labelled("an update", split))
     room = height - len(heads) - len(waits) - len(below)
     facts = facts[: max(0, room - actors)]
     yield from (*heads, *facts, *waits)
-    yield from _actors(status, width, room - len(facts))
+    yield from actor_rows(status, width, room - len(facts))
     yield from below
 
 
@@ -115,7 +75,7 @@ def _title(status: Status) -> Text:
     state = STATES.get(status.state, status.state)
     where = f" on {status.device}" if status.algorithm and status.device else ""
     mode = "" if status.mode == "async" else status.mode
-    policy = "" if status.policy == "default" else f"policy {status.policy}"
+    policy = "" if status.policy == DEFAULT_POLICY else f"policy {status.policy}"
     about = (status.environment, f"{status.algorithm}{where}", mode, policy, status.run)
     return Text.assemble(
         ("learner ", "bold cyan"),
@@ -123,12 +83,6 @@ def _title(status: Status) -> Text:
         (f" {duration(status.seconds)}", "not dim"),
         *((f" · {part}", "not dim") for part in about if part),
     )
-
-
-def _row(label: str, value: str, style: str = "", *more: str) -> Text:
-    """Return a row of one figure, with what explains it."""
-    rest = "".join(f"  {part}" for part in more if part)
-    return Text.assemble((label.ljust(LABEL), "dim"), (value, style), (rest, "dim"))
 
 
 def _heads(status: Status, width: int, low: bool) -> Iterator[Text]:
@@ -144,7 +98,7 @@ def _heads(status: Status, width: int, low: bool) -> Iterator[Text]:
     if evaluation is not None:
         row.append(f"  best {figure(evaluation.best)}", "bold")
         row.append("" if low else f"  version {count(evaluation.version)}", "dim")
-    goal = _row("goal", _time_left(status), "bold", status.until)
+    goal = labelled("goal", _time_left(status), "bold", status.until)
     if status.until and low:
         row.append("  goal ", "dim").append(_time_left(status))
     yield from (row, goal) if status.until and not low else (row,)
@@ -158,7 +112,7 @@ def _curve(
     extent: bool = True,
 ) -> Text:
     """Return a row of a figure with its course, and the extent of that."""
-    row = _row(label, figure(value).rjust(7), "bold")
+    row = labelled(label, figure(value).rjust(7), "bold")
     course = [math.nan if point is None else point for point in history]
     if len(course) > 1:
         row.append(f"  {sparkline(course, max(8, min(40, width - 50)))}", "cyan")
@@ -178,12 +132,12 @@ def _time_left(status: Status) -> str:
 
 def _progress(status: Status, length: int) -> Text:
     if status.progress is None or status.steps_target is None:
-        return _row("env steps", count(status.steps), "bold")
+        return labelled("env steps", count(status.steps), "bold")
     done = f"{count(status.steps)} of {count(status.steps_target)}"
     most = "at most " if status.until else ""  # another goal may end the run before
     left = f"{most}{duration(status.seconds_left)} left" if status.seconds_left else ""
     full = round(status.progress * length)
-    row = _row("env steps", done, "bold", f"{int(status.progress * 100)} %")
+    row = labelled("env steps", done, "bold", f"{int(status.progress * 100)} %")
     row.append("  ").append("━" * full, "cyan").append("─" * (length - full), "dim")
     return row.append(f"  {left}", "dim")
 
@@ -202,7 +156,7 @@ def _facts(status: Status, width: int) -> Iterator[Text]:
         yield row
 
 
-def _actors(status: Status, width: int, room: int) -> Iterator[Text]:
+def actor_rows(status: Status, width: int, room: int) -> Iterator[Text]:
     """Yield a table of the actors.
 
     If they do not fit, those that brought parcels come first, of these the silent ones; then a sum.
@@ -215,14 +169,14 @@ def _actors(status: Status, width: int, room: int) -> Iterator[Text]:
         yield Text.assemble("no actor yet", (start, "dim"))
         return
     head = f"{status.present} actor{'' if status.present == 1 else 's'}"
-    yield _actor_row((head, *COLUMNS), width, "dim", "dim")
+    yield table_row(COLUMNS, (head, *COLUMNS), width, "dim", "dim")
     shown = actors
     if len(actors) > room - 1:
         ordered = sorted(actors, key=lambda it: (not it.proven, URGENCY.get(it.state, 2)))
         shown = tuple(ordered[: max(0, room - 2)])
     for actor in shown:
         style = "dim" if actor.state == ActorState.LEFT else ""
-        yield _actor_row(_cells(actor), width, style, STYLES.get(actor.state, ""))
+        yield table_row(COLUMNS, _cells(actor), width, style, STYLES.get(actor.state, ""))
     if len(shown) < len(actors):
         states = Counter(actor.state for actor in ordered[len(shown) :])
         states["not listed"] += status.more_actors
@@ -247,46 +201,30 @@ def _cells(actor: ActorStatus) -> tuple[str, ...]:
     )
 
 
-def _actor_row(cells: tuple[str, ...], width: int, style: str, state_style: str) -> Text:
-    columns = {name: size for name, (size, least) in COLUMNS.items() if width >= least}
-    name_width = max(8, width - sum(columns.values()) - 2 * len(columns))
-    row = Text(_middle(cells[0], name_width).ljust(name_width), style)
-    for name, cell in zip(COLUMNS, cells[1:], strict=True):
-        if name == "state":
-            row.append("  " + cell.ljust(columns[name]), state_style)
-        elif name in columns:
-            row.append("  " + cell.rjust(columns[name]), style)
-    return row
-
-
-def _middle(text: str, width: int) -> str:
-    """Return the text without its middle if it is too long: names differ at both ends."""
-    if len(text) <= width:
-        return text
-    tail = width // 2
-    return f"{text[: width - tail - 1]}…{text[len(text) - tail :]}"
-
-
 def _problems(status: Status) -> list[Text]:
     """Return sums of what was lost, skipped and refused; then the problems, newest first."""
     found = []
     if status.lost:
         given_up = f"{count(status.lost)} parcels, by the word of their actors; the log names them"
-        found.append(_row("given up", given_up, "yellow"))
+        found.append(labelled("given up", given_up, "yellow"))
+    if lost := {actor.name: actor.lost_steps for actor in status.actors if actor.lost_steps}:
+        found.append(
+            labelled("lost steps", f"taken and not recorded: {_by_reason(lost)}", "yellow")
+        )
     if status.skipped:
         skipped = f"{count(status.skipped)} of {count(status.updates)} updates"
         why = ": loss or gradients were not finite"
-        found.append(_row("skipped", skipped + why, "bold red"))
+        found.append(labelled("skipped", skipped + why, "bold red"))
     if status.refused:
-        found.append(_row("refused", _by_reason(status.refused), "yellow"))
+        found.append(labelled("refused", _by_reason(status.refused), "yellow"))
     if status.gradients.refused:
         found.append(
-            _row("gradients", f"refused: {_by_reason(status.gradients.refused)}", "yellow")
+            labelled("gradients", f"refused: {_by_reason(status.gradients.refused)}", "yellow")
         )
-    return found + [_row("problem", one_line(text)) for text in reversed(status.problems)]
+    return found + [labelled("problem", one_line(text)) for text in reversed(status.problems)]
 
 
 def _by_reason(refused: Mapping[str, int]) -> str:
-    """Return counts by reason, the largest first."""
+    """Return counts by reason or by actor, the largest first."""
     counts = sorted(refused.items(), key=lambda item: -item[1])
     return ", ".join(f"{reason} {count(number)}" for reason, number in counts)

@@ -1,12 +1,18 @@
 """The learner's screen: a live panel on a terminal, plain lines elsewhere, JSON for machines."""
 
 import os
-from typing import Literal, TextIO
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TextIO
 
 from farflung.common.process.text import printable
+from farflung.learner.observe.figures import games
 from farflung.learner.observe.formatting import count, duration, figure, rate, waiting
-from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.observe.sinks import S, StatusSink
 from farflung.learner.observe.status import Status, to_document
+
+if TYPE_CHECKING:
+    from rich.panel import Panel
 
 Ui = Literal["auto", "panel", "lines", "json"]
 
@@ -16,20 +22,37 @@ JSON_S = 2.0
 OWN = 4  # metrics of one's own in a line
 
 
-def screen(ui: Ui, stream: TextIO) -> StatusSink:
+@dataclass(frozen=True, slots=True)
+class Views(Generic[S]):
+    """The forms of a status: plain line, JSON, and panel of so many columns and lines."""
+
+    line: Callable[[S], str]
+    document: Callable[[S], str]
+    draw: "Callable[[S, int, int, str], Panel]"
+
+
+def screen(ui: Ui, stream: TextIO) -> StatusSink[Status]:
+    """Return the screen of a learner."""
+    return shown(ui, stream, Views(line, to_document, _draw))
+
+
+def shown(ui: Ui, stream: TextIO, views: Views[S]) -> StatusSink[S]:
     """Return the screen that was asked for; `auto` is the panel where the terminal can draw it."""
     if ui == "json":
         return StatusSink(
-            "status as JSON", lambda status: _write(stream, to_document(status)), JSON_S
+            "status as JSON", lambda status: _write(stream, views.document(status)), JSON_S
         )
     if ui == "panel" or (ui == "auto" and can_draw(stream)):
         # Imported here: plain lines and JSON need no rich, and `learner --help` stays quick.
         from farflung.learner.observe.live_panel import LivePanel
 
-        panel = LivePanel(stream)
+        panel = LivePanel(stream, views.draw)
         return StatusSink("the panel", panel.show, PANEL_S, panel.close)
     return StatusSink(
-        "status lines", lambda status: _write(stream, line(status)), LINES_S, evaluations=False
+        "status lines",
+        lambda status: _write(stream, views.line(status)),
+        LINES_S,
+        evaluations=False,
     )
 
 
@@ -50,6 +73,7 @@ def line(status: Status) -> str:
         f"env steps {count(status.steps)}{target}",
         f"return {figure(status.return_mean)}",
         f"evaluation {figure(status.evaluation.mean)}" if status.evaluation else "",
+        f"games {games(status.games)}" if status.games.played else "",
         *(f"{name} {figure(own.mean)}" for name, own in list(status.figures.items())[:OWN]),
         f"{rate(status.steps_per_second)} env steps/s",
         f"{rate(status.updates_per_second)} updates/s",
@@ -60,6 +84,12 @@ def line(status: Status) -> str:
         f"refused or lost {count(problems)}" if problems else "",
     ]
     return printable(", ".join(part for part in parts if part))
+
+
+def _draw(status: Status, width: int, height: int, hint: str) -> "Panel":
+    from farflung.learner.observe.panel import draw  # as late as `LivePanel`
+
+    return draw(status, width, height, hint)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Callable
-
-from farflung.learner.observe.status import Status
+from typing import Generic, Protocol, TypeVar
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +25,32 @@ class Tolerant:
             self._logged = failure
 
 
-class StatusSink:
+class Shown(Protocol):
+    """The parts of a status by which a destination knows that it is due."""
+
+    @property
+    def seconds(self) -> float:
+        """The time since the start."""
+
+    @property
+    def state(self) -> str:
+        """The state of the run or the team."""
+
+    @property
+    def evaluation(self) -> object:
+        """The newest evaluation, of whichever form."""
+
+
+S = TypeVar("S", bound=Shown)
+
+
+class StatusSink(Generic[S]):
     """Passes on a status now and then, however often it is shown one. It never raises."""
 
     def __init__(
         self,
         name: str,
-        write: Callable[[Status], None],
+        write: Callable[[S], None],
         interval_s: float,
         leave: Callable[[], None] | None = None,
         evaluations: bool = True,
@@ -45,7 +63,7 @@ class StatusSink:
         self._news: object = None
         self._tolerant = Tolerant(name)
 
-    def show(self, status: Status) -> None:
+    def show(self, status: S) -> None:
         """Pass it on if it is due or has news: another state, an evaluation."""
         news = (status.state, status.evaluation if self._evaluations else None)
         if status.seconds < self._next_s and news == self._news:
@@ -54,7 +72,7 @@ class StatusSink:
         self._next_s = status.seconds + self._interval_s
         self._tolerant(lambda: self._write(status))
 
-    def close(self, status: Status) -> None:
+    def close(self, status: S) -> None:
         """Pass on the last figures, due or not, and close files and terminal."""
         self._tolerant(lambda: self._write(status))
         if self._leave is not None:

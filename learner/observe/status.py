@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from farflung.common.data.fields import DEFAULT_POLICY
 from farflung.common.process.errors import Refused
 from farflung.common.process.text import printable
 from farflung.learner.core.pacing import Cause
@@ -22,6 +23,7 @@ class ActorState(StrEnum):
 
     JOINING = "joining"  # it has its place and has not sent anything yet
     RUNNING = "running"
+    LEARNING = "learning"  # a worker: it plays and computes gradients
     WAITING = "waiting"  # it has no credit: pacing or memory holds it back
     EVALUATING = "evaluating"
     SILENT = "silent"  # it sent nothing for longer than its steps explain
@@ -63,6 +65,7 @@ class ActorStatus:
     seen_ago: float = 0.0  # seconds
     proven: bool = True  # a parcel of it was taken, in this epoch or an earlier one
     real_time: RealTimeStatus | None = None  # of an actor at a fixed rate
+    lost_steps: Reported = 0  # that it took and did not record
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,38 @@ class GradientStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class OpponentStatus:
+    """The games against one opponent, of all versions in all seats."""
+
+    opponent: str
+    wins: Count
+    draws: Count
+    losses: Count
+
+
+@dataclass(frozen=True, slots=True)
+class GamesStatus:
+    """The games of the run: played = wins + draws + losses."""
+
+    played: Count = 0
+    wins: Count = 0
+    draws: Count = 0
+    losses: Count = 0
+    score: float | None = None  # since the archived version before the newest; a draw is 0.5
+    elo: float | None = None  # of the live policy; random actions have 0, if they were played
+    elo_error: float | None = None  # standard deviation
+    opponents: tuple[OpponentStatus, ...] = ()  # at most 32, those with the most games
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemStatus:
+    """The whole text of one of the problems, such as a traceback: at most 40 lines, the last."""
+
+    problem: str  # as it is among the problems
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """Everything that a learner shows. None: not known yet. Rates are per second.
 
@@ -118,7 +153,7 @@ class Status:
     """
 
     run: str
-    policy: str = "default"
+    policy: str = DEFAULT_POLICY
     mode: str = "async"
     state: str = "run"  # of common.protocol.messages.State
     environment: str = ""
@@ -142,6 +177,7 @@ class Status:
 
     episodes: Count = 0
     return_mean: float | None = None  # over the last 100 episodes
+    return_spread: float | None = None  # standard deviation of these
     return_history: tuple[float | None, ...] = ()  # at most 40, over the whole run
     length_mean: float | None = None
     evaluation: EvaluationStatus | None = None
@@ -155,6 +191,7 @@ class Status:
     updates_per_second: float | None = None
     ratio_wanted: float | None = None
     ratio_held: float | None = None
+    weight: float = 1.0  # of the wanted one, as it was set while training
     waiting: WaitingStatus = WaitingStatus()
     lag_p50: float | None = None  # versions between the one that collected a row and the newest
     lag_p95: float | None = None
@@ -177,9 +214,13 @@ class Status:
     refused: dict[str, Count] = field(default_factory=dict)  # by reason
     gradients: GradientStatus = GradientStatus()  # of workers
 
+    games: GamesStatus = GamesStatus()
+    archived: Count = 0  # versions
+
     actors: tuple[ActorStatus, ...] = ()
     more_actors: Count = 0  # without a row of their own
     problems: tuple[str, ...] = ()  # the latest, newest last
+    problem_texts: tuple[ProblemStatus, ...] = ()  # of those that have more than one line
 
     @property
     def present(self) -> int:
@@ -200,7 +241,12 @@ class Status:
 
 
 def to_document(status: Status) -> str:
-    """Return the status as one line of strict JSON: a number that is not finite becomes null."""
+    """Return the status as one line of strict JSON."""
+    return as_json(status)
+
+
+def as_json(status: Any) -> str:
+    """Return a dataclass as one line of strict JSON: a number that is not finite becomes null."""
     return msgspec.json.encode(_bounded(msgspec.to_builtins(status))).decode()
 
 

@@ -5,6 +5,8 @@ from collections import Counter, deque
 from dataclasses import replace
 from typing import Any
 
+from farflung.common.data.pool import OPPONENT, OUTCOME, SEAT
+from farflung.common.data.selfplay import scripts_of
 from farflung.common.data.statistics import Rate
 from farflung.common.heads import registry as heads
 from farflung.common.protocol.messages import State
@@ -13,8 +15,9 @@ from farflung.learner.core.core import Core
 from farflung.learner.core.curves import IS_SUCCESS, of_episodes, wanted
 from farflung.learner.core.own_metrics import ENOUGH
 from farflung.learner.core.pacing import FOR_GRADIENTS, Cause, Waiting
-from farflung.learner.core.progress import EvaluationResult
+from farflung.learner.core.progress import EvaluationResult, Progress
 from farflung.learner.observe.endpoint_status import EndpointStatus
+from farflung.learner.observe.games_view import GamesView
 from farflung.learner.observe.machine import Machine
 from farflung.learner.observe.status import EvaluationStatus, FigureStatus, Status, WaitingStatus
 from farflung.learner.schedule.rounds import round_updates
@@ -36,11 +39,12 @@ class StatusBuilder:
         self.join = ""  # the line to paste, once the address is known
         self.checkpoint_pause_s: float | None = None
         self.goal_seconds: float | None = None
+        self.archived = 0  # versions
         self.own_actors = 0  # local actors that are running or starting
         self.evaluation_left = 0  # episodes to go of an evaluation in this process
         self._steps, self._updates = Rate(), Rate()
         self._in, self._out, self._machine = Rate(), Rate(), Machine()
-        self._waits = Waits()
+        self._waits, self._games = Waits(), GamesView(scripts_of(core.spec.selfplay))
         self._lasting = Status(
             run=run.identity,
             policy=config.policy,
@@ -64,14 +68,14 @@ class StatusBuilder:
     def status(self, view: EndpointStatus, seconds: float, leaving: State = State.RUN) -> Status:
         """Return everything that is known, `seconds` after the start."""
         core, state = self._core, self._core.state
-        progress, pacing = core.progress, core.pacing
+        progress = core.progress
         self._tick(seconds)
         self.noticed = self._cut()
         verdicts = progress.constant_observations.verdict, core.guard.sentence
         noticed = filter(None, (*verdicts, self.noticed, self._unreported()))
         return replace(
             self._lasting,
-            state=leaving,
+            state=State.PAUSE if core.state.paused and leaving is State.RUN else leaving,
             join=self.join,
             seconds=seconds,
             idle_seconds=seconds - self._moved_at,
@@ -80,10 +84,7 @@ class StatusBuilder:
             skipped=core.guard.skipped,
             epoch=state.version.epoch,
             version=state.version.number,
-            episodes=progress.episodes,
-            return_mean=progress.return_mean,
-            return_history=progress.history.points,
-            length_mean=progress.length_mean,
+            **_course(progress),
             evaluation=self._evaluation(progress.evaluation),
             evaluation_history=progress.evaluations.points,
             goal_seconds=self.goal_seconds,
@@ -91,7 +92,7 @@ class StatusBuilder:
             figures=self._figures(),
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
-            ratio_held=pacing.held,
+            **self._ratio(),
             waiting=self._waiting(view, leaving),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
@@ -105,18 +106,29 @@ class StatusBuilder:
             lost=view.lost,
             refused=dict(view.refused),
             gradients=view.gradients,
+            games=self._games.status(progress.standings, seconds, leaving is not State.RUN),
+            archived=self.archived,
             actors=view.actors,
             more_actors=view.more_actors,
             problems=(*noticed, *view.problems, *self.problems),
+            problem_texts=view.problem_texts,
         )
 
     def _waiting(self, view: EndpointStatus, leaving: State) -> WaitingStatus:
+        if self._core.state.paused and leaving is State.RUN:
+            return WaitingStatus(Cause.PAUSE, 0, 1.0)
         remote = self._lasting.mode != "sequential"
         if remote and not view.actors and leaving is State.RUN:
             return WaitingStatus(Cause.ACTORS, self.own_actors, 1.0)
         if self.evaluation_left:
             return WaitingStatus(Cause.EVALUATION, self.evaluation_left, 1.0)
         return self._waits.add(FOR_GRADIENTS if self._alone else self._core.pacing.waiting)
+
+    def _ratio(self) -> dict[str, Any]:
+        """Return the replay ratio, as it is wanted and held now."""
+        pacing, fixed = self._core.pacing, self._lasting.ratio_wanted is None
+        wanted = None if fixed else pacing.pace
+        return {"ratio_wanted": wanted, "ratio_held": pacing.held, "weight": pacing.weight}
 
     def _use(self, view: EndpointStatus, seconds: float) -> dict[str, Any]:
         """Return the use of processor, memory and network."""
@@ -151,8 +163,11 @@ class StatusBuilder:
         """Return the metrics of one's own by the names of their curves."""
         progress = self._core.progress
         evaluated = progress.evaluation.figures if progress.evaluation else {}
+        # The mean of the numbers of opponents says nothing: the status has the games themselves.
+        ours = () if self._core.spec.selfplay is None else (OPPONENT, SEAT, OUTCOME)
+        reported = {n: figure for n, figure in progress.metrics.figures.items() if n not in ours}
         figures = {
-            **{f"rollout/{name}": figure for name, figure in progress.metrics.figures.items()},
+            **{f"rollout/{name}": figure for name, figure in reported.items()},
             **{f"eval/{name}": figure for name, figure in evaluated.items()},
             **self._core.recorded.figures,
         }
@@ -195,6 +210,17 @@ class StatusBuilder:
             f"{cut} of the {result.episodes} episodes of the newest evaluation were cut after "
             f"{most:,} steps (--evaluate-max-steps): under the greedy policy they go on"
         )
+
+
+def _course(progress: Progress) -> dict[str, Any]:
+    """Return the figures of training episodes."""
+    return {
+        "episodes": progress.episodes,
+        "return_mean": progress.return_mean,
+        "return_spread": progress.return_spread,
+        "return_history": progress.history.points,
+        "length_mean": progress.length_mean,
+    }
 
 
 class Waits:

@@ -20,7 +20,8 @@ class Asked:
     episodes: int = 100
     """Episodes to play."""
     checkpoint: Annotated[str, UNSHOWN] = ""
-    """best, last, or a number (default: the best, or the last where no evaluation has ended)."""
+    """best, last, a number, or an archived version as EPOCH.NUMBER (default: the best, or the last
+    where no evaluation has ended)."""
     as_trained: Annotated[bool, PLAIN] = False
     """Explore as actors did under these weights, instead of the best action."""
     seed: int = 0

@@ -2,9 +2,10 @@
 
 import json
 
+from farflung.common import heads
 from farflung.common.data.spec import Spec, column_name
 from farflung.common.data.statistics import Interval, confidence
-from farflung.learner.policies.exported import Exported
+from farflung.learner.policies.exported import MASK, Exported
 
 MARK = "library_name: farflung"  # of a card of ours, which may be replaced
 CARD = "README.md"
@@ -30,7 +31,8 @@ def _header(facts: Exported, interval: Interval | None) -> str:
     name = json.dumps(facts.spec.world.environment)
     lines = ["---", MARK, "tags:", "- reinforcement-learning", "- gymnasium", f"- {name}"]
     if interval is not None:
-        shown = f"{interval.mean:.2f} +/- {interval.half:.2f}"
+        shown = f"{interval.mean:.2f}"
+        shown += f" +/- {interval.half:.2f}" if len(facts.returns) > 1 else ""
         lines += [
             "model-index:",
             f"- name: {json.dumps(facts.spec.run)}",
@@ -45,7 +47,9 @@ def _header(facts: Exported, interval: Interval | None) -> str:
 def _facts(facts: Exported, interval: Interval | None) -> str:
     spec, world = facts.spec, facts.spec.world
     wrappers = ", ".join(name for name, _ in world.wrappers) or "none"
-    found = "none" if interval is None else f"{interval} (95 %) over {len(facts.returns)} episodes"
+    episodes = len(facts.returns)
+    found = "none" if interval is None else str(interval)
+    found += f" (95 %) over {episodes} episodes" if episodes > 1 else ""
     rows = {
         "environment": f"`{world.environment}`, arguments `{json.dumps(world.arguments)}`",
         "wrappers": wrappers,
@@ -68,6 +72,11 @@ def _onnx(spec: Spec, name: str) -> str:
         comment = f"  # [1{frames}{shape}]"
         value = f"np.asarray({shown}, np.{'bool_' if space.dtype == 'bool' else space.dtype})[None]"
         feeds.append(f"    {json.dumps(column_name(key))}: {value},{comment}")
+    shown = "observation"
+    if heads.masked(spec):
+        mask, actions = json.dumps(MASK), sum(spec.action.sizes)
+        feeds.append(f"    {mask}: np.asarray(info[{mask}], np.bool_)[None],  # [1, {actions}]")
+        shown = f"observation, mask=info[{mask}]"
     stacked = (
         f"An observation is the newest {spec.stack} frames, oldest first; an episode begins with\n"
         "its first frame repeated.\n\n"
@@ -86,7 +95,7 @@ action = session.run(["action"], {{
 {lines}
 }})[0][0]
 ```
-With Farflung itself: `farflung.load("{name}").act(observation)`.
+With Farflung itself: `farflung.load("{name}").act({shown})`.
 """
 
 

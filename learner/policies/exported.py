@@ -22,6 +22,7 @@ from farflung.common.protocol.packing import from_plain, to_plain
 from farflung.learner.storage.policies import Best
 
 KEY = "farflung"
+MASK = "action_mask"  # an input of the file, where the environment has it in its info
 FORMAT = 1
 
 
@@ -108,7 +109,16 @@ class _Counted:
 
     def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         """Return the outputs for inputs that count from 0."""
-        return self._graph.answer(shifted(inputs, self._facts.spec, self._facts.starts))
+        return self._graph.answer(
+            shifted(inputs, self._facts.spec, self._facts.starts) | self._all(inputs)
+        )
+
+    def _all(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return a mask of all actions if the file takes one: no output but `action` needs it."""
+        if MASK not in self._graph.inputs:
+            return {}
+        rows = len(next(iter(inputs.values())))
+        return {MASK: np.ones((rows, sum(self._facts.spec.action.sizes)), np.bool_)}
 
 
 def shifted(inputs: Mapping[str, np.ndarray], spec: Spec, starts: Starts) -> dict[str, np.ndarray]:

@@ -10,8 +10,8 @@ from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner.policies import card, exported, hub, onnx_file, proof
 from farflung.learner.policies.exported import Exported
+from farflung.learner.policies.imports import import_packages_of
 from farflung.learner.policies.loading import default_checkpoint
-from farflung.learner.policies.own_code import import_own
 from farflung.learner.policies.proof import Proven
 from farflung.learner.storage import policies
 from farflung.learner.storage.manifest import BEST
@@ -32,7 +32,7 @@ class Source:
 def open_source(run_folder: Path, checkpoint: str) -> Source:
     """Read a checkpoint; by default the best, or the last where no evaluation has ended."""
     spec = policies.read_spec(run_folder)
-    import_own(run_folder)
+    import_packages_of(run_folder)
     checkpoint = checkpoint or default_checkpoint(run_folder)
     weights = policies.read_weights(run_folder, spec, checkpoint)
     best = policies.read_best(run_folder) if checkpoint == BEST else None

@@ -5,6 +5,7 @@ from pathlib import Path
 from farflung.actor.acting.loaded import LoadedPolicy
 from farflung.actor.acting.policy import Policy
 from farflung.common.process.errors import ConfigurationError
+from farflung.learner.policies.named import checkpoint_of
 from farflung.learner.storage import policies
 from farflung.learner.storage.manifest import BEST, FOLDER
 
@@ -12,10 +13,11 @@ from farflung.learner.storage.manifest import BEST, FOLDER
 def load(path: str | Path, checkpoint: str = "", seed: int = 0) -> LoadedPolicy:
     """Return the policy of a run's folder, or of a file that `learner export` wrote.
 
-    The checkpoint is `best`, `last` or the number of one; by default the best, or the last where no
-    evaluation has ended. `seed` is for actions that explore.
+    The checkpoint is `best`, `last`, the number of one, or an archived version such as `2.120`; by
+    default the best, or the last where no evaluation has ended. `RUN@CHECKPOINT` names both. `seed`
+    is for actions that explore.
     """
-    path = Path(path)
+    path, checkpoint = checkpoint_of(Path(path), checkpoint)
     if path.is_file():
         from farflung.learner.policies.exported import load_exported
 

@@ -3,7 +3,7 @@
 Its inputs are observations as environments return them, so that any onnxruntime runs it alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -12,10 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from farflung.actor.acting.graph_check import initializer
 from farflung.actor.acting.loaded import Starts
 from farflung.common import heads
-from farflung.common.data.spec import ACTIONS, Spec, column_name
+from farflung.common.data.spec import ACTIONS, Space, Spec, column_name
 from farflung.common.data.weights import Weights
+from farflung.common.heads.bounded import Scale
 from farflung.common.heads.gaussian import bounds
+from farflung.common.heads.masks import LOWEST, mask_shape
 from farflung.common.process.errors import ConfigurationError
+from farflung.learner.policies.exported import MASK
 
 ACTION = "action"  # the output that environments take
 MAX_BYTES = 2**31 - 1  # of a protobuf message
@@ -74,10 +77,12 @@ def _choose(graph: onnx.GraphProto, spec: Spec, starts: Starts) -> None:
     """Add the action as the first output, if the head has a greedy choice that a file can hold."""
     head = heads.find(spec.head)
     how, answer = getattr(head, "best", ""), spec.graph.outputs[0].name
-    if how not in ("argmax", "clip"):
+    if how not in ("argmax", "argmax of each", "clip", "squash"):
         return
     element = int(helper.np_dtype_to_tensor_dtype(np.dtype(spec.action.dtype)))
     if how == "argmax":
+        if heads.masked(spec):
+            answer = _allow(graph, answer, spec)
         _add_constant(graph, ".start", np.array(starts.get(ACTIONS, (0,))[0], np.int64))
         graph.node.extend(
             [
@@ -85,7 +90,13 @@ def _choose(graph: onnx.GraphProto, spec: Spec, starts: Starts) -> None:
                 helper.make_node("Add", [".best", ".start"], [".chosen"]),
             ]
         )
+    elif how == "argmax of each":
+        if heads.masked(spec):
+            answer = _allow(graph, answer, spec)
+        _choose_each(graph, answer, spec.action, starts.get(ACTIONS, (0,)))
     else:
+        if how == "squash":
+            answer = _squash(graph, answer, spec)
         low, high = bounds(spec.action)
         _add_constant(graph, ".low", low)
         _add_constant(graph, ".high", high)
@@ -100,6 +111,71 @@ def _choose(graph: onnx.GraphProto, spec: Spec, starts: Starts) -> None:
     del graph.output[:]
     shape = ["batch", *spec.action.shape]
     graph.output.extend([helper.make_tensor_value_info(ACTION, element, shape), *others])
+
+
+def _squash(graph: onnx.GraphProto, answer: str, spec: Spec) -> str:
+    """Add the tanh of an answer, scaled to the bounds of the actions, in their dtype."""
+    scale = Scale(spec.action)
+    _add_constant(graph, ".half", scale.half)
+    _add_constant(graph, ".center", scale.center)
+    element = int(helper.np_dtype_to_tensor_dtype(np.dtype(spec.action.dtype)))
+    graph.node.extend(
+        [
+            helper.make_node("Tanh", [answer], [".squashed"]),
+            helper.make_node("Mul", [".squashed", ".half"], [".scaled"]),
+            helper.make_node("Add", [".scaled", ".center"], [".moved"]),
+            helper.make_node("Cast", [".moved"], [".within"], to=element),
+        ]
+    )
+    return ".within"
+
+
+def _choose_each(graph: onnx.GraphProto, answer: str, action: Space, start: Sequence[int]) -> None:
+    """Add the best of each choice, from logits that lie one after the other."""
+    best, first = [], 0
+    _add_constant(graph, ".columns", np.array([1], np.int64))
+    for number, size in enumerate(action.sizes):
+        names = f".first.{number}", f".end.{number}"
+        for name, at in zip(names, (first, first + size), strict=True):
+            _add_constant(graph, name, np.array([at], np.int64))
+        part, chosen = f".part.{number}", f".best.{number}"
+        graph.node.extend(
+            [
+                helper.make_node("Slice", [answer, *names, ".columns"], [part]),
+                helper.make_node("ArgMax", [part], [chosen], axis=1, keepdims=1),
+            ]
+        )
+        best.append(chosen)
+        first += size
+    _add_constant(graph, ".shape", np.array([-1, *action.shape], np.int64))
+    starts = np.broadcast_to(np.array(start, np.int64), (len(action.sizes),))
+    _add_constant(graph, ".start", starts.reshape(action.shape))
+    graph.node.extend(
+        [
+            helper.make_node("Concat", best, [".each"], axis=1),
+            helper.make_node("Reshape", [".each", ".shape"], [".shaped"]),
+            helper.make_node("Add", [".shaped", ".start"], [".chosen"]),
+        ]
+    )
+
+
+def _allow(graph: onnx.GraphProto, answer: str, spec: Spec) -> str:
+    """Add the mask as an input; return the values in which other actions than it allows are lowest.
+
+    It is `common/heads/masks.py` as a graph.
+    """
+    shape = ["batch", *mask_shape(spec.action)]
+    graph.input.append(helper.make_tensor_value_info(MASK, TensorProto.BOOL, shape))
+    dtype = spec.graph.outputs[0].dtype
+    _add_constant(graph, ".lowest", np.array(LOWEST, dtype))
+    _add_constant(graph, ".illegal", np.array(-np.inf, dtype))
+    graph.node.extend(
+        [
+            helper.make_node("Max", [answer, ".lowest"], [".bounded"]),
+            helper.make_node("Where", [MASK, ".bounded", ".illegal"], [".allowed"]),
+        ]
+    )
+    return ".allowed"
 
 
 def _add_constant(graph: onnx.GraphProto, name: str, array: np.ndarray) -> None:

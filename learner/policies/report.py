@@ -1,6 +1,7 @@
 """The words for an evaluation: sentences for people, a document for programs."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,15 @@ def text(found: Evaluated, trained: Best | None) -> str:
     weights = found.weights
     how = "as trained" if asked.as_trained else "greedy"
     what = found.checkpoint if found.checkpoint.isalpha() else f"number {found.checkpoint}"
+    what = "archived" if "." in found.checkpoint else what
     lines = [
         f"{found.spec.world.environment}, {what} checkpoint: version {weights.version}, "
         f"{weights.steps:,} steps, {weights.updates:,} updates",
         f"{len(returns)} of {asked.episodes} episodes, {how}, seed {asked.seed}",
     ]
-    if len(returns):
+    if len(returns) == 1:
+        lines.append(f"return {found.interval}; length {lengths.mean():.1f}")
+    elif len(returns):
         lines.append(
             f"return {found.interval} (95 % interval), deviation {returns.std():.3g}, "
             f"from {returns.min():g} to {returns.max():g}; length {lengths.mean():.1f}"
@@ -71,3 +75,26 @@ def document(found: Evaluated) -> dict[str, Any]:
         "lengths": results.lengths.tolist(),
         "video": None if asked.video is None else str(asked.video),
     }
+
+
+def team_text(team: Sequence[Evaluated]) -> str:
+    """Return what came out for each policy of a team, and for all agents together."""
+    parts = []
+    for found in team:
+        agents = ", ".join(found.spec.world.seats[found.spec.policy])
+        parts.append(f"policy {found.spec.policy} ({agents}): {text(found, None)}")
+    total = _total(team)
+    return "".join(parts) + ("" if total is None else f"return of all agents: {total:.1f}\n")
+
+
+def team_document(team: Sequence[Evaluated]) -> dict[str, Any]:
+    """Return all figures of each policy as plain data, and the sum of all agents' mean returns."""
+    documents = {found.spec.policy: document(found) for found in team}
+    return {"policies": documents, "mean_of_all_agents": _total(team)}
+
+
+def _total(team: Sequence[Evaluated]) -> float | None:
+    """Return the mean return of all agents together; None if a policy has ended no episode."""
+    if not all(len(found.results.returns) for found in team):
+        return None
+    return sum(found.interval[0] * found.spec.agents for found in team)

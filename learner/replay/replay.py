@@ -13,6 +13,7 @@ from farflung.learner.replay.store import Store
 
 RETURNS = "returns"
 DISCOUNTS = "discounts"
+DEMONSTRATED = "demonstrated"  # column of a batch with --demos, [B] bool: a demonstration's row
 
 HASHED, AT_ONCE = 4096, 256  # rows: stacks of images in one gather are megabytes
 
@@ -135,6 +136,11 @@ class Replay:
         return self._store.capacity
 
     @property
+    def stride(self) -> int:
+        """Environment steps that a row stands for, at most: a sample of it counts as so many."""
+        return self._rows.stride
+
+    @property
     def steps(self) -> int:
         """Environment steps, counted back from the newest, that hold all stored rows."""
         size = self.size
@@ -163,8 +169,11 @@ class Replay:
 
     def prioritise(self, indices: np.ndarray, priorities: np.ndarray) -> None:
         """Hand the priorities `[B]` of rows `[B] int64` to the sampler, unless they have left."""
-        stored = indices >= self._store.numbers.start
-        self._sampler.prioritise(indices[stored], priorities[stored])
+        oldest = self._store.numbers.start
+        if len(indices) and indices.min() < oldest:
+            stored = indices >= oldest
+            indices, priorities = indices[stored], priorities[stored]
+        self._sampler.prioritise(indices, priorities)
 
     def digest(self) -> str:
         """Return a hash of the newest rows, at most `HASHED`, in order and as batches have them."""

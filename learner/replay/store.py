@@ -1,5 +1,6 @@
 """The store of a replay: frames and rows in rings, each frame stored once."""
 
+import logging
 import math
 from collections.abc import Sequence
 
@@ -9,16 +10,21 @@ import psutil
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.log import once_every
+
+log = logging.getLogger(__name__)
 
 FRAME = ".frame"  # field of a row: the number of its first frame. No column has a dot in front
-SMALL = 1024  # bytes of frames that a row may need at worst, up to which all have room
+SHARE = 8  # of the ring of frames: it grows by at least one part in so many
 
 
 class Store:
     """Rows, and the frames that they point to: the columns that have one element per observation.
 
-    Rows leave in the order in which they came: when their ring is full, or when their first frame
-    is overwritten.
+    Rows leave in the order in which they came, when their ring is full. The ring of frames begins
+    with room for rows of long trajectories, and grows where shorter ones need more: each has
+    `stack` more frames than steps. Only where no memory is free for that do rows leave early, once
+    their first frame is overwritten.
     """
 
     def __init__(self, spec: Spec, layout: np.dtype, capacity: int, steps: int) -> None:
@@ -28,14 +34,14 @@ class Store:
         self._frame_size = sum(
             np.dtype(column.dtype).itemsize * math.prod(column.shape) for column in frames
         )
-        self._slots = frames_for(steps, spec.stack, spec.horizon, self._frame_size)
+        self._slots = frames_for(steps, spec.stack, spec.horizon)
         self._require_free_memory()
         self._rows = Ring(capacity, layout)
         self._frames = {
             column.name: Ring(self._slots, np.dtype(column.dtype), column.shape)
             for column in frames
         }
-        self._any_frames = next(iter(self._frames.values()))
+        self._any_name, self._any_frames = next(iter(self._frames.items()))
         self._oldest = 0  # number of the oldest row that is whole
 
     @property
@@ -63,6 +69,7 @@ class Store:
 
     def add(self, parcels: Sequence[Parcel], rows: np.ndarray) -> None:
         """Add the frames of parcels, and the rows that point to them."""
+        self._make_room(sum(len(parcel.columns[self._any_name]) for parcel in parcels), rows)
         for name, ring in self._frames.items():
             for parcel in parcels:
                 ring.append(parcel.columns[name])
@@ -76,6 +83,31 @@ class Store:
     def frames(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Return copies of a column's frames by number, `[*numbers.shape, *shape]`."""
         return self._frames[name].take(numbers)
+
+    def _make_room(self, frames: int, rows: np.ndarray) -> None:
+        """Let the ring of frames grow, if it must to keep the first frame of the oldest row."""
+        oldest = max(self._oldest, self._rows.count + len(rows) - self.capacity)
+        new = oldest - self._rows.count
+        if new >= len(rows):  # there is none
+            return
+        first = rows[new][FRAME] if new >= 0 else self._rows[oldest][FRAME]
+        needed = self._any_frames.count + frames - int(first)
+        if needed <= self._slots:
+            return
+        slots = max(needed, self._slots + self._slots // SHARE)
+        more, free = (slots - self._slots) * self._frame_size, psutil.virtual_memory().available
+        if more > free:
+            log.warning(
+                "short trajectories need %.2f GiB more for the replay's frames, and %.2f GiB are "
+                "free: the oldest rows leave early. Lower --capacity",
+                more / 2**30,
+                free / 2**30,
+                extra=once_every(60),
+            )
+            return
+        for ring in self._frames.values():
+            ring.grow(slots)
+        self._slots = slots
 
     def _forget(self) -> None:
         """Drop the oldest rows that are overwritten themselves, or in their first frame."""
@@ -98,18 +130,14 @@ class Store:
             )
 
 
-def frames_for(steps: int, stack: int, horizon: int, size: int) -> int:
-    """Return the number of frames for so many steps; a trajectory has `stack` more than steps.
+def frames_for(steps: int, stack: int, horizon: int) -> int:
+    """Return the number of frames to begin with; a trajectory has `stack` more than steps.
 
-    Small frames have room for trajectories of a single step each, so that no row ever leaves early.
-    With larger ones that would be twice the memory, or five times it with a stack of 4. Their
-    number is enough while a window of `horizon` steps falls into two trajectories on average; rows
-    leave early where trajectories are shorter. One whole trajectory always fits.
+    It is enough while a window of `horizon` steps falls into two trajectories on average. Episodes
+    of one step each need twice as many frames as steps, or five times with a stack of 4. One whole
+    trajectory always fits.
     """
-    worst = steps * (1 + stack)
-    if (1 + stack) * size > SMALL:
-        worst = steps + math.ceil(steps * stack * min(1, 2 / horizon))
-    return max(worst, horizon + stack)
+    return max(steps + math.ceil(steps * stack * min(1, 2 / horizon)), horizon + stack)
 
 
 class Ring:
@@ -120,23 +148,36 @@ class Ring:
         self.count = 0  # entries ever appended
         self._values = np.zeros((capacity, *shape), dtype)
         self._lap = 0  # number of the entry in slot 0
+        self._since = 0  # lowest number that was stored when it grew
 
     @property
     def oldest(self) -> int:
         """The lowest number that is still stored."""
-        return max(0, self.count - self.capacity)
+        return max(self._since, self.count - self.capacity)
 
     def append(self, values: np.ndarray) -> None:  # [N, *shape]
         """Add entries in order. Of more than there is room for, the last ones stay."""
         first = self.count + max(0, len(values) - self.capacity)
         values = values[-self.capacity :]
-        start = first % self.capacity
+        start = (first - self._lap) % self.capacity
         head = min(len(values), self.capacity - start)
         self._values[start : start + head] = values[:head]
         if head < len(values):
             self._values[: len(values) - head] = values[head:]
         self.count = first + len(values)
-        self._lap = self.count - self.count % self.capacity
+        self._lap = self.count - (start + len(values)) % self.capacity
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more entries, in place where the system can. None is lost."""
+        self._since, slot = self.oldest, self.count - self._lap
+        more, end = capacity - self.capacity, self.capacity
+        # No view of it is alive: `take` copies.
+        self._values.resize((capacity, *self._values.shape[1:]), refcheck=False)
+        while self._lap and end > slot:  # entries of the previous lap stay at the end
+            start = max(slot, end - more)  # a copy of all of them at once would be in a new array
+            self._values[start + more : end + more] = self._values[start:end]
+            end = start
+        self.capacity = capacity
 
     def __getitem__(self, number: int) -> np.ndarray | np.void:
         """Return one entry by its number, as a view."""

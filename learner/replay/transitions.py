@@ -7,7 +7,9 @@ import numpy as np
 
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import REWARDS, Spec
+from farflung.common.heads.valued import ACTION_VALUE, BEST_VALUE, VALUES
 from farflung.common.process.errors import ConfigurationError
+from farflung.learner.replay.prioritised import INITIAL_PRIORITY
 from farflung.learner.replay.replay import DISCOUNTS, RETURNS, Columns
 from farflung.learner.replay.store import FRAME, Store
 
@@ -20,6 +22,7 @@ class Transitions:
 
     Extra columns of the spec come along: per step and per trajectory in the row itself, per
     observation beside the frames. Of those the newest frame counts, where the spec stacks frames.
+    With columns of values, a row's first error under the actor's weights is its initial priority.
     """
 
     length = stride = 1
@@ -46,6 +49,9 @@ class Transitions:
         )
         fields = [(c.name, c.dtype, c.shape) for c in stored if c.per != "observation"]
         own = [(RETURNS, "f4"), (DISCOUNTS, "f4"), (SPAN, "i4")]
+        self._valued = all(value in spec.extras for value in VALUES)
+        if self._valued:
+            own.append((INITIAL_PRIORITY, "f4"))
         self.layout = np.dtype([(FRAME, "i8"), *fields, *own], align=True)
 
     def cut(self, parcels: Sequence[Parcel], first_frame: int) -> np.ndarray:
@@ -65,6 +71,8 @@ class Transitions:
             rows[name] = _joined(parcel.columns[name] for parcel in parcels)
         for name in self._trajectories:
             rows[name] = _joined(parcel.columns[name] for parcel in parcels).repeat(lengths, axis=0)
+        if self._valued:
+            rows[INITIAL_PRIORITY] = first_errors(rows, lengths)
         return rows
 
     def columns(self, store: Store, numbers: np.ndarray) -> tuple[Columns, Columns]:
@@ -129,6 +137,22 @@ def n_step_returns(
         )
     final = np.repeat(endings == TERMINATED, lengths) & (remaining <= n)
     return returns, np.where(final, np.float32(0), powers[spans]), spans
+
+
+def first_errors(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:  # [R], [K] int32
+    """Return the sizes of the rows' errors under the weights that acted, `[R] float32`.
+
+    The last rows of a trajectory that goes on bootstrap from an observation at which the actor
+    chose nothing: theirs are NaN.
+    """
+    places = np.arange(len(rows)) + rows[SPAN]
+    decided = places < np.repeat(lengths.cumsum(), lengths)
+    best = rows[BEST_VALUE.name].take(places, mode="clip") if len(rows) else rows[BEST_VALUE.name]
+    discounts = rows[DISCOUNTS]
+    next_values = np.where(discounts > 0, np.where(decided, best, np.float32(np.nan)), 0)
+    errors = rows[RETURNS] + discounts * next_values - rows[ACTION_VALUE.name]
+    sizes: np.ndarray = np.abs(errors)
+    return sizes
 
 
 @lru_cache(8)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from farflung.common.process.config import suggestion
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.runs.reading import Summary, is_run, read
+from farflung.learner.runs.reading import Summary, is_run, is_team, read, run_name
 
 PATTERN = frozenset("*?[")
 
@@ -47,8 +47,12 @@ def summaries(place: Path, names: Sequence[str], sort: str) -> list[Summary]:
 
 
 def _runs(place: Path) -> list[Path]:
+    """Return the runs in a place, those of teams among them."""
     try:
-        return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
+        folders = [path for path in place.iterdir() if path.is_dir()]
+        teams = [path for path in (place, *folders) if is_team(path)]
+        folders += [path for team in teams for path in team.iterdir() if path.is_dir()]
+        return sorted({path for path in folders if is_run(path)})
     except OSError as error:
         raise ConfigurationError(f"{place} cannot be read: {error.strerror}") from error
 
@@ -60,9 +64,9 @@ def _named(place: Path, name: str) -> list[Path]:
         return [Path(name)]
     known = _runs(place)
     if PATTERN & set(name):
-        found = [path for path in known if fnmatch.fnmatchcase(path.name, name)]
+        found = [path for path in known if fnmatch.fnmatchcase(run_name(path), name)]
         if found:
             return found
     raise ConfigurationError(
-        f"{place} has no run {name}.{suggestion(name, [path.name for path in known])}"
+        f"{place} has no run {name}.{suggestion(name, [run_name(path) for path in known])}"
     )

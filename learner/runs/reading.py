@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from farflung.common.process.text import printable
+from farflung.learner.config import TEAM_SETTINGS
 from farflung.learner.storage.run_folder import (
     CONFIGURATION,
     ENDED,
@@ -74,6 +75,17 @@ def is_run(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (FACTS, CONFIGURATION, LOCK))
 
 
+def is_team(folder: Path) -> bool:
+    """Return True for a folder with a run for each policy of a world."""
+    return (folder / TEAM_SETTINGS).is_file()
+
+
+def run_name(folder: Path) -> str:
+    """Return the name of a run; that of a team's has the name of the team in front."""
+    whole = folder.resolve()
+    return f"{whole.parent.name}/{whole.name}" if is_team(whole.parent) else whole.name
+
+
 def read(folder: Path, now: float | None = None) -> Summary:
     """Return what a run's folder shows. A damaged one has a summary, too."""
     now = time.time() if now is None else now
@@ -87,7 +99,7 @@ def read(folder: Path, now: float | None = None) -> Summary:
         state, why = RunState.DAMAGED, "; ".join(problems)
     started = printable(str(facts.get("started", "")), 40)
     return Summary(
-        name=printable(folder.resolve().name, 80),
+        name=printable(run_name(folder), 80),
         folder=printable(str(folder)),
         state=state,
         why=printable(why),

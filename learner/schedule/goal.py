@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from farflung.common.process.config import suggestion
 from farflung.common.process.errors import UsageError
 from farflung.learner.core.curves import OWN, SUCCESS_RATE
+from farflung.learner.schedule.rollout import rollout_of
 
 if TYPE_CHECKING:  # settings import this module, and a core imports torch
     from farflung.learner.config import LearnerConfig
@@ -118,7 +119,12 @@ class Goal:
 
     def __init__(self, config: "LearnerConfig") -> None:
         self._steps, self._until, self._condition = config.steps, config.until, config.condition
-        self._warmup = config.warmup
+        rollout = rollout_of(config.settings)
+        self._first = (
+            f"the first rollout of {rollout.rows}: raise --steps"
+            if rollout
+            else f"the warm-up of {config.warmup}: raise --steps or lower --warmup"
+        )
         self._curves = {  # by the name in the condition
             name: name if "/" in name else f"rollout/{name}"
             for name in self._condition.metrics - METRICS.keys()
@@ -138,8 +144,7 @@ class Goal:
             learned = (
                 "and learned from"
                 if core.state.updates
-                else f"but they did not complete the warm-up of {self._warmup}: "
-                "raise --steps or lower --warmup"
+                else f"but they did not complete {self._first}"
             )
             return f"all {core.state.steps} steps are collected {learned}"
         return ""
@@ -160,6 +165,12 @@ class Goal:
             "seconds": seconds,
             **self._seen,
         }
+
+    @property
+    def lifted_by(self) -> str:
+        """The flags with which a run has no goal any more, as a shell takes them."""
+        flags = (("--steps 0", self._steps), ("--until ''", self._until))
+        return " ".join(flag for flag, is_goal in flags if is_goal)
 
     def __str__(self) -> str:
         """Return the goal as one line: a run that reached it has it in its folder."""

@@ -3,6 +3,7 @@
 from farflung.common.data.spec import Rounds
 from farflung.learner.config import LearnerConfig
 from farflung.learner.local.processors import local_actors
+from farflung.learner.schedule.rollout import rollout_of
 
 
 def round_actors(config: LearnerConfig) -> int:
@@ -36,7 +37,12 @@ def round_updates(config: LearnerConfig) -> int:
 
 
 def replay_ratio(config: LearnerConfig) -> float:
-    """Return the replay ratio; with one update for each environment step it is the batch size."""
+    """Return the replay ratio; with one update for each environment step it is the batch size.
+
+    With rollouts it is the number of epochs.
+    """
+    if rollout := rollout_of(config.settings):
+        return float(rollout.epochs)
     return float(config.batch_size) if config.round_updates == "steps" else config.replay_ratio
 
 
@@ -46,6 +52,16 @@ def sentence(config: LearnerConfig) -> str:
     seats, batch, updates = config.environments, config.batch_size, round_updates(config)
     ratio = replay_ratio(config)
     who = f"a round: {_count(rounds.actors, 'actor')} x {_count(seats, 'environment')}"
+    if rollout := rollout_of(config.settings):
+        share = (
+            _count(rounds.episodes, "episode")
+            if rounds.episodes
+            else _count(rounds.windows * config.horizon, "step")
+        )
+        return (
+            f"{who}, {share} each; {_count(rollout.updates(batch), 'update')} of {batch} follow "
+            f"each {rollout.rows} rows: each row is sampled {_count(rollout.epochs, 'time')}"
+        )
     if rounds.episodes:
         total = _count(rounds.actors * rounds.episodes, "episode")
         learned = f"a replay ratio of {ratio:g}"

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from farflung.common.protocol.wire import Kind
 from farflung.learner.config import LearnerConfig
-from farflung.learner.core.pacing import FOR_GRADIENTS, CoreState, Waiting
+from farflung.learner.core.pacing import FOR_GRADIENTS, PAUSED, CoreState, Waiting
 from farflung.learner.endpoint.items import PARCELS, ItemQueue
 from farflung.learner.schedule.rounds import round_updates, rounds_of
 
@@ -108,7 +108,8 @@ class Schedule(Protocol):
 class Asynchronous:
     """The async mode: actors and learner run side by side, and pacing holds the replay ratio.
 
-    Insert first, then update, publish now and then, and wait only where nothing can be done.
+    Insert first, then update, publish now and then, and wait only where nothing can be done. With
+    rollouts, a version follows all updates with one, and never some of them.
     """
 
     takes: ClassVar[frozenset[Kind]] = PARCELS
@@ -123,7 +124,9 @@ class Asynchronous:
             return PUBLISH  # actors cannot act without weights
         if moment.over:
             return PUBLISH if core.unpublished else STOP
-        may_publish = moment.now - moment.published_at >= PUBLISH_S
+        if core.paused:
+            return Wait(PAUSED)
+        may_publish = moment.now - moment.published_at >= PUBLISH_S and not core.pacing.is_within
         if may_publish and core.unpublished >= self.publish_every:
             return PUBLISH
         if inserts := self.inserts(core, queue):
@@ -141,7 +144,7 @@ class Asynchronous:
 
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return the rows that pacing has room for, and no more than the run still wants."""
-        return min(core.pacing.room, moment.rows_wanted)
+        return 0 if core.paused else min(core.pacing.room, moment.rows_wanted)
 
     def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
         """Return none: nothing waits for all actors."""
@@ -169,6 +172,8 @@ class FromWorkers:
             return PUBLISH
         if moment.over:
             return PUBLISH if core.unpublished else STOP
+        if core.paused:
+            return Wait(PAUSED)
         if core.unpublished >= self.own.publish_every:
             return PUBLISH
         if inserts := self.own.inserts(core, queue):
@@ -180,7 +185,7 @@ class FromWorkers:
 
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return the room of actors. Workers do not wait for it: their credit is fixed."""
-        return ROOM if self.alone else self.own.room(core, moment)
+        return ROOM if self.alone and not core.paused else self.own.room(core, moment)
 
     def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
         """Return none: nothing waits for all workers."""
@@ -211,6 +216,8 @@ class InRounds:
         is_between = core.steps == core.published_steps
         if is_between and moment.published_at == NEVER and not moment.over:
             return PUBLISH  # for the first time, or again after a restart
+        if core.paused and not moment.over:
+            return Wait(PAUSED)
         if count := self._ready(core, queue):
             return Insert(count, in_order=True)
         if not is_between:  # the round is in the replay
@@ -221,7 +228,7 @@ class InRounds:
 
     def room(self, core: CoreState, moment: Moment) -> int:
         """Return no bound: a round is one."""
-        return ROOM
+        return 0 if core.paused else ROOM
 
     def missing(self, core: CoreState, queue: ItemQueue) -> list[int]:
         """Return the indices of the actors that a round still waits for."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.storage import manifest
+from farflung.learner.storage import archive, manifest
 from farflung.learner.storage.journal import record
 from farflung.learner.storage.journal.record import BEGINNING, Payload, Position
 from farflung.learner.storage.manifest import (
@@ -83,6 +83,7 @@ def problems(run: Path, first: int, parcels: Parcels) -> Iterator[str]:
             )
         if not ends_before and not begins_after:
             yield from _differences(name, facts, position, parcels)
+    yield from archive.problems(run)
 
 
 def _differences(

@@ -18,7 +18,15 @@ from farflung.common.process.errors import ConfigurationError, Diverged
 from farflung.common.protocol.tensors import encode_weights
 from farflung.learner.core.guard import ADVICE
 from farflung.learner.storage import manifest
-from farflung.learner.storage.manifest import BEST, FACTS, FOLDER, MANIFEST, TENSORS, WEIGHTS
+from farflung.learner.storage.manifest import (
+    ARCHIVE,
+    BEST,
+    FACTS,
+    FOLDER,
+    MANIFEST,
+    TENSORS,
+    WEIGHTS,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +71,7 @@ def save(run_folder: Path, checkpoint: Checkpoint) -> Path:
     names = "".join(f"{name}\n" for name in kept)
     atomic_file.write(run_folder / MANIFEST, names.encode())  # from this moment it counts
     for other in folder.parent.iterdir():
-        if other.name not in (*kept, BEST):
+        if other.name not in (*kept, BEST, ARCHIVE):
             shutil.rmtree(other, ignore_errors=True)
     return folder
 

@@ -9,6 +9,7 @@ import msgpack
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.packing import from_plain
 from farflung.common.protocol.roster import RosterState
+from farflung.learner.selfplay.games import Row
 
 MANIFEST = "MANIFEST"
 FOLDER = "checkpoints"
@@ -16,12 +17,17 @@ NUMBER = re.compile(r"[0-9]{1,18}")
 TENSORS, FACTS = "tensors.safetensors", "facts.msgpack"
 WEIGHTS = "weights"  # of the acting graph, as on the wire
 BEST = "best"  # beside the numbered checkpoints: the acting weights of the best evaluation
+ARCHIVE = "archive"  # the folder beside them of versions that stay as they were
 
 POSITION = "journal_position"
 REPLAY_FROM = "journal_replay_from"
 REPLAY_ROWS = "replay_rows"
 REPLAY_HASH = "replay_hash"
 TOTALS = "journal_totals"
+GAMES = "games"
+NORMALISATION = "normalisation"
+DEMONSTRATIONS = "demonstrations"  # the state of sampling them
+PACING = "pacing"  # the weight, and the samples that earlier ones owe
 NUMBERS = ("steps", "updates", "episodes", "samples", REPLAY_FROM, REPLAY_ROWS)
 KINDS: dict[str, Any] = {
     **dict.fromkeys(NUMBERS, int),
@@ -29,9 +35,13 @@ KINDS: dict[str, Any] = {
     REPLAY_HASH: str,
     "random": bytes,
     "replay": bytes,
+    DEMONSTRATIONS: bytes,
     POSITION: tuple[int, int],
     TOTALS: tuple[int, bytes],
     "roster": RosterState,
+    GAMES: tuple[Row, ...],
+    PACING: tuple[float, float],
+    NORMALISATION: dict[str, tuple[int, bytes, bytes]],
 }  # the types of known facts; each may be absent
 
 

@@ -5,6 +5,7 @@ one file, replaced as a whole: after a kill at any moment it is the one before o
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol import packing, tensors, wire
 from farflung.common.protocol.messages import Announcement
 from farflung.common.protocol.wire import Kind
-from farflung.learner.storage import manifest
+from farflung.learner.storage import archive, manifest
+from farflung.learner.storage.frames import weights_in
 from farflung.learner.storage.manifest import BEST, FOLDER, WEIGHTS
 
 SPEC = ("policy", "spec")  # an announcement as on the wire, with the graph in it
 STARTS = ("policy", "starts.json")  # of discrete spaces that do not count from 0
 LAST = "last"
+ARCHIVED = re.compile(r"[0-9]{1,10}\.[0-9]{1,12}")  # a version, as EPOCH.NUMBER
 
 
 class Best(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,7 +108,7 @@ def read_best(run_folder: Path) -> Best | None:
 
 
 def read_weights(run_folder: Path, spec: Spec, checkpoint: str) -> Weights:
-    """Return the acting weights of a checkpoint: `best`, `last`, or the number of one."""
+    """Return the acting weights of `best`, `last`, a number, or an archived version."""
     if checkpoint == BEST:
         best = read_best(run_folder)
         if best is None:
@@ -113,12 +116,14 @@ def read_weights(run_folder: Path, spec: Spec, checkpoint: str) -> Weights:
                 f"{run_folder} has no {BEST} checkpoint, because no evaluation has ended: "
                 f"take the {LAST} one, or train with a smaller --evaluate-every"
             )
-        return _weights(best.weights, spec, run_folder / FOLDER / BEST)
+        return weights_in(best.weights, spec, run_folder / FOLDER / BEST)
+    if ARCHIVED.fullmatch(checkpoint):
+        return archive.read_weights(run_folder, spec, checkpoint)
     kept = manifest.kept(run_folder)
     name = _numbered(run_folder, kept, checkpoint)
     path = run_folder / FOLDER / name / WEIGHTS
     try:
-        return _weights(path.read_bytes(), spec, path)
+        return weights_in(path.read_bytes(), spec, path)
     except OSError as error:
         raise ConfigurationError(
             f"the checkpoint {path.parent} has no acting weights ({error.strerror}): a release "
@@ -140,13 +145,3 @@ def _numbered(run_folder: Path, kept: Sequence[str], checkpoint: str) -> str:
             f"write {BEST}, {LAST}, or one of {numbers}"
         )
     return found[0]
-
-
-def _weights(frame: bytes, spec: Spec, path: Path) -> Weights:
-    try:
-        weights = tensors.read_weights(wire.open_frame(frame), spec.graph.weights)
-    except Refused as refusal:
-        raise ConfigurationError(f"the weights in {path} cannot be used: {refusal}") from refusal
-    if weights.run != spec.run:
-        raise ConfigurationError(f"the weights in {path} are of another run: {weights.run}")
-    return weights

@@ -2,7 +2,7 @@
 
 Parcels and markers in the journal determine all that happened between two publications. Updates
 after the newest checkpoint are made again. Parcels of the round that was being played wait in the
-queue, as they did.
+queue, as they did: before those that came while all this was done.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ def redo(
         item = Item(found.envelope, found.parcel, b"", Settlements(), found.end)
         again.take(item, found.total)
     waiting = again.finish()
-    queue.put(waiting)
+    queue.put_back(waiting)
     state = core.state
     state.published_steps, state.published_updates = newest.steps, newest.updates
     # The newest version is published again, unless the updates of its round had begun.

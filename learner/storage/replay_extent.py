@@ -28,7 +28,9 @@ class ReplayExtent:
     def __init__(self) -> None:
         self.position = BEGINNING  # all parcels before it have entered the replay
         self.rows = 0  # inserted so far
-        self._segments: deque[tuple[int, int]] = deque()  # number, rows before it
+        # Number, and the rows up to the last one in the segments before it.
+        self._segments: deque[tuple[int, int]] = deque()
+        self._whole = 0  # rows up to the last one of the newest parcel, or of its round
         self._digests: dict[int, int] = {}  # by segment, of its parcels so far
 
     def inserted(self, rows: int, end: Position, together: int = 0) -> None:
@@ -38,9 +40,11 @@ class ReplayExtent:
         `together` is their last row, and all of them are needed until that one is old.
         """
         if end.segment not in self._digests:
-            self._segments.append((end.segment, together or self.rows))
+            self._segments.append((end.segment, self._whole))
         self._digests[end.segment] = end.digest
         self.rows += rows
+        if rows:  # evaluations enter with a round or between two, and must make no difference
+            self._whole = together or self.rows
         self.position = end
 
     def entered(self, items: Sequence[Item[Parcel]], in_order: bool) -> None:

@@ -21,7 +21,15 @@ from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import payloads, record, segments
 from farflung.learner.storage.journal.record import BEGINNING, Position
-from farflung.learner.storage.manifest import POSITION, REPLAY_FROM, REPLAY_HASH
+from farflung.learner.storage.manifest import (
+    DEMONSTRATIONS,
+    GAMES,
+    NORMALISATION,
+    PACING,
+    POSITION,
+    REPLAY_FROM,
+    REPLAY_HASH,
+)
 from farflung.learner.storage.recover import Recovered, SlowProgress
 from farflung.learner.storage.replay_extent import ReplayExtent
 
@@ -82,6 +90,7 @@ def restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
         )
         return Checkpoint({})
     saved = checkpoint.load(run_folder)
+    core.pacing.weight, core.pacing.owed = saved.facts.get(PACING, (1.0, 0.0))
     try:
         core.algorithm.restore(saved.tensors)
     except (RuntimeError, KeyError, ValueError) as error:
@@ -90,6 +99,9 @@ def restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
             f"the weights in {run_folder} do not fit this algorithm and network ({reason}): "
             "use the ones that they were trained with"
         ) from error
+    as_counted(saved.facts, core)
+    if core.mixture is not None and DEMONSTRATIONS in saved.facts:
+        core.mixture.replay.restore(saved.facts[DEMONSTRATIONS])
     if random := saved.facts.get("random"):
         torch.set_rng_state(torch.from_numpy(np.frombuffer(random, np.uint8).copy()))
     return saved
@@ -128,6 +140,14 @@ def _restore_replay(
             end,
             expected,
         )
+        as_counted(saved, core)
+
+
+def as_counted(saved: Mapping[str, Any], core: Core) -> None:
+    """Restore what a checkpoint counted over all parcels, more than those that replays need."""
+    core.progress.standings.restore(saved.get(GAMES, ()))
+    if core.normaliser is not None:
+        core.normaliser.restore(saved.get(NORMALISATION, {}))
 
 
 class Found(NamedTuple):
@@ -176,7 +196,11 @@ def parcels(
 
 
 def compare(saved: Mapping[str, Any], core: Core, extent: ReplayExtent) -> None:
-    """Compare the replay with that of the checkpoint; restore its sampling state if equal."""
+    """Compare the replay with that of the checkpoint; restore its sampling state if equal.
+
+    Games were counted again for parcels that the replay needs: those of the checkpoint stand.
+    """
+    as_counted(saved, core)
     found, expected = extent.digest(core.replay.steps), saved.get(REPLAY_HASH)
     place = f"journal {extent.position}"
     if found == expected:

@@ -145,12 +145,13 @@ def new_run(
 def _began(folder: Path) -> bool:
     """Return whether a folder holds a journal, a checkpoint, or files that are not ours."""
     ours = {CONFIGURATION, FACTS, LOCK, ENDED, "logs", "policy", "journal"}
-    return _has_journal(folder) or any(
+    return has_journal(folder) or any(
         path.name not in ours and not atomic_file.is_draft(path) for path in folder.iterdir()
     )
 
 
-def _has_journal(folder: Path) -> bool:
+def has_journal(folder: Path) -> bool:
+    """Return whether a learner in this folder has acknowledged anything."""
     return any((folder / "journal").glob("*.log"))
 
 
@@ -193,7 +194,7 @@ def unfinished_run(run_dir: str, name: str, environment: str) -> Run | None:
         for path in Path(run_dir).glob(f"{name or '*'}/{FACTS}")
         if not (path.parent / FINISHED).exists()
     ]
-    found = [folder for folder in found if _has_journal(folder)]  # others acknowledged nothing
+    found = [folder for folder in found if has_journal(folder)]  # others acknowledged nothing
     ours = [folder for folder in found if name or _environment(folder) == environment]
     newest = max(ours, key=lambda folder: (folder / FACTS).stat().st_mtime, default=None)
     return None if newest is None else open_run(newest)

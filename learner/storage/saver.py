@@ -6,6 +6,7 @@ Training stops for a copy of the state that changes; a thread writes it, one che
 import logging
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,15 +14,26 @@ import torch
 from farflung.common.process import descriptors
 from farflung.common.process.descriptors import AGAIN_S, ATTEMPTS
 from farflung.common.process.log import once_every
+from farflung.common.protocol.packing import to_plain
 from farflung.common.protocol.roster import RosterState
 from farflung.learner.core.core import Core
+from farflung.learner.schedule.every import Every
 from farflung.learner.storage import checkpoint
+from farflung.learner.storage.archiver import MOST, Archiver
 from farflung.learner.storage.best_keeper import BestKeeper, Find
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal.disk import FULL, DiskFailure
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import Position
-from farflung.learner.storage.manifest import POSITION, REPLAY_HASH, needed_from
+from farflung.learner.storage.manifest import (
+    DEMONSTRATIONS,
+    GAMES,
+    NORMALISATION,
+    PACING,
+    POSITION,
+    REPLAY_HASH,
+    needed_from,
+)
 from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
 from farflung.learner.storage.run_folder import Run
 
@@ -41,8 +53,11 @@ class Saver:
         extent: ReplayExtent | None = None,  # the part of it that the replay is made of
         find: Find = lambda version: None,  # the weights of a version that was evaluated
         least_steps: int = 0,  # of weights that may be the best
+        archive_every: Every | None = None,
+        archive_most: int = MOST,  # versions
     ) -> None:
         self.best = BestKeeper(run.folder, find, least_steps)
+        self.archive = Archiver(run.folder, find, archive_every, archive_most)
         self._journal, self._extent = journal, extent or ReplayExtent()
         self.saved = ""  # the newest complete checkpoint
         self.pause_s: float | None = None  # training stopped for so long for the last one
@@ -50,6 +65,11 @@ class Saver:
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
         self._pause = threading.Event()  # never set: the pause between two attempts
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self._run.folder
 
     @property
     def journaled(self) -> bool:
@@ -60,6 +80,11 @@ class Saver:
     def busy(self) -> bool:
         """True while a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
+
+    def go_back(self) -> None:
+        """Let archived versions that are published again count from then on, as they did before."""
+        self.archive.go_back(self._core.state.version.number)
+        self._core.progress.standings.keep(self.archive.versions)
 
     def begin(self, roster: RosterState | None = None) -> None:
         """Copy the state of training, and let a thread write it. Not while busy."""
@@ -96,7 +121,8 @@ class Saver:
                 "Check the disk"
             )
         self.problem()
-        if problem := self.best.finish(self._core.progress.take_candidate()):
+        best = self.best.finish(self._core.progress.take_candidate())
+        for problem in filter(None, (best, self.archive.finish())):
             log.warning(problem)
         self.begin(roster)
         if not self._wait():
@@ -125,9 +151,16 @@ class Saver:
             "updates": core.state.updates,
             "episodes": core.progress.episodes,
             "samples": core.pacing.samples,
+            PACING: (core.pacing.weight, core.pacing.owed),
             "random": torch.get_rng_state().numpy().tobytes(),  # of the network, such as dropout
             "replay": core.replay.state(),
         }
+        if core.normaliser is not None:
+            facts[NORMALISATION] = core.normaliser.state()
+        if core.mixture is not None:
+            facts[DEMONSTRATIONS] = core.mixture.replay.state()
+        if games := core.progress.standings.state():
+            facts[GAMES] = to_plain(games)
         if roster is not None:
             facts["roster"] = roster
         if self._journal is not None:

@@ -24,7 +24,7 @@ Number = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Seed = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
-class Sweep(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+class Section(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """The section [sweep]."""
 
     name: str = ""
@@ -45,7 +45,7 @@ class Sweep(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=T
 class Plan:
     """A sweep as it is to be done."""
 
-    sweep: Sweep
+    sweep: Section
     name: str
     fixed: Mapping[str, Any]  # the settings of all trials, as in a file of the learner
     space: Mapping[str, Parameter]
@@ -133,10 +133,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"the sweep's file {path} is not TOML: {error}") from error
 
 
-def _section(path: Path, content: Mapping[str, Any]) -> Sweep:
-    known = dict.fromkeys((each.encode_name for each in msgspec.structs.fields(Sweep)), False)
+def _section(path: Path, content: Mapping[str, Any]) -> Section:
+    known = dict.fromkeys((each.encode_name for each in msgspec.structs.fields(Section)), False)
     check_keys(path, content, known)
     try:
-        return msgspec.convert(content, Sweep)
+        return msgspec.convert(content, Section)
     except msgspec.ValidationError as error:
         raise UsageError(f"[sweep] in {path}: {error}") from error

@@ -5,12 +5,13 @@ import shutil
 from pathlib import Path
 
 from farflung.common.process import atomic_file
+from farflung.learner.local.programs import program
 from farflung.learner.runs.reading import RunState, is_run, read
 from farflung.learner.storage.run_folder import ENDED, FINISHED
 from farflung.learner.sweeps import settings
 from farflung.learner.sweeps.curve import Curve, taken
 from farflung.learner.sweeps.plan import Plan
-from farflung.learner.sweeps.processes import Process, learner
+from farflung.learner.sweeps.processes import Process
 from farflung.learner.sweeps.state import Phase, Seen, phase
 from farflung.learner.sweeps.study import Trial
 
@@ -72,7 +73,7 @@ class TrialRun:
         words += ["--resume", "auto"] if self._plan.journaled else []
         log = self._place / LOGS / f"{self.name}.log"
         self._exit_code, self._starts = None, self._starts + 1
-        self._process = Process(learner(*words), log, os.environ)
+        self._process = Process([*program("learner"), *words], log, os.environ)
 
     def stop(self) -> None:
         """Ask its process to end."""

@@ -20,6 +20,7 @@ OWN = {
     "seed": "write seeds into [sweep]",
     "port": "each trial takes a free one",
     "feed-port": "each trial takes a free one",
+    "policies": "a trial is one learner, and its run has one policy",
     "ui": "trials write lines into logs",
     "until-stdin-closes": "trials end with their sweep in any case",
 }
@@ -78,8 +79,8 @@ def check(path: Path, fixed: Mapping[str, Any], space: Mapping[str, Parameter]) 
         require(key not in fixed and key not in space, f"{key} in {path}: {reason}")
     for key in space:
         require(key not in plain(fixed), f"{key} in {path} is both fixed and searched: remove one")
-    algorithm = fixed.get("algorithm", "dqn")
-    kind = config_class(["--algorithm", str(algorithm)])
+    chosen = {key: fixed[key] for key in ("preset", "algorithm") if key in fixed}
+    kind = config_class([word for key, name in chosen.items() for word in (f"--{key}", str(name))])
     known = settings_file.keys(kind())
     check_keys(path, fixed, known)
     check_keys(path, merged({}, dict.fromkeys(space, "")), known)

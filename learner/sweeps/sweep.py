@@ -8,12 +8,12 @@ from pathlib import Path
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop
+from farflung.learner.local.programs import PATIENCE_S, end_survivor
 from farflung.learner.runs.reading import is_run
 from farflung.learner.storage.run_folder import exclusive
 from farflung.learner.sweeps import report, state
 from farflung.learner.sweeps.curve import judged
 from farflung.learner.sweeps.plan import Plan
-from farflung.learner.sweeps.processes import PATIENCE_S, end_survivor
 from farflung.learner.sweeps.runs import TrialRuns
 from farflung.learner.sweeps.state import Complete, Fail, Seen, Start
 from farflung.learner.sweeps.study import Study

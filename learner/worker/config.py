@@ -1,18 +1,18 @@
-"""The configuration of a worker: an actor's, and the device and code that it learns with."""
+"""The configuration of a worker: to collect as an actor does, and the device and code to learn."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from farflung.actor.config import ActorConfig
+from farflung.actor.config import CollectorConfig
 from farflung.common.process.config import require
 
 LEARNING = Parameter(group=Group("Learning", sort_key=2.5))
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerConfig(ActorConfig):
+class WorkerConfig(CollectorConfig):
     """The options of a worker; the learner sends everything else."""
 
     _: KW_ONLY
@@ -26,8 +26,6 @@ class WorkerConfig(ActorConfig):
     """CPU threads of torch."""
 
     def __post_init__(self) -> None:
-        ActorConfig.__post_init__(self)
-        require(not self.evaluate, "--evaluate is for actors: a worker collects and learns")
-        require(not self.acknowledged, "--acknowledged is for actors: gradients leave no receipts")
-        require(not self.rate, "--rate is for actors: a worker learns between two windows")
+        CollectorConfig.__post_init__(self)
+        require(len(self.addresses) == 1, "a worker learns for one policy: name one address")
         require(self.threads >= 1, "--threads must be at least 1")

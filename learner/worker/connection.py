@@ -4,6 +4,7 @@ So a worker is an ordinary actor's loop. It learns while the loop waits, and the
 as an update is owed.
 """
 
+import logging
 from collections.abc import Callable
 
 from farflung.actor.connection.inline import InlineConnection, Transport
@@ -11,7 +12,10 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.port import Joined, Newest
 from farflung.common.data.parcel import Parcel
 from farflung.common.protocol.ledger import Tally
+from farflung.learner.worker import books
 from farflung.learner.worker.trainee import Trainee
+
+log = logging.getLogger(__name__)
 
 MakeTrainee = Callable[[Joined], Trainee]
 
@@ -30,6 +34,7 @@ class WorkerConnection(InlineConnection):
         self._make = make
         self._joined: Joined | None = None
         self._trainee: Trainee | None = None
+        self._epoch = 0  # of the learner at the last gradients
 
     @property
     def newest(self) -> Newest:
@@ -60,6 +65,12 @@ class WorkerConnection(InlineConnection):
         if (joined := self._client.newest.joined) is not None:
             self._meet(joined)
 
+    def close(self, reason: str, patience_s: float) -> bool:
+        """Send the rest and the bye, with the books in the log."""
+        acknowledged = super().close(reason, patience_s)
+        log.info(books.line(self._client.outbox.ledger))
+        return acknowledged
+
     def _meet(self, joined: Joined) -> Trainee:
         """Return the trainee of a run; that of another one ends with its rows."""
         if self._trainee is None or joined is not self._joined:
@@ -73,9 +84,19 @@ class WorkerConnection(InlineConnection):
             return False
         if not trainee.owes or not self._client.may_play:
             return False
+        if weights.version.epoch != self._client.tracker.epoch:
+            return False  # the learner was started again: it takes no gradients along these
         if trainee.is_ahead(weights.version, self._refused):
             return False
+        self._enter(weights.version.epoch)
+        self.work.gradients += 1
         return self._client.offer(trainee.gradients(weights, self._refused))
+
+    def _enter(self, epoch: int) -> None:
+        """Log the books before the first gradients of an epoch, as the one before left them."""
+        if self._epoch != epoch:
+            log.info("learning in epoch %d; %s", epoch, books.line(self._client.outbox.ledger))
+        self._epoch = epoch
 
     @property
     def _refused(self) -> int:

@@ -9,6 +9,7 @@ from farflung.common.data.learning import Learning
 from farflung.common.data.spec import Spec
 from farflung.common.process import plugins
 from farflung.common.process.errors import ConfigurationError, Refused
+from farflung.learner.algorithms.builtin import BUILT_IN, load
 from farflung.learner.algorithms.protocol import Algorithm, AlgorithmClass
 from farflung.learner.core import device
 from farflung.learner.core.trained import require_trained
@@ -29,7 +30,7 @@ def algorithm_of(spec: Spec, asked: WorkerConfig) -> Any:
         spec,
         settings_of(learning, found),
         device=where,
-        seed=seeds.number(spec.world.seed, "network"),
+        seed=seeds.number(spec.world.seed, "network", *spec.world.branch(spec.policy)),
         model=model,
     )
     if not hasattr(made, "follow"):
@@ -43,10 +44,8 @@ def algorithm_of(spec: Spec, asked: WorkerConfig) -> Any:
 
 def algorithm_class(learning: Learning, asked: WorkerConfig) -> AlgorithmClass:
     """Return the class of the algorithm: built in, or named on this worker's own command line."""
-    if learning.algorithm == "dqn" and asked.algorithm in ("", "dqn"):
-        from farflung.learner.algorithms.dqn import DQN
-
-        return DQN
+    if learning.algorithm in BUILT_IN and asked.algorithm in ("", learning.algorithm):
+        return load(learning.algorithm)
     found: AlgorithmClass = _own("--algorithm", learning.algorithm, asked.algorithm)
     return found
 

@@ -47,7 +47,7 @@ class Trainee:
         self._pacing = Pacing(learning.ratio, learning.batch, learning.warmup, spec.horizon)
         # In one message: a learner refuses more. What is left goes with the next one.
         self._most_steps = learning.most_steps(spec.most_rows)
-        self._schema = GradientsCodec(spec.graph.weights).schema
+        self._schema = GradientsCodec(spec.graph.weights, spec.result_extras).schema
         self._held = NO_VERSION
         self._updates = 0  # of the learner, under the version held
         self._computed = 0  # gradients at that version
@@ -85,13 +85,12 @@ class Trainee:
         batch = self.replay.sample(self._updates + self._computed)
         found = self._algorithm.gradients(batch)
         self._computed += 1
-        self._pacing.sampled(len(batch))
+        samples = len(batch) * self.replay.stride
+        self._pacing.sampled(samples)
         metrics = {name: float(value) for name, value in found.metrics.items()}
         if found.priorities is not None:
             metrics |= self._prioritise(batch, found.priorities)
-        return Gradients(
-            self._envelope(found, len(batch), metrics), self._arrays(found), self._take()
-        )
+        return Gradients(self._envelope(found, samples, metrics), self._arrays(found), self._take())
 
     def _hold(self, weights: Weights, refused: int) -> None:
         """Take over the learner's weights; the target network follows as many updates."""
@@ -141,20 +140,20 @@ class Trainee:
         )
 
     def _take(self) -> Results:
-        results, most = joined(self._finished), self._most_steps
-        rest = Results(results.returns[most:], results.lengths[most:])
+        """Return the episodes that finished, at most as many as one message may have."""
+        results = joined(self._finished, self._spec.metrics)
+        now, rest = results.part(0, self._most_steps), results.part(self._most_steps)
         self._finished = [rest] if len(rest.returns) else []
-        return Results(results.returns[:most], results.lengths[:most])
+        return now
 
 
-def joined(results: Sequence[Results]) -> Results:
-    """Return several results as one, without metrics of episodes: gradients carry none."""
+def joined(results: Sequence[Results], metrics: Sequence[str]) -> Results:
+    """Return several results as one, with all metrics of a spec."""
     if not results:
         return Results()
-    return Results(
-        np.concatenate([one.returns for one in results]),
-        np.concatenate([one.lengths for one in results]),
-    )
+    columns = zip(*(one.columns(metrics) for one in results), strict=True)
+    returns, lengths, *values = map(np.concatenate, columns)
+    return Results(returns, lengths, dict(zip(metrics, values, strict=True)))
 
 
 class GradientForm:
@@ -164,7 +163,7 @@ class GradientForm:
 
     def encoder(self, spec: Spec, actor: str) -> Encode:
         """Return the function that forms the gradients of this worker."""
-        codec = GradientsCodec(spec.graph.weights)
+        codec = GradientsCodec(spec.graph.weights, spec.result_extras)
 
         def encode(gradients: Any, incarnation: int, sequence: int, base: int) -> Frame:
             envelope = structs.replace(

@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 
 from farflung.actor.config import ActorConfig
-from farflung.actor.realtime.alone import WithoutLearner
 from farflung.common.data.fields import ACTOR, default_name
 from farflung.common.net.address import Address
 from farflung.common.process.config import load
@@ -47,11 +46,18 @@ def test_the_address_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"address": "host:x"}, "write HOST"),
+        ({"addresses": ("host:x",)}, "write HOST"),
         ({"rate": -1.0}, "between 0 and 10,000 Hz"),
         ({"rate": 50.0, "evaluate": True}, "choose one of them"),
-        ({"without_learner": WithoutLearner.STOP}, "--without-learner is about the steps"),
-        ({"feed_port": 5555}, "--feed-port"),
+        ({"feed_ports": (5555,)}, "--feed-port"),
+        ({"addresses": ("a", "b"), "feed_ports": (1,)}, "there are 1 for 2"),
+        ({"addresses": ("a", "a:5555")}, "an address is named twice"),
+        ({"addresses": ("a", "b"), "rate": 50.0}, "--rate plays for one policy"),
+        (
+            {"rate": 50.0, "without_learner": "wait"},
+            "choose go-on, stop, or a function of yours as package.module:function",
+        ),
+        ({"without_learner": "my_robot:hold"}, "a function acts at a fixed rate: add --rate"),
         ({"environments": 0}, "--envs"),
         ({"step_timeout": -1.0}, "--step-timeout"),
         ({"max_policy_age": 9.9}, "--max-policy-age must be 0 or at least 10"),

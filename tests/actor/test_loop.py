@@ -20,7 +20,8 @@ from farflung.actor.connection.inline import InlineConnection
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.loop import ActorLoop
 from farflung.actor.rules import RENEW_S, Heartbeat, Rules
-from farflung.actor.worlds.gymnasium import Surroundings, opener
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import Evaluation, World
 from farflung.common.data.weights import Version

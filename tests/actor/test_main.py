@@ -70,7 +70,7 @@ def ends_after(served: Any, parcels: int) -> None:
 
 def act(served: Any, **options: Any) -> int:
     """The exit code of an actor that dials it."""
-    config = ActorConfig(str(served.address), name="a", policy="p", once=True, **options)
+    config = ActorConfig((str(served.address),), name="a", policy="p", once=True, **options)
     return main.act(Loaded(config, {}))
 
 
@@ -109,7 +109,9 @@ def test_an_actor_at_a_rate_collects_and_ends_with_its_figures(
 
 def test_it_says_why_it_ends(nowhere: Address, capfd: pytest.CaptureFixture[str]) -> None:
     """No learner is at its address and its patience ends: it logs that, with exit code 69."""
-    assert main.act(Loaded(ActorConfig(str(nowhere), patience=0.01, log_level="warning"), {})) == 69
+    assert (
+        main.act(Loaded(ActorConfig((str(nowhere),), patience=0.01, log_level="warning"), {})) == 69
+    )
     assert f"WARNING ended: no learner answers at {nowhere}" in capfd.readouterr().err
 
 

@@ -11,7 +11,8 @@ from support.stamps import a_stamp_spec
 from farflung.actor.connection.port import Joined
 from farflung.actor.evaluator import greedy
 from farflung.actor.play import Play, exploring
-from farflung.actor.worlds.gymnasium import Surroundings, opener
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.spec import Evaluation, Exploration, Space, Spec, World
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError, Refused
@@ -32,7 +33,7 @@ def collected(spec: Spec, weights: Weights, index: int, start: int) -> tuple[lis
 def opened(spec: Spec, role: str, index: int, start: int) -> Any:
     """The world of an actor with two environments, in which nothing goes wrong."""
     around = Surroundings(lambda kind, text: pytest.fail(text), lambda seconds: None, lambda: 0.0)
-    return opener(2, around)(Joined(spec, index, start), role)
+    return opener(2, around)({spec.policy: Joined(spec, index, start)}, role)
 
 
 def test_a_place_is_a_random_stream_of_its_own() -> None:

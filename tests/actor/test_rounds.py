@@ -122,3 +122,18 @@ def test_exploration_of_a_round_is_alike_at_all_actors(changes, progress):
 def test_actor_without_a_place_waits():
     """The third of two."""
     assert not Share(Rounds(actors=2), 2).wants(ONE)
+
+
+def test_spare_windows_have_no_place_and_end_no_round() -> None:
+    """A policy without its learner plays them beside others; its rounds go on afterwards."""
+    share = Share(Rounds(1, windows=1, episodes=0), 0)
+    share.begin(ONE)
+    (own,) = share.placed([a_parcel()])
+    assert own.place == Place(0, ends=True)
+    share.begin(ONE)
+    assert share.placed([a_parcel()])[0].place is None
+    assert not share.is_over(5)
+    assert not share.wants(ONE)
+    share.begin(TWO)
+    (own,) = share.placed([a_parcel(version=2)])
+    assert own.place == Place(0, ends=True)

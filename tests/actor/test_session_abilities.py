@@ -150,6 +150,16 @@ class TestEvaluating:
                 step += 1
                 over = session.record(1.0, step == length, False, [0, 0, step])
 
+    def arrived(self, session: ActorSession, served: Any) -> list[Any]:
+        """Return the results of an evaluation: they leave while the session looks for the next."""
+
+        def one_came() -> bool:
+            return not session.begin_evaluation(0.0) and len(served.queue.parcels) == 1
+
+        eventually(one_came, "the results", 60.0)
+        taken: list[Any] = served.take(1)
+        return taken
+
     def test_results_arrive_as_an_evaluators(self, serve: Serve) -> None:
         """The next evaluation is due when the learner has made so many steps."""
         learner = LearnerDouble(self.SPEC, versions=0)
@@ -161,7 +171,7 @@ class TestEvaluating:
             assert session.begin_evaluation()
             assert session.begin_evaluation()  # it goes on
             self.play(session)
-            (first,) = served.take(1)
+            (first,) = self.arrived(session, served)
             assert (first.evaluation, first.rows, first.version) == (True, 0, (1, 1))
             assert first.results.returns.tolist() == [2.0, 5.0, 5.0]
             assert not session.begin_evaluation(0.0)
@@ -169,7 +179,7 @@ class TestEvaluating:
             assert session.begin_evaluation(60.0)
             self.play(session)
             assert session.version == (1, 2)
-            assert served.take(1)[0].version == (1, 2)
+            assert self.arrived(session, served)[0].version == (1, 2)
             served.network_thread.close(State.STOP)
             assert not session.begin_evaluation()
         (seen,) = learner.receiver.seen.values()

@@ -114,7 +114,7 @@ def test_every_own_step_is_recorded_once(
     play = Play(world, players)
     play.reset()
     parcels: dict[str, list[Parcel]] = {policy: [] for policy in policies}
-    for number in range(1, 60):
+    for number in range(1, 60 if horizon < 40 else 12):
         play.begin(a_version(number), 0)
         while not play.full:
             play.step()
@@ -223,3 +223,24 @@ def test_a_world_that_breaks_the_rules_is_named(second: Turn, says: str) -> None
     player.act(first)
     with pytest.raises(ValueError, match=says):
         player.record(second.outcomes.get("red"), second.due.get("red"))
+
+
+def test_an_absence_opens_no_decision() -> None:
+    """The only seat dies, misses an episode of its environment, and is due in the next one."""
+    player = Player(spec_of(9, 1, ()), 1, mind := Mind(), mind)
+    first, last = seen([1]), seen([2]).columns["observations"][0]
+    player.record(None, first)
+    player.begin(a_version(1), 0)
+    player.act(first)
+    died = End(Ending.TERMINATED, {"observations": last})
+    player.record(Outcomes(np.array([5.0], np.float32), ended={0: died}), None)
+    nothing = np.zeros(0, np.float32), np.zeros(0, np.int64)
+    player.record(Outcomes(*nothing, absent=[0]), None)
+    player.record(None, again := seen([3]))
+    player.act(again)
+    player.record(Outcomes(np.array([7.0], np.float32)), seen([4]))
+    (parcel,) = player.parcels()
+    assert parcel.lengths.tolist() == [1, 1]
+    assert parcel.endings.tolist() == [Ending.TERMINATED, Ending.OPEN]
+    assert parcel.columns["rewards"].tolist() == [5.0, 7.0]
+    assert parcel.columns["observations"][:, 0].tolist() == [1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""The measured part of docs/scaling.md: a refusal or a wide range never becomes a bare figure."""
+"""Measured speeds in the documents: a refusal or a wide range never becomes a bare figure."""
 
 import importlib.util
 from pathlib import Path
@@ -62,3 +62,35 @@ def test_range_that_is_too_wide_is_named(speed):
     wide = {"median": 40.0, "range": [20.0, 45.0], "inconclusive": True}
     text = speed.scale(a_scale(training={"1": wide}))
     assert "40 (20 to 45, inconclusive)" in text
+
+
+def test_delays_of_an_actor_stand_beside_those_of_the_bare_loop(speed):
+    """A row for each; steps that ran over because of us are named apart."""
+    late = {"p50_ms": 0.1, "p99_ms": 0.275, "worst_ms": 6.3, "steps": 3000, "left_out": 1}
+    case = {
+        "actor": late | {"over": 3, "dropped": 2},
+        "bare": late | {"p99_ms": 0.14, "over": 0},
+        "over_because_of_us": 1,
+        "versions_per_s": 10.0,
+        "weights_mb": 1.0,
+    }
+    text = speed.real_time(WHERE | {"seconds": 60.0, "50_hz": case})
+    assert "| 50 Hz, actor | 0.10 | 0.28 | 6.30 | 3,000 | 3 (1) | 1 | 2 |" in text
+    assert "| 50 Hz, bare loop | 0.10 | 0.14 | 6.30 | 3,000 | 0 | 1 | |" in text
+    assert "come 10 times a second" in " ".join(text.split())
+
+
+def test_batches_of_a_replay_stand_beside_another_library(speed):
+    """A figure that was not measured there is a dash."""
+    uniform = {"ours_per_second": 9000, "ratio": 0.5}
+    figures = {"vectors_few": 15000, "vectors": 10200, "images": 1600, "cpprb_vectors": 3000}
+    found = WHERE | {
+        "batch": 256,
+        "vectors": uniform,
+        "images": uniform,
+        "prioritised": {f"{name}_per_second": each for name, each in figures.items()}
+        | {"cost_of_many": 1.5, "cost_of_many_range": [1.4, 1.6]},
+    }
+    text = speed.replay(found)
+    assert "| vectors, 10^4 | 15,000 | – |\n| vectors, 10^6 | 10,200 | 3,000 |" in text
+    assert "takes 1.5 (1.4 to 1.6) times as long" in " ".join(text.split())

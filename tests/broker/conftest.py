@@ -14,6 +14,7 @@ from farflung.broker.relay_loop import Broker
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop
+from farflung.common.protocol.wire import MAX_GRADIENTS_BYTES, MAX_MESSAGE_BYTES
 
 Made = TypeVar("Made")
 
@@ -27,12 +28,19 @@ class Running:
         address: Address,
         capacity: int,
         name: str,
+        largest: int,
     ) -> None:
         self.later = 0.0
         self.failure: Exception | None = None
         self._context = sockets.context()  # a listener has one for itself
         self.broker = Broker(
-            self._context, address, learners, capacity, name, lambda: time.monotonic() + self.later
+            self._context,
+            address,
+            learners,
+            capacity,
+            name,
+            lambda: time.monotonic() + self.later,
+            largest=largest,
         )
         self.address = self.broker.address
         self._stop = Stop()
@@ -68,7 +76,9 @@ class Upstream:
     """The sockets of a learner, which accept every subscription and note it."""
 
     def __init__(self, context: sockets.Context, address: Address = ANYWHERE) -> None:
-        self.address, self.pull, self.feed = sockets.listen(context, address, 1)
+        self.address, self.pull, self.feed = sockets.listen(
+            context, address, 1, largest=MAX_GRADIENTS_BYTES
+        )
         self.subscriptions: list[bytes] = []
 
     def receive(self) -> list[bytes]:
@@ -80,6 +90,18 @@ class Upstream:
                 zmq.SUBSCRIBE if subscription[:1] == b"\x01" else zmq.UNSUBSCRIBE, subscription[1:]
             )
         return self.subscriptions
+
+    def named(self, topic: bytes, condition: Callable[[], Any]) -> None:
+        """Publish under a topic until a condition holds, as learners repeat their beacons.
+
+        The first subscription may be another program's, which dials a port that was its learner's.
+        """
+
+        def published() -> Any:
+            self.publish(topic)
+            return condition()
+
+        eventually(published)
 
     def publish(self, topic: bytes, frame: bytes = b"") -> None:
         """Publish a frame under a topic."""
@@ -121,13 +143,14 @@ def broker() -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
     def start(
-        *learners: Address, address: Address = ANYWHERE, capacity: int = 1 << 20, name: str = ""
+        *learners: Address,
+        address: Address = ANYWHERE,
+        capacity: int = 1 << 20,
+        name: str = "",
+        largest: int = MAX_MESSAGE_BYTES,
     ) -> Running:
-        started.append(
-            listening_again(
-                lambda: Running(learners, address, capacity, name or f"broker-{len(started)}")
-            )
-        )
+        own = name or f"broker-{len(started)}"
+        started.append(listening_again(lambda: Running(learners, address, capacity, own, largest)))
         return started[-1]
 
     yield start
@@ -148,9 +171,8 @@ def served(
         upstreams = [upstream() for _ in range(count)]
         made = broker(*(one.address for one in upstreams), **options)
         for number, one in enumerate(upstreams):
-            eventually(lambda one=one: b"\x01c/" in one.receive())
-            one.publish(f"c/p{number}/".encode())
-            eventually(lambda number=number: made.status.upstreams[number].policies)
+            topic = f"c/p{number}/".encode()
+            one.named(topic, lambda number=number: made.status.upstreams[number].policies)
         return made, *upstreams
 
     return serve

@@ -46,6 +46,8 @@ def test_a_feed_may_be_at_another_port() -> None:
         (["a", "a"], "named twice"),
         (["127.0.0.1:7000", "--port", "7000"], "its own upstream"),
         (["a", "--queue", "1000"], "--queue must be at least"),
+        (["a", "--largest-message", "1000"], "--largest-message must lie between 67108864"),
+        (["a", "--largest-message", str(1 << 31)], "--largest-message must lie between"),
         (["a", "--name", "a/b"], "--name"),
         (["a:b"], "not an address"),
         (["a", "--port", "-1"], "--port must lie"),

@@ -10,17 +10,28 @@ import pytest
 
 from farflung.broker.config import BrokerConfig
 from farflung.broker.main import relay
+from farflung.broker.relay_loop import Broker
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import UsageError
+from farflung.common.process.lifecycle import Stop
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_says_where_it_listens_and_ends_when_it_is_told_to(
-    number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A supervisor gets 0, a shell 130."""
-    signals = threading.Timer(0.05, os.kill, (os.getpid(), number))
-    signals.start()
+    run = Broker.run
+
+    def run_and_tell(broker: Broker, stop: Stop) -> None:
+        # Not before the handlers stand: the signal would end these tests.
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        run(broker, stop)
+
+    monkeypatch.setattr(Broker, "run", run_and_tell)
     assert relay(Loaded(BrokerConfig(("127.0.0.1:1",), port=0))) == code
     said = capsys.readouterr().err
     assert "listening: actor 127.0.0.1:" in said

@@ -2,7 +2,15 @@
 
 import pytest
 
-from farflung.broker.relay import OWN, Backlog, Routes, Subscriptions, UpstreamHealth
+from farflung.broker.relay import (
+    OWN,
+    POLICIES,
+    Backlog,
+    Routes,
+    Subscriptions,
+    UpstreamHealth,
+)
+from farflung.common.protocol.learner_tracker import SILENCE_S
 
 Z = b"z/default/box-1/0000000000000007/0000000000000001"
 
@@ -31,6 +39,20 @@ def test_a_policy_does_not_jump_between_two_that_speak_of_it() -> None:
     assert routes.find("red") == 1
 
 
+def test_upstream_with_too_many_policies_is_refused_more() -> None:
+    """One that has fallen silent makes room; another upstream has room of its own."""
+    routes = Routes()
+    for number in range(POLICIES):
+        assert routes.has_room(f"p{number}", 0, number / POLICIES)
+        assert routes.claim(f"p{number}", 0, number / POLICIES)
+    assert routes.has_room("p7", 0, 1.0)
+    assert not routes.has_room("red", 0, 1.0)
+    assert routes.has_room("red", 1, 1.0)
+    assert routes.has_room("red", 0, SILENCE_S)
+    assert routes.find("p0") is None
+    assert len(routes.of(0)) == POLICIES - 1
+
+
 def test_a_backlog_is_bounded_in_bytes() -> None:
     """A message that does not fit is refused; the others come out in order."""
     backlog: Backlog[bytes] = Backlog(10)
@@ -57,13 +79,19 @@ def subscribe(subscriptions: Subscriptions, topic: bytes, connection: int = 1) -
     return subscriptions.pass_on(topic)
 
 
+def unsubscribe(subscriptions: Subscriptions, topic: bytes, connection: int) -> tuple[bytes, ...]:
+    """Unsubscribe for a connection; return what goes upstream."""
+    subscriptions.remove(topic, connection)
+    return subscriptions.leave()
+
+
 def test_a_topic_is_asked_for_once_while_it_has_subscribers() -> None:
     """The second subscriber and the last but one to leave change nothing upstream."""
     subscriptions = Subscriptions()
     assert subscribe(subscriptions, b"w/p/", 1) == (b"\x01w/p/",)
     assert subscribe(subscriptions, b"w/p/", 2) == ()
-    assert subscriptions.remove(b"w/p/", 1) == ()
-    assert subscriptions.remove(b"w/p/", 2) == (b"\x00w/p/",)
+    assert unsubscribe(subscriptions, b"w/p/", 1) == ()
+    assert unsubscribe(subscriptions, b"w/p/", 2) == (b"\x00w/p/",)
     assert subscriptions.topics == sorted(OWN)
 
 
@@ -73,10 +101,10 @@ def test_a_connection_takes_back_only_its_own() -> None:
     subscribe(subscriptions, b"w/p/", 1)
     for _ in range(3):
         assert subscribe(subscriptions, b"w/p/", 2) == ()
-        assert subscriptions.remove(b"w/p/", 3) == ()
-    assert subscriptions.remove(b"w/p/", 2) == ()
-    assert subscriptions.remove(b"w/p/", 2) == ()
-    assert subscriptions.remove(b"w/p/", 1) == (b"\x00w/p/",)
+        assert unsubscribe(subscriptions, b"w/p/", 3) == ()
+    assert unsubscribe(subscriptions, b"w/p/", 2) == ()
+    assert unsubscribe(subscriptions, b"w/p/", 2) == ()
+    assert unsubscribe(subscriptions, b"w/p/", 1) == (b"\x00w/p/",)
 
 
 @pytest.mark.parametrize("topic", [b"s/p/", Z])
@@ -88,26 +116,29 @@ def test_a_question_is_asked_again_for_each_subscriber(topic: bytes) -> None:
     subscriptions = Subscriptions()
     assert subscribe(subscriptions, topic, 1) == (b"\x01" + topic,)
     assert subscribe(subscriptions, topic, 2) == (b"\x00" + topic, b"\x01" + topic)
-    assert subscriptions.remove(topic, 1) == ()
-    assert subscriptions.remove(topic, 2) == (b"\x00" + topic,)
+    assert unsubscribe(subscriptions, topic, 1) == ()
+    assert unsubscribe(subscriptions, topic, 2) == (b"\x00" + topic,)
 
 
 def test_an_answered_question_is_withdrawn_once() -> None:
     """Its subscriber may still be there, and may ask again."""
     subscriptions = Subscriptions()
     subscribe(subscriptions, Z)
-    assert subscriptions.withdraw(Z) == (b"\x00" + Z,)
-    assert subscriptions.withdraw(Z) == ()
+    subscriptions.withdraw(Z)
+    assert Z not in subscriptions.topics
+    assert subscriptions.leave() == (b"\x00" + Z,)
+    subscriptions.withdraw(Z)
+    assert subscriptions.leave() == ()
     assert Z not in subscriptions.topics
     assert subscribe(subscriptions, Z) == (b"\x01" + Z,)
-    assert subscriptions.remove(Z, 1) == (b"\x00" + Z,)
+    assert unsubscribe(subscriptions, Z, 1) == (b"\x00" + Z,)
 
 
 def test_a_question_without_a_subscriber_is_not_asked() -> None:
     """Its client has gone while it waited for its turn."""
     subscriptions = Subscriptions()
     subscriptions.add(Z, 1)
-    assert subscriptions.remove(Z, 1) == ()
+    assert unsubscribe(subscriptions, Z, 1) == ()
     assert subscriptions.pass_on(Z) == ()
 
 
@@ -115,7 +146,7 @@ def test_no_client_takes_what_a_broker_hears_for_itself() -> None:
     """Another broker in front of it subscribes to the same, and leaves."""
     subscriptions = Subscriptions()
     assert subscribe(subscriptions, b"c/") == ()
-    assert subscriptions.remove(b"c/", 1) == ()
+    assert unsubscribe(subscriptions, b"c/", 1) == ()
     assert b"c/" in subscriptions.topics
 
 

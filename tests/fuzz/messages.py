@@ -1,6 +1,7 @@
 """Decoders of what comes over the network: experience, feed, topics, acting graphs."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from unittest import mock
 
@@ -12,6 +13,7 @@ from support.makers import (
     TENSORS,
     a_command,
     a_frame,
+    a_learning,
     a_parcel,
     a_spec,
     some_gradients,
@@ -31,7 +33,8 @@ from farflung.actor.connection import policy_client
 from farflung.actor.connection.policy_client import PolicyClient
 from farflung.broker.relay import Subscriptions
 from farflung.common.data.parcel import Results
-from farflung.common.data.spec import Column, Graph, Space, Spec, metric_column
+from farflung.common.data.spec import Column, Graph, Space, Spec, Tensor, metric_column
+from farflung.common.data.states import EPISODE, state_columns
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import FarflungError, Refused
@@ -46,6 +49,12 @@ from farflung.learner.endpoint.items import PARCELS
 
 IMAGE = Space("box", "uint8", (2, 2, 1))
 PAIR = Space("multidiscrete", "int64", (2,), (3, 4))
+REMEMBERING = Graph(
+    b"model",
+    (Tensor("state.sum", "float32", (3,)),),
+    (Tensor("next_state.sum", "float32", (3,)),),
+    TENSORS,
+)
 CONTINUOUS = Space("box", "float32", (2,), (), (-1.0, -1.0), (1.0, 1.0))
 
 
@@ -58,13 +67,14 @@ def specs() -> tuple[Spec, ...]:
     several = {"a": Space("box", "float32", (2,)), "b": Space("discrete", "int32", (), (5,))}
     extras = (
         Column("log_probability", "float32", (), "step"),
-        Column("state", "float32", (3,), "trajectory"),
+        *state_columns(REMEMBERING),
+        EPISODE,
         metric_column("is_success"),
     )
     return (
         a_spec(),
         a_spec(observation={"": IMAGE}, stack=3, compression={"observations": "lz4"}),
-        a_spec(observation=several, action=PAIR, extras=extras),
+        a_spec(observation=several, action=PAIR, extras=extras, graph=REMEMBERING),
         a_spec(action=CONTINUOUS, head="gaussian"),
     )
 
@@ -127,22 +137,39 @@ def table_seeds() -> list[bytes]:
 
 
 def test_gradients(data: bytes) -> None:
-    """Gradients of two parameters; what is read is finite and written the same again."""
-    codec = GradientsCodec(PARAMETERS)
+    """Gradients of two parameters; what is read is finite and written the same again.
+
+    The first byte says whether episodes have a metric.
+    """
+    codec = gradients_codecs()[data[:1] < b"\x80"]
+    data = data[1:]
     opened = wire.open_frame(frame(data), wire.EXPERIENCE)
     found = codec.decode(opened, tensors.read_gradients_envelope(opened))
     for tensor in PARAMETERS:
         assert found.arrays[tensor.name].shape == tensor.shape
         assert np.isfinite(found.arrays[tensor.name]).all()
+    assert not any(np.isinf(values).any() for values in found.results.metrics.values())
     again = codec.decode(wire.open_frame(codec.encode(found)), found.envelope)
     assert again.envelope == found.envelope
+    assert again.results.metrics.keys() == found.results.metrics.keys()
+
+
+@cache
+def gradients_codecs() -> tuple[GradientsCodec, GradientsCodec]:
+    """Of episodes without metrics, and with one."""
+    return GradientsCodec(PARAMETERS), GradientsCodec(PARAMETERS, (metric_column("is_success"),))
 
 
 def gradients_seeds() -> list[bytes]:
-    """Return gradients with and without results of episodes."""
-    codec, sample = GradientsCodec(PARAMETERS), gradients(SENDER)
-    samples = (sample, Gradients(sample.envelope, sample.arrays, Results()))
-    return [unframed(codec.encode(one)) for one in samples]
+    """Return gradients with and without results of episodes, and with a metric of them."""
+    sample, (plain, measured) = gradients(SENDER), gradients_codecs()
+    none = Gradients(sample.envelope, sample.arrays, Results())
+    envelope = structs.replace(sample.envelope, schema=measured.schema)
+    success = replace(sample.results, metrics={"is_success": np.array([1.0])})
+    return [
+        *(b"\xff" + unframed(plain.encode(one)) for one in (sample, none)),
+        b"\x00" + unframed(measured.encode(Gradients(envelope, sample.arrays, success))),
+    ]
 
 
 def test_command(data: bytes) -> None:
@@ -181,21 +208,24 @@ def test_report(data: bytes) -> None:
     wire.read(wire.open_frame(sealed))
 
 
-TAKEN = PARCELS, frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.COMMAND})
+ALL = frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.COMMAND})
+TAKEN = (PARCELS, a_spec()), (ALL, a_spec(learning=a_learning(alone=False)))
 
 
 def test_gate(data: bytes) -> None:
     """Several messages to a receiver, which must never raise. The first byte says what it takes.
 
-    Its books balance, and its acknowledgements can be encoded.
+    Its books balance, those of gradients too, and its acknowledgements can be encoded.
     """
-    endpoint = Endpoint(specs()[0], takes=TAKEN[data[:1] < b"\x80"])
+    takes, spec = TAKEN[data[:1] < b"\x80"]
+    endpoint = Endpoint(spec, takes=takes)
     endpoint.receiver.newest = Version(1, 2)
     for count, part in enumerate(split(data[1:])[:16]):
         endpoint.receive([(frame(part), ANY_CLIENT)], count * 0.5)
         endpoint.settle()
     inbox = endpoint.inbox
     assert inbox.ledger.balanced
+    assert endpoint.receiver.inboxes.gradients.ledger.balanced
     for key, credit in endpoint.receiver.acknowledgements.due(8.0, lambda key: Credit(1, 1)):
         received = inbox.received(*key)
         wire.encode(Acknowledgement("run-1", "default", *key, 5, 1, *received, credit))
@@ -246,7 +276,7 @@ def test_announcement(data: bytes) -> None:
 
 
 def announcement_seeds() -> list[bytes]:
-    specs_ = [structs.replace(rich_spec(), graph=a_graph()), *specs()]
+    specs_ = [structs.replace(rich_spec(), policy="red", graph=a_graph()), *specs()]
     return [
         unframed(wire.encode(from_learner(SENDER, LEARNER, spec)["announcement"]))
         for spec in specs_
@@ -322,9 +352,7 @@ def test_topics(data: bytes) -> None:
     """Subscriptions, as feed and broker take them: what is understood is written the same again."""
     parsed, policy = topics.parse_private(data), topics.parse_policy(data)
     if parsed is not None:
-        *own, nonce = parsed
-        formed = topics.acknowledgement(*own) if nonce is None else topics.snapshot(*parsed)
-        assert formed == data
+        assert formed(parsed) == data
         assert policy == parsed.policy
         assert topics.is_allowed(data)
     subscriptions = Subscriptions()
@@ -334,11 +362,22 @@ def test_topics(data: bytes) -> None:
     subscriptions.remove(data, 1)
 
 
+def formed(private: topics.Private) -> bytes:
+    """Return the topic of these parts."""
+    incarnation = private.policy, private.actor, private.incarnation
+    if private.archived is not None:
+        return topics.archived(*incarnation, private.archived, private.question)
+    if private.nonce is not None:
+        return topics.snapshot(*incarnation, private.nonce)
+    return topics.acknowledgement(*incarnation)
+
+
 def topic_seeds() -> list[bytes]:
     names = [topics.announcement, topics.weights, topics.beacon, topics.telemetry, topics.broker]
     return [
         topics.snapshot("default", "key/box-1", 7, 99),
         topics.acknowledgement("default", "key/box-1", 7),
+        topics.archived("default", "key/box-1", 7, Version(2, 120), 99),
         b"",
         *(name("default") for name in names),
     ]
@@ -353,7 +392,7 @@ TARGETS = (
         MESSAGE,
     ),
     Target("table", test_table, table_seeds, PACKED),
-    Target("gradients", test_gradients, gradients_seeds, MESSAGE),
+    Target("gradients", test_gradients, gradients_seeds, MESSAGE, skip=1),
     Target("command", test_command, command_seeds, MESSAGE),
     Target("words", test_report, lambda: [unframed(one) for one in reports()], MESSAGE),
     Target("gate", test_gate, gate_seeds, never_refuses=True),

@@ -42,6 +42,9 @@ DECODERS = [
         "farflung.actor.connection.policy_client",
         "farflung.actor.acting.graph_check",
         "farflung.actor.acting.protobuf",
+        "farflung.actor.acting.spec_check",
+        "farflung.actor.play",
+        "farflung.common.heads",
     ),
     *(
         "farflung.broker.relay",
@@ -52,6 +55,7 @@ DECODERS = [
         "farflung.learner.storage.audit",
         "farflung.learner.storage.recover",
         "farflung.learner.observe.status",
+        "farflung.learner.core.normalisation",
     ),
 ]
 COUNT = re.compile(r"number_of_executed_units:\s*(\d+)")

@@ -20,12 +20,14 @@ from fuzz.target import Target
 from support.makers import a_frame, a_spec, some_weights
 from support.messages import parcel_of
 
+from farflung.common.data.draw import Episode, opponent
 from farflung.common.data.parcel import Results
+from farflung.common.data.pool import ENTRIES, RANDOM, Entry, Pool, archived, scripted
 from farflung.common.data.weights import Version
 from farflung.common.net.address import parse_address
 from farflung.common.process import config
 from farflung.common.process.errors import ConfigurationError, FarflungError
-from farflung.common.protocol import receipts, wire
+from farflung.common.protocol import packing, receipts, tensors, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.receipts import Receipt
 from farflung.learner.observe.screen import line
@@ -37,7 +39,14 @@ from farflung.learner.observe.status import (
     from_document,
     to_document,
 )
-from farflung.learner.storage import audit_checkpoints, checkpoint, manifest, policies, run_folder
+from farflung.learner.storage import (
+    archive,
+    audit_checkpoints,
+    checkpoint,
+    manifest,
+    policies,
+    run_folder,
+)
 from farflung.learner.storage.audit import Audit
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import payloads
@@ -49,6 +58,7 @@ from farflung.learner.storage.manifest import needed_from
 from farflung.learner.storage.recover import counted
 
 DEEP = b"[" * 5000  # more than a reader that calls itself can take
+ARCHIVED = f"{manifest.FOLDER}/{manifest.ARCHIVE}"
 KEYS = {"replay-ratio": False, "device": False, "dqn": True, "dqn.hidden": False}
 
 
@@ -217,6 +227,48 @@ def best_seeds() -> list[bytes]:
     return [(place() / manifest.FOLDER / manifest.BEST).read_bytes(), DEEP]
 
 
+def test_archive(data: bytes) -> None:
+    """Read the index of archived versions, and the weights of each."""
+    written(f"{ARCHIVED}/{archive.INDEX}", data)
+    list(archive.problems(place()))
+    for each in archive.read(place()):
+        policies.read_weights(place(), a_spec(), str(each.version))
+
+
+def archive_seeds() -> list[bytes]:
+    index = place() / ARCHIVED / archive.INDEX
+    index.unlink(missing_ok=True)
+    for number in (1, 2):
+        archive.add(place(), some_weights(a_spec(), number), 3, 100)
+    return [index.read_bytes(), DEEP]
+
+
+def test_archived_weights(data: bytes) -> None:
+    """A version that is not what was archived, under its name."""
+    archive_seeds()
+    (place() / ARCHIVED / "1.1").unlink()
+    written(f"{ARCHIVED}/1.1", data)
+    policies.read_weights(place(), a_spec(), "1.1")
+
+
+def test_pool(data: bytes) -> None:
+    """A pool of opponents: one that is taken has one for every episode, and a bound."""
+    pool = packing.from_plain(Pool, packing.unpack(data, "pool"))
+    assert len(pool) <= ENTRIES
+    drawn = [opponent(pool, 0, Episode(0, 1, 0, number)) for number in range(8)]
+    assert all(each.number < 1 << 52 for each in drawn)
+    pool.require_scripts({"block"})
+
+
+def pool_seeds() -> list[bytes]:
+    entries = (
+        Entry(RANDOM, 0.25),
+        Entry(scripted("block"), 0.25),
+        Entry(archived(Version(1, 40)), 0.5),
+    )
+    return [packing.pack(packing.to_plain(Pool(entries))), DEEP]
+
+
 def test_run(data: bytes) -> None:
     """Read the file that names the run of a folder."""
     written(run_folder.FACTS, data)
@@ -287,6 +339,13 @@ TARGETS = (
     ),
     Target("tensors", test_tensors, tensor_seeds),
     Target("best", test_best, best_seeds, PACKED),
+    Target("archive", test_archive, archive_seeds, JSON),
+    Target(
+        "archived-weights",
+        test_archived_weights,
+        lambda: [bytes(tensors.encode_weights(some_weights(a_spec())))],
+    ),
+    Target("pool", test_pool, pool_seeds, PACKED),
     Target(
         "run", test_run, lambda: [b'{"run": "run-1", "environment": "CartPole-v1"}', DEEP], JSON
     ),

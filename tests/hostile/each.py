@@ -151,6 +151,7 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.tree is not None:
         programs.BIN = asked.tree.absolute() / ".venv" / "bin"
+        programs.DEFAULTS.clear()  # an earlier learner does not know these variables
         os.environ["HOSTILE_TREE"] = str(asked.tree.absolute())
     until = time.monotonic() + 60 * asked.minutes
     lines, names = Lines(asked.lines), asked.only or list(attacks.load())

@@ -24,7 +24,7 @@ from farflung.learner.storage.run_folder import open_run
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LEARNER = Path(sys.executable).parent / "learner"
-ATTACK_S = 3.0
+ATTACK_S = 1.5
 LIES = 100  # parcels in the journal of an older learner
 
 
@@ -38,17 +38,19 @@ def answers(learner: Learner) -> Status:
     return from_document(done.stdout)
 
 
-@pytest.mark.parametrize("name", ["returns without measure", "figures without measure"])
-def test_figures_without_measure_leave_the_status_readable(tmp_path, name):
+def test_figures_without_measure_leave_the_status_readable(tmp_path):
     """They are refused, and the figures of the honest actor are shown."""
+    refused = 0
     with victim(tmp_path) as target:
-        with target.peer() as peer:
-            attacks.load()[name].run(peer, ATTACK_S)
-        status = answers(target.learner)
-        assert status.refused["range"] > 0
-        assert status.evaluation is None
-        assert status.return_mean is None or abs(status.return_mean) <= MAGNITUDE
-        assert {actor.name: actor.state for actor in status.actors}["honest-0"] == "running"
+        for name in ("returns without measure", "figures without measure"):
+            with target.peer(name=name.partition(" ")[0]) as peer:
+                attacks.load()[name].run(peer, ATTACK_S)
+            status = answers(target.learner)
+            assert status.refused["range"] > refused, name
+            refused = status.refused["range"]
+            assert status.evaluation is None
+            assert status.return_mean is None or abs(status.return_mean) <= MAGNITUDE
+            assert {actor.name: actor.state for actor in status.actors}["honest-0"] == "running"
         target.learner.learns_on()
 
 

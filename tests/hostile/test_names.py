@@ -12,7 +12,7 @@ from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol import receipts, topics
 from farflung.learner.endpoint.endpoint import Endpoint
 
-MOST, ENOUGH, QUIET_S, LISTEN_S = 100_000, 5_000, 3.0, 3.0
+MOST, ENOUGH, QUIET_S, LISTEN_S = 100_000, 5_000, 2.0, 2.0
 
 
 def test_guessed_incarnations_change_nothing_for_an_actor() -> None:

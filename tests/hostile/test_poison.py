@@ -17,7 +17,7 @@ from farflung.learner.storage.run_folder import open_run
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-ATTACK_S = 4.0
+ATTACK_S = 2.0
 POISON = ({"rewards": 3e38}, {"observations": 3e38})
 PARCELS, ROWS = 39, 64  # of them in the journal: before, they ended a run
 

@@ -12,7 +12,7 @@ from support.waiting import run_to_end
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-ATTACK_S = 4.0
+ATTACK_S = 2.0
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\S+Z (\w+) (\S+) ")
 LOG_BYTES = 4 << 20  # of a log after the attack; before, each report was written in full
 

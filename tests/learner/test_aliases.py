@@ -1,6 +1,6 @@
 """The words of Stable-Baselines3, CleanRL and RLlib on a learner's command line."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from farflung.common.process.aliases import Aliases, translated
 from farflung.common.process.config import flag_names
 from farflung.common.process.errors import UsageError
 from farflung.learner import aliases, main
+from farflung.learner.algorithms.builtin import BUILT_IN
 from farflung.learner.algorithms.settings import DQNSettings
 from farflung.learner.api.train import configuration
 from farflung.learner.config import LearnerConfig, load
@@ -139,7 +140,9 @@ def test_every_alias_leads_to_a_flag_that_exists() -> None:
     """In both tables, and in the hints."""
     assert {*aliases.SAME.values()} <= KNOWN
     assert {*aliases.SETTINGS.values()} <= {
-        name.replace("_", "-") for name in DQNSettings.__slots__
+        field.name.replace("_", "-")
+        for built_in in BUILT_IN.values()
+        for field in fields(built_in.settings)
     }
     named = {word.strip(":,.") for hint in aliases.OTHER.values() for word in hint.split()}
     flags = {word.removeprefix("--") for word in named if word.startswith("--")}

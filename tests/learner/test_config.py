@@ -143,6 +143,10 @@ def test_evaluations_are_on_and_zero_turns_them_off() -> None:
         ({"model": "network"}, "package.module:function"),
         ({"gradients": "only", "mode": "sequential"}, "--gradients only is for --mode async"),
         ({"gradients": "also", "replay_ratio": math.inf}, "it would never play again"),
+        ({"policies": "auto", "durability": "none"}, "set fsync or process"),
+        ({"policies": "auto", "policy": "red", "gradients": "also"}, "workers play for one"),
+        ({"policies": "auto", "policy": "red", "actors": 2}, "starts no actors"),
+        ({"policies": "red", "policy": "red"}, "'red' is no policy: write auto"),
         ({"max_staleness": -1}, "--max-staleness must be at least 0"),
     ],
 )
@@ -197,6 +201,10 @@ class Settings:
 class Mine:
     name = 'mine'
     Settings = Settings
+    defaults = {'batch_size': 64, 'replay_ratio': 4.0}
+
+class Wrong(Mine):
+    defaults = {'batchsize': 64}
 """
 
 
@@ -230,6 +238,26 @@ def test_a_user_s_algorithm_has_its_own_section(
     assert load([]).config.settings.temperature == 4.0
     with pytest.raises(UsageError, match=r"--dqn\.gamma"):
         load(["--dqn.gamma", "0.5"])
+
+
+def test_an_algorithm_has_defaults_of_its_own_for_the_learner_s_options(
+    my_algorithm: str, tmp_path: Path
+) -> None:
+    """They rank below flags and files, and all other options keep their defaults."""
+    config = load(["--algorithm", my_algorithm]).config
+    assert (config.batch_size, config.replay_ratio) == (64, 4.0)
+    assert config.capacity == LearnerConfig().capacity
+    (tmp_path / "own.toml").write_text("batch-size = 32\n")
+    config = load(
+        ["--algorithm", my_algorithm, "--config", str(tmp_path / "own.toml"), "--replay-ratio", "8"]
+    ).config
+    assert (config.batch_size, config.replay_ratio) == (32, 8.0)
+
+
+def test_a_default_for_an_option_that_no_learner_has_is_refused(my_algorithm: str) -> None:
+    """The sentence names the word."""
+    with pytest.raises(ConfigurationError, match="default for batchsize"):
+        load(["--algorithm", my_algorithm.replace("Mine", "Wrong")])
 
 
 @pytest.mark.parametrize(
@@ -326,3 +354,26 @@ def test_metrics_that_cannot_be_are_refused(changes: dict[str, Any], says: str) 
     """In a sentence, before anything begins."""
     with pytest.raises(UsageError, match=says):
         LearnerConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--batch-size", "100"], "2048 rows is no multiple of --batch-size 100"),
+        (["--capacity", "4000"], "below twice the rollout"),
+        (["--replay-ratio", "4"], "--replay-ratio is for algorithms that draw rows at random"),
+        (["--warmup", "100"], "--warmup is for algorithms that draw rows at random"),
+        (["--mode", "sequential", "--round-updates", "3"], "--round-updates is for algorithms"),
+        (["--normalise-rewards"], "the advantages of ppo"),
+        (["--gradients", "also"], "rollouts of all actors"),
+        (["--ppo.epochs", "0"], "ppo.epochs must be at least 1"),
+        (["--ppo.gae-lambda", "2"], "ppo.gae-lambda must lie between 0 and 1"),
+        (["--ppo.max-lag", "-1"], "ppo.max-lag must not be negative"),
+    ],
+)
+def test_rollouts_that_cannot_be_learned_from_are_refused(words: list[str], says: str) -> None:
+    """So are options of replays that are drawn from; the defaults are none of them."""
+    with pytest.raises((ConfigurationError, UsageError), match=says):
+        load(["--algorithm", "ppo", *words])
+    for name in ("ppo", "impala"):
+        assert load(["--algorithm", name]).config.warmup == 0

@@ -13,15 +13,19 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.loop import ActorLoop
 from farflung.actor.rules import Rules
-from farflung.actor.worlds.gymnasium import Surroundings, opener
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
+from farflung.common.data.spec import ACTION_MASK, Column
 from farflung.common.net import sockets
 from farflung.common.process.config import Loaded
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.learner import learner, training
-from farflung.learner.core import build
+from farflung.learner.algorithms.dqn import DQN
+from farflung.learner.config import LearnerConfig
 from farflung.learner.observe.sinks import StatusSink
+from farflung.learner.policies.exporting import open_source, to_onnx
 from farflung.learner.storage.policies import read_spec
 
 
@@ -125,6 +129,56 @@ def test_a_column_that_the_world_does_not_supply_is_named(run):
         run(steps=80, environment_arguments=('{"forgets": true}',))
 
 
+def require_gates(batch) -> None:
+    """Masks are those of the steps, and allow nothing at the end of an episode."""
+    for columns, seen in (
+        (batch.columns, batch.observations[""]),
+        (batch.next_columns, batch.next_observations[""]),
+    ):
+        masks, steps = columns[ACTION_MASK], seen[:, 2].astype(int)
+        legal = np.stack([np.isin(np.arange(4), (step + np.arange(2)) % 4) for step in steps])
+        assert ((masks == legal).all(axis=1) | ~masks.any(axis=1)).all()
+    assert batch.columns[ACTION_MASK].any(axis=1).all()
+    assert np.take_along_axis(batch.columns[ACTION_MASK], batch.actions[:, None], 1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("acting")
+def test_masks_reach_the_loss_over_sockets_and_after_resume(run, monkeypatch, tmp_path):
+    """No algorithm asks for them: the world has them. Illegal actions would raise in it."""
+    batches = []
+    gradients = DQN.gradients
+    monkeypatch.setattr(DQN, "gradients", lambda self, b: batches.append(b) or gradients(self, b))
+    gates = {"mode": "async", "port": 0, "algorithm": "dqn", "environment": "toys/Gates-v0"}
+    folder = tmp_path / "one"
+    assert run(**gates, steps=200, environments=2) == 0
+    before = len(batches)
+    assert before > 10
+    assert run(**gates, steps=400, environments=2, resume=str(folder)) == 0
+    assert len(batches) > before + 10
+    for batch in batches:
+        require_gates(batch)
+    proven = to_onnx(open_source(folder, ""), tmp_path / "gates.onnx")
+    assert proven.recorded > 100
+    assert read_spec(folder).mask == Column(ACTION_MASK, "bool", (4,), "observation")
+    assert "is not one of the actions" not in (folder / "logs" / "learner.log").read_text()
+    with pytest.raises(
+        ConfigurationError, match=r"columns \[\], and .* has \['info.action_mask'\]"
+    ):
+        run(**gates, steps=500, resume=str(folder), action_mask=False)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("acting")
+def test_a_run_without_masks_goes_on_without_them(run, tmp_path):
+    """As one of an older release does, although its world has them."""
+    blind = {"mode": "async", "port": 0, "algorithm": "dqn", "environment": "Taxi-v4"}
+    assert run(**blind, steps=40, action_mask=False) == 0
+    assert read_spec(tmp_path / "one").mask is None
+    assert run(**blind, steps=80, resume=str(tmp_path / "one")) == 0
+    assert read_spec(tmp_path / "one").mask is None
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("acting")
 def test_a_run_goes_on_with_the_columns_that_it_began_with(run, tmp_path):
@@ -140,7 +194,7 @@ def test_a_run_of_an_older_release_goes_on_without_metrics(run, tmp_path, monkey
     """Its journal has no columns for them, and its actors learn none; to ask for one is refused."""
     plain = {"mode": "async", "port": 0, "algorithm": "dqn", "resume": str(tmp_path / "one")}
     with monkeypatch.context() as older:
-        older.setattr(build, "reported", lambda metrics: ())
+        older.setattr(LearnerConfig, "reported", ())
         assert run(steps=40, **(plain | {"resume": ""})) == 0
     assert read_spec(tmp_path / "one").extras == ()
     for asked in ({"metrics": ("grip",)}, {"until": "success_rate > 0.5"}):

@@ -18,7 +18,8 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.loop import ActorLoop
 from farflung.actor.rules import Rules
-from farflung.actor.worlds.gymnasium import Surroundings, opener
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.config import Loaded
@@ -169,6 +170,7 @@ def test_run_that_reached_its_goal_is_not_continued(run, tmp_path):
     assert main.goal_reached(again).startswith(
         f"{found.folder} has reached its goal: all 40 steps are collected and learned from\n"
     )
+    assert main.goal_reached(again).endswith("--steps, --until, or --steps 0 for none.\n")
     assert main.train(Loaded(again, {})) == 0
     assert (found.folder / "MANIFEST").read_text() == before
     assert (found.folder / "FINISHED").exists()

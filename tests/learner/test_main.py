@@ -26,6 +26,15 @@ def test_without_a_subcommand_it_trains(trained):
     assert loaded.config.seed == 4
 
 
+def test_a_setting_with_the_name_of_a_subcommand_is_read_from_a_file(trained, tmp_path):
+    """As `keys`: a run that is resumed by its folder must not listen without them."""
+    file = tmp_path / "some.toml"
+    file.write_text('keys = "farflung-keys"\nsteps = 9\n')
+    assert main.command(["--config", str(file)]) == 3
+    (loaded,) = trained
+    assert (loaded.config.keys, loaded.config.steps) == ("farflung-keys", 9)
+
+
 def test_an_unknown_flag_is_refused_with_a_suggestion(trained):
     """The nearest one is named, and nothing is trained."""
     with pytest.raises(UsageError, match="--replay-ratio"):
@@ -52,16 +61,16 @@ def test_what_is_no_run_cannot_be_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_help_shows_what_matters_first_and_ends_with_examples(monkeypatch, capsys):
-    """The ten most used flags stand before all others, and no flag is a bare type."""
+    """The eleven most used flags stand before all others, and no flag is a bare type."""
     monkeypatch.setenv("COLUMNS", "80")
     assert main.command(["--help"]) == 0
     text = capsys.readouterr().out
     titles = [line.split()[1] for line in text.splitlines() if line.startswith("╭")]
     assert titles[:3] == ["Commands", "Most", "World"]
     most = text.partition("Most used")[2].partition("╰")[0]
-    assert [word for word in most.split() if word.startswith("--")][:10] == [
-        *("--env", "--actors", "--envs", "--steps", "--until", "--name", "--resume"),
-        *("--evaluate-every", "--algorithm", "--config"),
+    assert [word for word in most.split() if word.startswith("--")][:11] == [
+        *("--env", "--preset", "--actors", "--envs", "--steps", "--until", "--name"),
+        *("--resume", "--evaluate-every", "--algorithm", "--config"),
     ]
     assert not {"STR", "INT", "FLOAT", "CHOICE", "STR..."} & {*text.split()}
     *_, last = main.EXAMPLES

@@ -21,7 +21,9 @@ from farflung.actor.connection.policy_client import PolicyClient
 from farflung.actor.connection.sockets import Sockets
 from farflung.actor.loop import ActorLoop, Rules
 from farflung.actor.session import ActorSession, WhenFull
-from farflung.actor.worlds.gymnasium import Surroundings, opener, register_environment
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.gymnasium import register_environment
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
 from farflung.common.protocol.messages import Credit

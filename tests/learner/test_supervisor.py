@@ -111,12 +111,22 @@ def test_steps_end_a_run_once_they_are_learned_from(make):
     assert (one.supervisor.finished, one.supervisor.last_state) == (True, State.STOP)
 
 
+def test_flags_that_continue_a_run_lift_the_goal_that_it_reached(make):
+    """All that the run has; before its goal there are none."""
+    one = make(steps=16, until="updates > 3")
+    one.core.state.steps, one.core.state.updates = 17, 1
+    assert one.supervisor.continued_by == ""
+    assert one.over()
+    assert one.supervisor.continued_by == "--steps 0 --until ''"
+
+
 def test_verdict_names_a_warmup_that_was_never_over(make):
     """The verdict of a run without an update names the warm-up."""
     one = make(steps=8, warmup=16)
     one.core.state.steps = 8
     assert one.over()
     assert "did not complete the warm-up of 16" in one.supervisor.verdict
+    assert one.supervisor.continued_by == ""  # it may go on as it is
 
 
 def test_run_is_not_over_while_the_ratio_asks_for_updates(make):
@@ -144,6 +154,7 @@ def test_run_with_an_infinite_ratio_ends_with_its_steps(make):
         ((), True),
         (("left", "evaluating", "silent"), True),
         (("left", "running"), False),
+        (("left", "learning"), False),
     ],
 )
 def test_run_whose_own_actors_are_given_up_ends_with_their_code(make, clock, actors, stops):
@@ -273,6 +284,7 @@ def test_last_checkpoint_holds_counters_randomness_and_roster(make):
     assert found.facts == counters | {
         "random": random,
         "replay": b"",
+        "pacing": (1.0, 0.0),
         "roster": {"starts": [1], "members": []},
     }
     assert found.tensors.keys() == one.core.algorithm.state().keys()

@@ -5,7 +5,9 @@ Each is a small change of one line of the delivery or tracker code that the simu
 
 import importlib
 import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from types import ModuleType, SimpleNamespace
 
 from simulation.simulator import FEW_ALLOWANCES, FEW_NAMES, LIVE, PROTOCOL
@@ -22,17 +24,25 @@ class Mutation:
     module: str
     right: str
     wrong: str
+    seed: int = 0  # of a history in which it shows
+
+    def seeds(self, most: int) -> Iterable[int]:
+        """Return the one in which it shows, then all below `most`: protocols change."""
+        return chain([self.seed], range(most))
 
 
 MUTATIONS = (
     Mutation("epoch not persisted", "inbox", 'cls(state["epoch"] + 1)', "cls(1)"),
-    Mutation("live ones not persisted", "inbox", 'for one in state["live"]:', "for one in []:"),
+    Mutation(
+        "live ones not persisted", "inbox", 'for one in state["live"]:', "for one in []:", seed=1
+    ),
     Mutation("refusal forgotten", "incarnation", "self.refused[number] = reason", "pass"),
     Mutation(
         "refusal forgotten at restart",
         "inbox",
         'refused=dict(one["refused"])',
         "refused={}",
+        seed=24,
     ),
     Mutation(
         "refusal acknowledged",
@@ -51,6 +61,7 @@ MUTATIONS = (
         "inbox",
         "sorted(known.out_of_order)",
         "sorted(known.out_of_order | known.pending.keys())",
+        seed=9,
     ),
     Mutation("no dedupe above a hole", "incarnation", " or number in self.out_of_order", ""),
     Mutation("no dedupe of what is being written", "incarnation", " or number in self.pending", ""),
@@ -68,12 +79,13 @@ MUTATIONS = (
         "outbox",
         "room = min(credit.size, UNACKNOWLEDGED_BYTES)",
         "room = UNACKNOWLEDGED_BYTES",
+        seed=1,
     ),
     Mutation("credit 0 ignored", "outbox", "credit.messages <= 0 or credit.size <= 0", "False"),
     Mutation("credit not taken over", "outbox", "self.credit = acknowledgement.credit", "pass"),
     Mutation("missing counts as kept", "outbox", "if number in missing:", "if False:"),
-    Mutation("missing not resent", "outbox", "self._again[number] = None", "pass"),
-    Mutation("base ignored", "incarnation", "if base <= self.base:", "if base:"),
+    Mutation("missing not resent", "outbox", "self._again[number] = None", "pass", seed=10),
+    Mutation("base ignored", "incarnation", "if base <= self.base:", "if base:", seed=1),
     Mutation(
         "base too high",
         "outbox",
@@ -88,68 +100,76 @@ MUTATIONS = (
         "        self._sent[self._newest] = self._sent.pop(number)\n",
     ),
     Mutation(
-        "new run keeps old numbers",
-        "outbox",
-        "self._newest, self.base = 0, 1",
-        "pass",
+        "new run keeps old numbers", "outbox", "self._newest, self.base = 0, 1", "pass", seed=1
     ),
     Mutation(
         "new run keeps the incarnation",
         "outbox",
         "incarnation = incarnation\n\n",
         "incarnation = self.incarnation\n\n",
+        seed=1,
     ),
-    Mutation("new run sends what waited", "outbox", "while self._waiting:\n", "while False:\n"),
+    Mutation(
+        "new run sends what waited", "outbox", "while self._waiting:\n", "while False:\n", seed=1
+    ),
     Mutation(
         "drop not counted",
         "outbox",
         "self.ledger.waiting.take(rows)\n        self.ledger.drop(reason, rows)",
         "pass",
     ),
-    Mutation("nothing is given up", "outbox", "SENDINGS = 20", "SENDINGS = 1 << 40"),
+    Mutation("nothing is given up", "outbox", "SENDINGS = 20", "SENDINGS = 1 << 40", seed=5),
     Mutation(
         "an old epoch's weights obeyed",
         "learner_tracker",
         "self._reached.pop(run, Version(0, 0)), Version(epoch, 0))",
         "*[self._reached.pop(run, Version(0, 0))] * 2)",
+        seed=31,
     ),
     Mutation("older weights obeyed", "learner_tracker", "version < self._reached[run] or ", ""),
     Mutation(
         "an old epoch obeyed", "learner_tracker", "epoch < self._reached[run].epoch", "epoch < 0"
     ),
-    Mutation("a second life not noticed", "rivals", "self._echo.times < ECHOES", "True"),
+    Mutation("a second life not noticed", "rivals", "self._echo.times < ECHOES", "True", seed=17),
     Mutation(
         "a copy taken for a restart",
         "learner_tracker",
         "if self._is_copy(run, learner_id, epoch, now):",
         "if False:",
+        seed=2,
     ),
     Mutation(
         "a copy obeyed once ours is silent",
         "rivals",
         "return keeper.epoch == life.epoch and keeper != life",
         "return False",
+        seed=58,
     ),
     Mutation(
         "what was sent beside a copy",
         "rivals",
         "max(self._rival_at, self._copied_at)",
         "self._rival_at",
+        seed=2,
     ),
     Mutation(
         "weights of a copy held for ever",
         "learner_tracker",
         "self._reached[self.run] = Version(self.epoch, 0)",
         "pass",
+        seed=22,
     ),
     Mutation(
         "a new run taken for an epoch",
         "learner_tracker",
         "else Verdict.NEW_RUN",
         "else Verdict.NEWER",
+        seed=1,
     ),
-    Mutation("snapshot asked for once", "learner_tracker", ">= RETRY_S *", ">= 1e9 *"),
-    Mutation("lag not noticed", "learner_tracker", "now - self._behind[1] >= BEHIND_S", "False"),
+    Mutation("snapshot asked for once", "learner_tracker", ">= RETRY_S *", ">= 1e9 *", seed=30),
+    Mutation(
+        "lag not noticed", "learner_tracker", "now - self._behind[1] >= BEHIND_S", "False", seed=24
+    ),
     Mutation("place given out twice", "roster", "self._starts[index] += 1", "pass"),
     Mutation(
         "places not persisted",
@@ -181,6 +201,7 @@ MUTATIONS = (
         "inbox",
         'inbox._retired = RetiredIncarnations.restore(state["retired"])',
         "pass",
+        seed=5,
     ),
     Mutation(
         "hash forgets the incarnation", "retired", 'f"{actor} {incarnation:016x}"', 'f"{actor}"'
@@ -196,6 +217,7 @@ MUTATIONS = (
         "outbox",
         "if acknowledgement.incarnation != self.incarnation:",
         "if False:",
+        seed=1,
     ),
     Mutation(
         "acknowledgements not repeated",
@@ -215,10 +237,15 @@ MUTATIONS = (
         "acknowledgements",
         "self._credits.move_to_end(key)",
         "pass",
+        seed=1,
     ),
     Mutation("any base believed", "incarnation", "self.highest + 1 + AHEAD", "1 << 60"),
     Mutation(
-        "words close holes above all that came", "inbox", "min(base, found.highest + 1)", "base"
+        "words close holes above all that came",
+        "inbox",
+        "min(base, found.highest + 1)",
+        "base",
+        seed=39,
     ),
     Mutation("any number admitted", "inbox", "<= sequence < base + WINDOW", "<= sequence"),
     Mutation(
@@ -226,6 +253,7 @@ MUTATIONS = (
         "names",
         "peer = max(self._peers.values(), key=lambda peer: len(peer.without))",
         "peer = next(peer for peer in self._peers.values() if len(peer))",
+        seed=36,
     ),
     Mutation("credit not enforced", "allowances", "self._find(key) > 0", "True"),
     Mutation(
@@ -239,9 +267,13 @@ MUTATIONS = (
         "messages",
     ),
     Mutation(
-        "credit of an earlier start forgotten", "allowances", "self._inbox.epoch == 1 and ", ""
+        "credit of an earlier start forgotten",
+        "allowances",
+        "self._inbox.epoch == 1 and ",
+        "",
+        seed=1,
     ),
-    Mutation("snapshot never given up", "snapshots", "now - at < PATIENCE_S", "True"),
+    Mutation("snapshot never given up", "snapshots", "now - at < PATIENCE_S", "True", seed=79),
 )
 
 

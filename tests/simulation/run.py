@@ -1,5 +1,6 @@
-"""Simulate many seeds of faults, of the network and of the disk, then every planted one: `python
-tests/simulation/run.py --seeds 1000`.
+"""Simulate many seeds of faults: of the disk, and of the network with parcels and gradients.
+
+Then simulate every planted one: `python tests/simulation/run.py --seeds 1000`.
 
 Exit code 1 if any promise was broken, or if a planted fault broke none.
 """
@@ -12,8 +13,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
+from simulation.gradients import simulate_training  # noqa: E402
 from simulation.mutations import MUTATIONS, Mutation, load  # noqa: E402
 from simulation.oracle import Violation  # noqa: E402
+from simulation.several import simulate_several, simulate_severals  # noqa: E402
+from simulation.several_mutations import SEVERAL_MUTATIONS  # noqa: E402
 from simulation.simulator import simulate, simulate_many  # noqa: E402
 from simulation.storage import simulate_storage, simulate_storages  # noqa: E402
 from simulation.storage_mutations import STORAGE_MUTATIONS, planted  # noqa: E402
@@ -23,6 +27,11 @@ def attempt(seed: int) -> tuple[int, Counter[str], str]:
     """One seed: what happened in it, and the promise that was broken, if any."""
     try:
         stored = Counter({f"disk: {name}": count for name, count in simulate_storage(seed).items()})
+        trained = simulate_training(seed).items()
+        stored += Counter({f"gradients: {name}": count for name, count in trained})
+        if seed % 10 == 0:  # it takes as long as ten of the others
+            several = simulate_several(seed // 10).items()
+            stored += Counter({f"several policies: {name}": count for name, count in several})
         return seed, simulate(seed).summary() + stored, ""
     except Violation as violation:
         return seed, Counter(), str(violation)
@@ -31,7 +40,7 @@ def attempt(seed: int) -> tuple[int, Counter[str], str]:
 def noticed(mutation: Mutation) -> bool:
     """Return whether a planted fault breaks a promise."""
     try:
-        simulate_many(range(150), load(mutation))
+        simulate_many(mutation.seeds(150), load(mutation))
     except Violation:
         return True
     return False
@@ -41,7 +50,17 @@ def noticed_on_disk(mutation: Mutation) -> bool:
     """Return whether a planted fault of journal, checkpoints or recovery breaks one."""
     try:
         with planted(mutation):
-            simulate_storages(range(150))
+            simulate_storages(mutation.seeds(150))
+    except Violation:
+        return True
+    return False
+
+
+def noticed_of_several(mutation: Mutation) -> bool:
+    """Return whether a planted fault of an actor of several policies breaks one."""
+    try:
+        with planted(mutation):
+            simulate_severals(mutation.seeds(20))
     except Violation:
         return True
     return False
@@ -73,12 +92,19 @@ def main() -> int:
             for mutation, seen in zip(STORAGE_MUTATIONS, seen_on_disk, strict=True)
             if not seen
         ]
+        seen_of_several = pool.map(noticed_of_several, SEVERAL_MUTATIONS)
+        unnoticed += [
+            mutation.name
+            for mutation, seen in zip(SEVERAL_MUTATIONS, seen_of_several, strict=True)
+            if not seen
+        ]
+    count = len(MUTATIONS) + len(STORAGE_MUTATIONS) + len(SEVERAL_MUTATIONS)
     print(
         f"{arguments.seeds} seeds, {broken} broken; "
         + ", ".join(f"{name} {count}" for name, count in sorted(total.items()))
     )
     print(
-        f"{len(MUTATIONS) + len(STORAGE_MUTATIONS)} planted faults, {len(unnoticed)} not noticed",
+        f"{count} planted faults, {len(unnoticed)} not noticed",
         *unnoticed,
         sep="; ",
     )

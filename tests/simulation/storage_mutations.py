@@ -14,6 +14,7 @@ STORAGE_MUTATIONS = (
         "journal.journal",
         "            self._log.sync()\n            self._report_room()\n",
         "            self._report_room()\n",
+        seed=2,
     ),
     Mutation(
         "a full disk passed over",
@@ -23,6 +24,7 @@ STORAGE_MUTATIONS = (
         "                self._disk.write(self._descriptor, self._end, pieces)\n"
         "            except OSError:\n"
         "                pass\n",
+        seed=9,
     ),
     Mutation(
         "a failed sync passed over",
@@ -33,6 +35,7 @@ STORAGE_MUTATIONS = (
         "            except OSError:\n"
         "                pass\n"
         "            self._report_room()\n",
+        seed=37,
     ),
     Mutation(
         "go on after an error of the disk",
@@ -43,12 +46,14 @@ STORAGE_MUTATIONS = (
         "            except OSError:\n"
         "                self._log.sync()\n"
         "            self._report_room()\n",
+        seed=37,
     ),
     Mutation(
         "found in memory after an error, and not written again",
         "recover",
         "        _write_again(journal, numbers[-1])\n",
         "",
+        seed=107,
     ),
     Mutation(
         "inbox forgotten at recovery",
@@ -67,27 +72,35 @@ STORAGE_MUTATIONS = (
         "manifest",
         "in kept(run_folder)]",
         "in kept(run_folder)[-1:]]",
+        seed=1,
     ),
     Mutation(
         "segments dropped before they are replayed",
         "manifest",
         ", int(each[REPLAY_FROM]))",
         ", int(each[POSITION][0]))",
+        seed=1,
     ),
     Mutation(
-        "found, acknowledged, not synced", "recover", "    if durable:\n", "    if not durable:\n"
+        "found, acknowledged, not synced",
+        "recover",
+        "    if durable:\n",
+        "    if not durable:\n",
+        seed=110,
     ),
     Mutation(
         "folder not synced at a new segment",
         "journal.log",
         "            if durable:\n                disk.sync_folder(folder)",
         "            pass",
+        seed=2,
     ),
     Mutation(
         "segment not synced",
         "journal.log",
         "        if self._durable or always:\n            self._disk.sync(",
         "        if False:\n            self._disk.sync(",
+        seed=2,
     ),
     Mutation(
         "torn tail not cut",
@@ -101,18 +114,21 @@ STORAGE_MUTATIONS = (
         "                if self._durable:\n"
         "                    self._disk.sync_folder(self.folder)\n",
         "                pass\n",
+        seed=35,
     ),
     Mutation(
         "MANIFEST renamed before its folder is synced",
         "checkpoint",
         "in (*folder.iterdir(), folder, folder.parent):",
         "in ():",
+        seed=1,
     ),
     Mutation(
         "MANIFEST not synced before it counts",
         "farflung.common.process.atomic_file",
         "            os.fsync(descriptor)\n        draft",
         "        draft",
+        seed=1,
     ),
 )
 

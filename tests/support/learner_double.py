@@ -41,6 +41,7 @@ class LearnerDouble:
         )
         self.receiver, self.publisher = self.endpoint.receiver, self.endpoint.publisher
         self._asked: bytes | None = None
+        self._asked_archived: bytes | None = None
         for number in range(1, versions + 1):
             self.publish(number)
 
@@ -58,6 +59,9 @@ class LearnerDouble:
         if client is not None and client.snapshot_topic not in (None, self._asked):
             self._asked = client.snapshot_topic
             self.endpoint.subscribed(client.snapshot_topic)
+        if client is not None and client.archive.topic not in (None, self._asked_archived):
+            self._asked_archived = client.archive.topic
+            self.endpoint.subscribed(client.archive.topic)
         self.endpoint.progress(0, 0, self.room)
         return [(topic, bytes(frame)) for topic, frame in self.endpoint.due(now)]
 

@@ -40,16 +40,22 @@ def a_numbered_parcel(spec, number):
         np.array([8], np.int32),
         np.array([Ending.OPEN], np.uint8),
         columns,
-        Results(np.ones(1), np.ones(1, np.int32)),
+        Results(np.ones(1), np.ones(1, np.int32), a_game(number) if spec.metrics[1:] else {}),
     )
+
+
+def a_game(number):
+    """Return the metrics of an episode that was a game: each number has another result."""
+    seen = {"opponent": number % 3, "outcome": number % 5 - 2, "seat": number % 2}
+    return {name: np.array([value], np.float64) for name, value in seen.items()}
 
 
 class LearnerEpoch:
     """One start of a learner: received parcels go to the journal, and from there to the replay."""
 
-    def __init__(self, folder: Path, recovered=None, capacity=500):
+    def __init__(self, folder: Path, recovered=None, capacity=500, **changes):
         self.run = Run("one", "one-1", folder, resumed=recovered is not None)
-        config = a_config(mode="async", capacity=capacity)
+        config = a_config(mode="async", capacity=capacity, **changes)
         inbox = Inbox() if recovered is None else recovered.inbox
         self.core = build_core(config, self.run, torch.device("cpu"), inbox.epoch)
         members = None if recovered is None else recovered.roster

@@ -137,7 +137,7 @@ def an_item(parcel=None, sequence=1, settlements=None):
 
 def a_gradients_frame(spec, value=1.0, **changes):
     """The message of gradients that are one value in all tensors of the acting graph."""
-    codec = GradientsCodec(spec.graph.weights)
+    codec = GradientsCodec(spec.graph.weights, spec.result_extras)
     gradients = some_gradients(spec.graph.weights, value, schema=codec.schema, **changes)
     return bytes(codec.encode(gradients))
 

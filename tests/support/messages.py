@@ -1,5 +1,7 @@
 """Sample messages, one of each kind: the vectors, the fuzz targets and the tests share them."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -12,6 +14,7 @@ from farflung.common.data.spec import (
     Spec,
     Tensor,
     World,
+    metric_column,
 )
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
@@ -44,7 +47,11 @@ def rich_spec() -> Spec:
     return replace(
         a_spec(),
         world=World(
-            "Toy-v0", {"size": 3, "names": ["a", {"b": 1.5}]}, (("Frame", {"skip": 4}),), 9
+            "Toy-v0",
+            {"size": 3, "names": ["a", {"b": 1.5}]},
+            (("Frame", {"skip": 4}),),
+            9,
+            {"red": ("agent_0", "agent_1"), "blue": ("agent_2",)},
         ),
         observation={
             "camera": Space("box", "uint8", (4, 4, 1)),
@@ -86,15 +93,19 @@ def from_learner(
     }
 
 
-def gradients(sender: Sender = SENDER) -> Gradients:
-    """Return gradients of two parameters, with the result of one episode."""
-    schema = GradientsCodec(PARAMETERS).schema
+def gradients(
+    sender: Sender = SENDER, metrics: Mapping[str, Sequence[float]] | None = None
+) -> Gradients:
+    """Return gradients of two parameters, with the result of one episode and its metrics."""
+    metrics = {} if metrics is None else metrics
+    schema = GradientsCodec(PARAMETERS, tuple(map(metric_column, metrics))).schema
     envelope = GradientsEnvelope(*sender, 5, 3, VERSION, schema, 0, 128, 32, 2.5, {"loss": 0.25})
     arrays = {
         "layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
         "scale": np.array(0.5, np.float32),
     }
-    return Gradients(envelope, arrays, Results(np.array([1.5]), np.array([4], np.int32)))
+    values = {name: np.array(reported) for name, reported in metrics.items()}
+    return Gradients(envelope, arrays, Results(np.array([1.5]), np.array([4], np.int32), values))
 
 
 def parcel_of(

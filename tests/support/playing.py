@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from farflung.actor.play import Play, Player, Playing
-from farflung.actor.worlds.gymnasium import Surroundings, describe, open_world
+from farflung.actor.play import Play, Player
+from farflung.actor.playing import Playing
+from farflung.actor.worlds.families import describe, open_world
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Graph, Spec, World
 from farflung.common.data.weights import Version, Weights

@@ -23,9 +23,11 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol.topics import telemetry
 from farflung.learner.observe.status import Status
 from farflung.learner.observe.watch import decode
+from support.forking import Forked, forks
 from support.waiting import Deadline, eventually, took_at_most
 
 BIN = Path(sys.executable).parent  # of the programs
+DEFAULTS = {"FARFLUNG_LEARNER_EVALUATE_EVERY": "0"}  # of a learner here
 PATIENCE_S = 60.0  # for anything that a healthy program does
 LOOK_S = 0.02
 NAMED_WITHIN_S = 5.0  # a user's mistake, from the start of the program
@@ -38,23 +40,27 @@ class Program:
     """One process of ours. Its output is in a file; its children are known and end with it."""
 
     def __init__(
-        self, words: tuple[str, ...], folder: Path, number: int, variables: dict[str, str]
+        self,
+        words: tuple[str, ...],
+        folder: Path,
+        number: int,
+        variables: dict[str, str],
+        *,
+        fork: bool = False,
     ) -> None:
+        """Start a program; with `fork` as a copy of a process that has imported all of it."""
         self.log = folder / f"{number:02}-{Path(words[0]).name}.log"
-        program = BIN / words[0]  # or a whole path
+        command = [str(BIN / words[0]), *words[1:]]  # or a whole path
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("FARFLUNG_")
         }
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [str(program), *words[1:]],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=inherited | {"OMP_NUM_THREADS": "1"} | variables,
-                start_new_session=True,
-            )
+        variables = inherited | {"OMP_NUM_THREADS": "1"} | variables
+        self.process: subprocess.Popen[bytes] | Forked
+        if fork:
+            self.log.write_bytes(b"")
+            self.process = forks().start([*command, str(self.log)], folder, variables)
+        else:
+            self.process = _started(command, folder, self.log, variables)
         self._children: dict[int, psutil.Process] = {}
         self._started_at = time.time()
 
@@ -105,7 +111,8 @@ class Program:
         """Send signals. It stands still until it has them all, so that it cannot end in between."""
         if len(signals) > 1:
             self.process.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+            stopped = psutil.STATUS_STOPPED
+            eventually(lambda: psutil.Process(self.pid).status() == stopped, "a standstill")
             signals = (*signals, signal.SIGCONT)
         for number in signals:
             self.process.send_signal(number)
@@ -139,6 +146,15 @@ class Program:
         """Return the processor time that it has used."""
         times = psutil.Process(self.pid).cpu_times()
         return float(times.user + times.system)
+
+    def wake_ups(self) -> int:
+        """Return how often its threads have waited for something."""
+        switches = re.compile(r"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
+        return sum(
+            int(found[1])
+            for status in Path(f"/proc/{self.pid}/task").glob("*/status")
+            if (found := switches.search(status.read_text())) is not None
+        )
 
     def resident_mb(self) -> float:
         """Return its resident memory."""
@@ -214,14 +230,17 @@ class Learner(Program):
 class Shell:
     """Starts programs in a folder, and ends them all."""
 
-    def __init__(self, folder: Path, context: sockets.Context) -> None:
-        self.folder = folder
-        self.context = context
+    def __init__(self, folder: Path, context: sockets.Context, *, forks: bool = False) -> None:
+        """Start learners by forks where that makes no difference, if asked to."""
+        self.folder, self.context, self.forks = folder, context, forks
         self._programs: list[Program] = []
 
-    def start(self, *words: object, kind: type[Program] = Program, **variables: str) -> Any:
+    def start(
+        self, *words: object, kind: type[Program] = Program, fork: bool = False, **variables: str
+    ) -> Any:
         """Start a process of these words."""
-        program = kind(tuple(map(str, words)), self.folder, len(self._programs), variables)
+        started = tuple(map(str, words)), self.folder, len(self._programs), variables
+        program = kind(*started, fork=fork)
         self._programs.append(program)
         return program
 
@@ -233,10 +252,10 @@ class Shell:
         It has no evaluator unless flags ask for one.
         """
         common = ("--port", port, "--run-dir", self.folder / "runs", "--ui", "lines")
-        variables = {"FARFLUNG_LEARNER_EVALUATE_EVERY": "0"} | variables
-        made: Learner = self.start(
-            *(on or here)("learner", *common, *flags), kind=Learner, **variables
-        )
+        variables = DEFAULTS | variables
+        fork = self.forks and on is None
+        words = (on or here)("learner", *common, *flags)
+        made: Learner = self.start(*words, kind=Learner, fork=fork, **variables)
         made.context = self.context
         return made
 
@@ -253,6 +272,22 @@ class Shell:
         """End everything that was started here."""
         for program in self._programs:
             program.kill()
+
+
+def _started(
+    command: list[str], folder: Path, log: Path, variables: dict[str, str]
+) -> "subprocess.Popen[bytes]":
+    """Start a process with its output in a file, and nothing to read."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=variables,
+            start_new_session=True,
+        )
 
 
 def here(program: str, *words: object) -> tuple[object, ...]:

@@ -23,8 +23,13 @@ class Figures(NamedTuple):
 def figures(program: Program) -> Figures:
     """Return the figures of a learner that reaches its goal."""
     assert program.ended() == 0, program.said
-    found = re.search(r"parameters: (\w+)\nreplay: (\w+) \(the newest \d+ rows in", program.said)
-    assert found is not None, program.said
+    return figures_in(program.said)
+
+
+def figures_in(said: str) -> Figures:
+    """Return the figures in the last lines of a learner."""
+    found = re.search(r"parameters: (\w+)\nreplay: (\w+) \(the newest \d+ rows in", said)
+    assert found is not None, said
     return Figures(*found.groups())
 
 
@@ -32,7 +37,7 @@ def in_one_process(shell: Shell, actors: int, *flags: object, **variables: str) 
     """Start a learner of the sequential mode."""
     words = ("--mode", "sequential", "--actors", actors, "--name", "sequential")
     common = ("--run-dir", shell.folder / "runs", "--ui", "lines", "--evaluate-every", 0)
-    made: Program = shell.start("learner", *common, *flags, *words, **variables)
+    made: Program = shell.start("learner", *common, *flags, *words, fork=shell.forks, **variables)
     return made
 
 

@@ -74,6 +74,33 @@ class Marked(Stamp):
         return {"mark": np.array([self._episode, self._step])}
 
 
+class Gates(Stamp):
+    """Allows two of four actions, those of this step and of the next one, and raises at others.
+
+    Its mask allows nothing after the last step of an episode, and with `shut` nothing after that
+    step. With `mask` its info has this instead.
+    """
+
+    def __init__(self, longest: int = 9, shut: int = -1, mask: Any = None) -> None:
+        super().__init__(longest)
+        self._shut, self._mask, self._legal = shut, mask, np.zeros(4, np.int8)
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        return super().reset(**options)[0], self._open()
+
+    def step(self, action: Any) -> Outcome:
+        if not self._legal[action]:
+            raise RuntimeError(f"{action} is not one of the actions {self._legal.tolist()}")
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return observation, reward, terminated, truncated, self._open(terminated or truncated)
+
+    def _open(self, over: bool = False) -> dict[str, Any]:
+        self._legal = np.zeros(4, np.int8)
+        if not over and self._step != self._shut:
+            self._legal[[self._step % 4, (self._step + 1) % 4]] = 1
+        return {"action_mask": self._legal if self._mask is None else np.array(self._mask)}
+
+
 class Parts(Stamp):
     """A dictionary to see: the stamp, a room from 5 to 7, two dials, a small picture.
 
@@ -180,6 +207,90 @@ class Corridor(gymnasium.Env):
 
     def _seen(self) -> Any:
         return np.eye(self._cells + 1, self._cells, dtype=np.float32)[self._cell]
+
+
+class Locks(gymnasium.Env):
+    """Allows two of three positions of one dial and one of two of the other, and raises at others.
+
+    Which ones follows from the step: those of it and of the next one, and its parity. The positions
+    of the first dial count from 5. Its mask is one array, a `tuple` or of all `combinations`.
+    """
+
+    def __init__(self, form: str = "flat") -> None:
+        self.observation_space = spaces.Box(0, 8, (1,), np.float32)
+        self.action_space = spaces.MultiDiscrete([3, 2], start=[5, 0])
+        self._form, self._step = form, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._step = 0
+        return self._seen(), self._open()
+
+    def step(self, action: Any) -> Outcome:
+        assert self.action_space.contains(action)
+        first, second = self.legal(self._step)
+        if not first[action[0] - 5] or not second[action[1]]:
+            raise RuntimeError(f"{action} is not legal in step {self._step}")
+        self._step += 1
+        reward = float(action[0] - 5 == self._step % 3)
+        return self._seen(), reward, False, self._step == 8, self._open()
+
+    @staticmethod
+    def legal(step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the masks of both dials in a step."""
+        first = np.ones(3, np.int8)
+        first[(step + 2) % 3] = 0
+        return first, (np.arange(2) == step % 2).astype(np.int8)
+
+    def _open(self) -> dict[str, Any]:
+        first, second = self.legal(self._step)
+        masks = {
+            "flat": np.concatenate([first, second]),
+            "tuple": (first, second),
+            "combinations": np.outer(first, second),
+            "shut": np.concatenate([first, 0 * second]),
+        }
+        return {"action_mask": masks[self._form]}
+
+    def _seen(self) -> Any:
+        return np.full(1, self._step, np.float32)
+
+
+class Dials(gymnasium.Env):
+    """Shows a number of three; as many dials, or with `smooth` one lever, should show it too.
+
+    With `late` it is the number before that one, from the second step on. A step earns minus the
+    distance from it, at best 0. An episode has 8 steps.
+    """
+
+    def __init__(self, smooth: bool = False, late: bool = False) -> None:
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = (
+            spaces.Box(-2, 2, (1,), np.float32) if smooth else spaces.MultiDiscrete([3, 3])
+        )
+        self._number, self._before, self._step = 0, 0, 0
+        self._smooth, self._late = smooth, late
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._step = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Outcome:
+        assert self.action_space.contains(action)
+        number = self._before if self._late and self._step else self._number
+        wanted = number - 1.0 if self._smooth else number
+        distance = float(np.abs(np.asarray(action) - wanted).mean())
+        self._step += 1
+        return self._seen(), -distance, False, self._step == 8, {}
+
+    def _seen(self) -> Any:
+        self._before, self._number = self._number, int(self.np_random.integers(3))
+        return np.eye(3, dtype=np.float32)[self._number]
 
 
 class Spoilt(Corridor):
@@ -367,14 +478,44 @@ def vectorised(environment: type[gymnasium.Env], mode: AutoresetMode) -> Any:
     )
 
 
+class Duel(gymnasium.Env):
+    """Plays an opponent of its own: three steps a game, which the last action wins or loses.
+
+    Games are against random actions and the opponent 9 in turn, in two seats.
+    """
+
+    observation_space = spaces.Box(0, 3, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self._game, self._turn = -1, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._game, self._turn = self._game + 1, 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Outcome:
+        self._turn += 1
+        over = self._turn == 3
+        outcome = (1.0 if action else -1.0) if over else 0.0
+        game = {"opponent": (0, 9)[self._game % 2], "seat": self._game // 2 % 2, "outcome": outcome}
+        return np.full(1, self._turn, np.float32), outcome, over, False, game if over else {}
+
+
 for _environment in (
     Stamp,
     Marked,
+    Gates,
     Parts,
     Picture,
     Faulty,
     Stuck,
     Corridor,
+    Dials,
+    Locks,
     Spoilt,
     Echo,
     Shown,
@@ -386,6 +527,7 @@ for _environment in (
     Odd,
     Homeless,
     Graded,
+    Duel,
 ):
     gymnasium.register(f"toys/{_environment.__name__}-v0", _environment)
 for _environment in (Stamp, Parts, Faulty, Graded):

@@ -12,6 +12,7 @@ from support.waiting import eventually
 from farflung.learner.storage import manifest
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
+BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 
 def shared_memory():

@@ -9,6 +9,7 @@ from farflung.common.protocol import topics, wire
 from farflung.learner.storage import checkpoint, manifest
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
+BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 RESTORED = "were not finite: the last good checkpoint was restored"
 

@@ -27,10 +27,10 @@ for name in ("actor", "broker", "common"):
 """
 
 
-def run_pip(*words):
+def run_pip(*words, **options):
     """Run pip. Without an index the tests are skipped, but not in CI, which sets `CI`."""
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", *words)
-    result = run_to_end(command, PIP_S)
+    result = run_to_end(command, PIP_S, **options)
     if result.returncode:
         give_up = pytest.fail if os.environ.get("CI") else pytest.skip
         reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -64,8 +64,16 @@ def tree(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    """Variables with which the setuptools that pyproject.toml asks for are there."""
+    folder = tmp_path_factory.mktemp("tools")
+    run_pip("install", "--quiet", "--no-compile", "--target", folder, "setuptools>=77")
+    return os.environ | {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
 def wheel(tree, tmp_path_factory):
-    """A wheel of this tree."""
+    """A wheel of this tree, built in isolation as by a user."""
     folder = tmp_path_factory.mktemp("wheel")
     run_pip("wheel", "--quiet", "--no-deps", "--wheel-dir", folder, tree)
     (wheel,) = folder.glob("*.whl")
@@ -73,12 +81,10 @@ def wheel(tree, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sdist(tree, tmp_path_factory):
+def sdist(tree, tools, tmp_path_factory):
     """An sdist of this tree."""
-    tools, folder = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("sdist")
-    run_pip("install", "--quiet", "--target", tools, "setuptools>=77")
-    command = [sys.executable, "-c", SDIST, folder]
-    built = run_to_end(command, cwd=tree, env=os.environ | {"PYTHONPATH": str(tools)})
+    folder = tmp_path_factory.mktemp("sdist")
+    built = run_to_end([sys.executable, "-c", SDIST, folder], cwd=tree, env=tools)
     assert built.returncode == 0, built.stderr
     (sdist,) = folder.glob("*.tar.gz")
     return sdist
@@ -102,7 +108,7 @@ def installed(tmp_path):
     def install(*packages):
         folder = tmp_path / "packages"
         words = ("--no-deps", "--target", folder, "-c", ROOT / "constraints.txt")
-        run_pip("install", "--quiet", *words, *packages)
+        run_pip("install", "--quiet", "--no-compile", *words, *packages)
         return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
     return install
@@ -115,17 +121,22 @@ def test_wheel_holds_every_module_once_under_farflung(wheel):
         for name in PACKAGES
         for path in (ROOT / name).rglob("*.py")
     }
-    own = {f"farflung/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
+    files = [*ROOT.glob("learner/presets/*.toml"), *ROOT.glob("learner/dashboard/static/**/*")]
+    data = {f"farflung/{path.relative_to(ROOT)}" for path in files if path.is_file()}
+    own = {f"farflung/{path.name}" for path in (ROOT / "farflung").glob("*.py")}
+    own.add("farflung/py.typed")
     found = {name for name in contents(wheel) if ".dist-info/" not in name}
-    assert found == modules | own
+    assert found == modules | data | own
+    assert "farflung/learner/presets/cartpole.toml" in found
 
 
-def test_sdist_builds_the_same_wheel(sdist, wheel, tmp_path):
+def test_sdist_builds_the_same_wheel(sdist, wheel, tools, tmp_path):
     """File by file and byte by byte; the sdist has each module once, too."""
     with tarfile.open(sdist) as archive:
         names = [member.name.partition("/")[2] for member in archive.getmembers()]
     assert not [name for name in names if name.startswith("farflung/") and name.count("/") > 1]
-    run_pip("wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, sdist)
+    words = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
+    run_pip("wheel", *words, sdist, env=tools)
     (again,) = tmp_path.glob("*.whl")
     assert contents(again) == contents(wheel)
 
@@ -177,9 +188,11 @@ WORLDS = {
         ["mujoco", "mujoco-core", "mujoco-studio", "glfw", "PyOpenGL", "websockets", "imageio"],
         ["InvertedPendulum-v5", "--wrapper", "DiscretizeAction:bins=5"],
     ),
+    "minatar": (["MinAtar"], ["MinAtar/Breakout-v0"]),  # without what it draws with
 }
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("extra", WORLDS)
 def test_worlds_of_an_extra_train(extra, installed, shell):
     """A learner and its own actor play it and learn from it."""

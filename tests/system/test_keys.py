@@ -15,6 +15,7 @@ from farflung.common.net.address import parse_address
 from farflung.common.protocol import topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
+BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 
 def secret_file(path, text):

@@ -37,3 +37,16 @@ def test_metric_that_nothing_reports_is_named(shell: Any) -> None:
     learner = shell.learner(*LAKE, *QUICK, *goal)
     assert learner.ended() == 0, learner.said
     assert "no episode has reported is_success in its info yet: --wrapper" in learner.said
+
+
+def test_wandb_itself_keeps_a_run_without_a_network(shell: Any) -> None:
+    """If the package is installed; the unit tests have a stand-in of it."""
+    pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
+    flags = ("--env", "CartPole-v1", "--actors", 1, "--warmup", 300, "--steps", 1500)
+    learner = shell.learner("--name", "kept", *flags, "--log-to", "wandb", WANDB_MODE="offline")
+    assert learner.ended() == 0, learner.said
+    run = shell.folder / "runs" / "kept"
+    (kept,) = (path.read_bytes() for path in run.glob("wandb/offline-run-*/*.wandb"))
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    for text in ("rollout/ep_rew_mean", "train/loss", f"{last['time/total_timesteps']:.0f}"):
+        assert text.encode() in kept, text

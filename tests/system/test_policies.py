@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.learners import a_policy_run
 from support.programs import Program
+from support.shown import RUNS, inputs, observations
 from support.waiting import run_to_end
 
 import farflung
@@ -20,6 +22,7 @@ from farflung.actor.worlds import gymnasium
 from farflung.common import heads
 from farflung.common.data.parcel import Results
 from farflung.common.data.statistics import Interval, confidence
+from farflung.learner.policies.exporting import open_source, to_onnx
 from farflung.learner.storage import policies
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
@@ -40,7 +43,7 @@ def learner(shell, *words):
 @pytest.fixture(scope="module")
 def run(house):
     """A run that learned for a while."""
-    trained = house.learner("--name", "policies", *FLAGS, "--steps", 6000, "--evaluate-every", 500)
+    trained = house.learner("--name", "policies", *FLAGS, "--steps", 4000, "--evaluate-every", 500)
     assert trained.ended() == 0, trained.said
     folder = house.folder / "runs" / "policies"
     assert f"learner evaluate {folder}\n" in trained.said
@@ -55,7 +58,8 @@ def bare(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
-    words = ("--python", python, "install", "--quiet", "-c", ROOT / "constraints.txt")
+    words = ("--python", python, "install", "--quiet", "--no-compile")
+    words += ("-c", ROOT / "constraints.txt")
     command = (sys.executable, "-m", "pip", *words, "onnxruntime", "numpy")
     if run_to_end(command, PIP_S).returncode:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("pip cannot install here")
@@ -118,6 +122,37 @@ def test_lines_of_the_documentation_run_elsewhere(shell, run, bare):
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
     )
     assert ended.returncode == 1
+
+
+# Runs a file on the inputs beside it; prints the actions.
+ACT = """
+import json, sys
+import numpy as np, onnxruntime
+assert not any('farflung' in path for path in sys.path)
+session = onnxruntime.InferenceSession(sys.argv[1])
+(actions,) = session.run(["action"], dict(np.load(sys.argv[2])))
+print(json.dumps(actions.tolist()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["parts", "stacked", "own"])
+def test_file_of_every_kind_runs_elsewhere(tmp_path, monkeypatch, bare, kind):
+    """A dictionary, a stack of 4 images, an own network: 1,000 actions of bare onnxruntime."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    folder, file = a_policy_run(tmp_path, **RUNS[kind]), tmp_path / "a.onnx"
+    to_onnx(open_source(folder, ""), file)
+    spec = policies.read_spec(folder)
+    seen, begins = observations(folder, 1000)
+    np.savez(tmp_path / "shown.npz", **inputs(spec, seen, begins))
+    command = [bare, "-I", "-c", ACT, file, tmp_path / "shown.npz"]
+    ended = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    policy, expected = farflung.load(folder), []
+    for observation, begun in zip(seen, begins, strict=True):
+        if begun:
+            policy.reset()
+        expected.append(policy.act(observation))
+    assert json.loads(ended.stdout) == np.array(expected).tolist()
 
 
 def test_best_evaluation_comes_again_on_a_hundred_other_episodes(shell):

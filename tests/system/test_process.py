@@ -2,10 +2,13 @@
 
 import importlib.util
 import json
+import math
 import os
 import re
 import resource
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -19,12 +22,14 @@ from support.waiting import eventually, run_to_end, used_at_most
 from farflung.common.protocol.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
+BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 50, 75  # of its own; pages of libraries add 30 to 45
 # Processor time, twice what is promised by the clock; `python bench/startup.py` prints that figure.
 FIRST_MESSAGE_S, HELP_S = 1.0, 0.6
 HEAVY = {"torch", "onnxruntime", "gymnasium", "numpy", "zmq", "rich.live_render"}
 TESTS = str(Path(__file__).parents[1])
+MOMENTS_S = (0.0, 0.04, 0.1, 0.18, 0.28)  # after a handler of signals stands
 
 
 @pytest.fixture
@@ -82,8 +87,10 @@ def test_actor_without_credit_hardly_uses_the_processor(shell, idle):
 def test_actor_sends_its_first_message_within_the_promised_time(shared, shell, tap):
     """Processor time from its start, the best of three: the first may have to read its files."""
     tapped = tap(shared.address)
-    taken_s = []
+    taken_s = [math.inf]
     for name in ("quick-1", "quick-2", "quick-3"):
+        if min(taken_s) <= FIRST_MESSAGE_S:
+            break
         actor = shell.actor(tapped.address, "--name", name)
         actor.until(lambda name=name: tapped.newest(Hello, name), "the first message")
         taken_s.append(actor.cpu_s())
@@ -138,8 +145,10 @@ def test_help_comes_at_once_and_imports_nothing_heavy(role):
         f"try:\n    from farflung.{role}.main import main; main()\n"
         "finally:\n    print(*sys.modules)"
     )
-    taken_s = []
+    taken_s = [math.inf]
     for _ in range(3):
+        if min(taken_s) <= HELP_S:
+            break
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         shown = run_to_end([sys.executable, "-c", code])
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -169,14 +178,14 @@ def handles(process, number):
     ids=lambda words: " ".join(map(str, words[-3:])),
 )
 def test_ctrl_c_while_a_command_starts_prints_no_traceback(words, shell):
-    """At ten moments of its first 0.3 s; Python's own start, before our modules, is out of reach.
+    """At some moments of its first 0.3 s; Python's own start, before our modules, is out of reach.
 
     Python handles SIGINT from its start; that SIGTERM is handled shows that our handlers stand.
     """
-    for moment in range(10):
+    for after_s in MOMENTS_S:
         program = shell.start(*words)
         program.until(lambda program=program: handles(program.pid, signal.SIGTERM), "a handler")
-        program.goes_on(0.03 * moment)
+        program.goes_on(after_s)
         program.send(signal.SIGINT)
         # A shell shows 130 for both: CPython ends itself by the signal if the exception passed
         # through code that was compiled from a string, as that of a named tuple.
@@ -199,8 +208,10 @@ def test_status_command_prints_the_status_of_a_learner(shared, shell):
     assert "steps" in eventually(answered, "a status", PATIENCE_S)
     told = eventually(lambda: answered("--json"), "a status in JSON", PATIENCE_S)
     assert json.loads(told)["environment"] == "CartPole-v1"
-    silent = shell.start("learner", "status", f"127.0.0.1:{shared.address.port + 7}")
-    assert "nothing listens" in refusal(silent, 1)
+    with socket.socket() as taken:  # so that no other process listens at this port
+        taken.bind(("127.0.0.1", 0))
+        silent = shell.start("learner", "status", f"127.0.0.1:{taken.getsockname()[1]}")
+        assert "nothing listens" in refusal(silent, 1)
 
 
 @pytest.mark.parametrize("program", ["learner", "actor"])
@@ -339,6 +350,13 @@ def test_until_ends_a_run_and_init_begins_with_its_weights(shell):
     assert heir.ended() == 1, "nothing was learned"
     assert re.search(r"parameters: (\w+)", heir.said)[1] == trained
     assert "do not fit" in refusal(stranger, 78)
+
+    # The line that continues it, pasted, does: without the flag it is told of its goal.
+    pasted = f"learner --resume {folder} --until ''"
+    assert pasted in first.said
+    further = shell.learner(*shlex.split(pasted)[1:]).listens()
+    further.process.terminate()
+    assert further.ended() == 0
 
 
 def test_learners_with_one_seed_train_the_same_bits(shell):

@@ -137,10 +137,10 @@ def end(*programs):
         program.ended()
 
 
-def test_actor_names_two_learners_of_one_run_and_waits(shell, house, shared):
+def test_actor_names_two_learners_of_one_run_and_waits(shell, quarter, shared):
     """A folder was copied while its learner runs; the copy resumes behind the same broker."""
     copy = shell.folder / "copy"
-    shutil.copytree(house.folder / "runs" / "shared", copy)
+    shutil.copytree(quarter.folder / "runs" / "shared", copy)
     run, config = open_run(copy), LearnerConfig(port=0, resume=str(copy))
     with restoring(config) as network:  # as far as a learner gets before torch, in the next epoch
         broker = shell.start("broker", shared.address, network.address, "--port", 0)

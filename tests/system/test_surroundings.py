@@ -10,6 +10,7 @@ import pytest
 from farflung.common.process.descriptors import WANTED
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
+BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 
 @pytest.fixture

@@ -65,6 +65,11 @@ def frames() -> dict[str, bytes]:
         "parcel-metrics": parcel(MEASURED, measured()),
         "evaluation": parcel(SPEC, an_evaluation([3.0, 4.0])),
         "gradients": bytes(GradientsCodec(PARAMETERS).encode(gradients())),
+        "gradients-metrics": bytes(
+            GradientsCodec(PARAMETERS, MEASURED.result_extras).encode(
+                gradients(metrics={"is_success": [1.0], "grip": [-3.0]})
+            )
+        ),
         "weights": bytes(encode_weights(some_weights(SPEC, 2, steps=96, value=0.5))),
         **{name: bytes(wire.encode(message)) for name, message in messages.items()},
     }

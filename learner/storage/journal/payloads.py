@@ -1,17 +1,21 @@
 """The payloads of records: short ones as msgpack, messages as they were received."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgpack
 
+from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import REWARDS
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import wire
 from farflung.common.protocol.packing import from_plain, to_plain
-from farflung.common.protocol.parcels import RESULTS
+from farflung.common.protocol.parcels import RESULTS, ParcelCodec
 from farflung.common.protocol.wire import Envelope
+from farflung.learner.storage.journal import record, segments
 from farflung.learner.storage.journal.record import Kind, Record
 
 RETURNS = RESULTS[0].name
@@ -75,9 +79,9 @@ def pack(content: Short) -> bytes:
     return pack_plain(to_plain(content))
 
 
-def unpack(record: Record) -> Short:
+def unpack(found: Record) -> Short:
     """Return the content of a short record; raise `Refused` if it has none."""
-    return from_plain(SHORT[record.kind], unpack_plain(record))
+    return from_plain(SHORT[found.kind], unpack_plain(found))
 
 
 def pack_plain(content: Any) -> bytes:
@@ -86,10 +90,10 @@ def pack_plain(content: Any) -> bytes:
     return packed
 
 
-def unpack_plain(record: Record) -> Any:
+def unpack_plain(found: Record) -> Any:
     """Return the plain data of a record."""
     try:
-        return msgpack.unpackb(record.payload, max_ext_len=0)
+        return msgpack.unpackb(found.payload, max_ext_len=0)
     except Exception as error:  # msgpack raises a dozen kinds, and all mean the same
         reason = f"a record that cannot be read: {type(error).__name__}"
         raise Refused("malformed", reason) from error
@@ -99,6 +103,20 @@ def open_message(payload: memoryview) -> tuple[Envelope, wire.Opened]:
     """Open the parcel message in a whole record; its bytes are those that were received."""
     opened = wire.open_intact(payload)
     return wire.read_envelope(opened), opened
+
+
+def parcels(journal: Path, number: int, codec: ParcelCodec) -> Iterator[Parcel | Refused]:
+    """Yield the parcels of a segment in order, and in the place of one that does not fit, why."""
+    for found in record.scan(number, memoryview(segments.content(journal, number))):
+        if not isinstance(found, Record) or found.kind is not Kind.MESSAGE:
+            continue
+        read: Parcel | Refused
+        try:
+            envelope, opened = open_message(found.payload)
+            read = codec.decode(opened, envelope)
+        except Refused as refusal:
+            read = refusal
+        yield read
 
 
 def counts_of(opened: wire.Opened) -> tuple[int, int]:

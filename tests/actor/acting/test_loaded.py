@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from farflung.actor.acting.loaded import LoadedPolicy
 from farflung.common.data.spec import Exploration, Graph, Space, Spec, Tensor, World, column_name
@@ -181,3 +182,58 @@ def test_unknown_head_is_refused() -> None:
     """The package that registers it has to be imported before."""
     with pytest.raises(Refused, match="import the package"):
         a_policy(head="mine")
+
+
+class Sum:
+    """A graph with the sum of all that it saw as its state, and as the values of the actions."""
+
+    def answer(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+        total = inputs["state.total"] + inputs["observations"]
+        return [total, total.copy()]
+
+
+@pytest.fixture
+def summing() -> LoadedPolicy:
+    """Return a policy that takes the action with the highest sum so far in its episode."""
+    total = Tensor("state.total", "float32", (3,))
+    graph = Graph(
+        b"",
+        (as_input(""), total),
+        (Tensor("q", "float32", (3,)), Tensor("next_state.total", "float32", (3,))),
+        (),
+    )
+    spec = replace(a_policy().spec, graph=graph)
+    return LoadedPolicy(spec, Sum(), {}, 100, "1")
+
+
+def test_a_recurrent_policy_keeps_its_state_until_a_reset(summing: LoadedPolicy) -> None:
+    """For each row of a batch; another number of rows is refused until then."""
+    assert summing.state == {}
+    assert summing.act([0.0, 2.0, 0.0]) == 1
+    assert summing.act([1.0, 0.0, 0.0]) == 1
+    assert summing.state["total"].tolist() == [[1, 2, 0]]
+    with pytest.raises(UsageError, match="frames or a state of each row"):
+        summing.act(np.zeros((2, 3)))
+    summing.reset()
+    assert summing.act(np.eye(3)[:2]).tolist() == [0, 1]
+    summing.reset([0])
+    assert summing.act(np.array([[0.0, 0.5, 0.0]] * 2)).tolist() == [1, 1]
+    assert summing.state["total"].tolist() == [[0, 0.5, 0], [0, 1.5, 0]]
+
+
+def test_a_state_can_be_given_and_is_a_copy(summing: LoadedPolicy) -> None:
+    """Several episodes take turns with one policy; a state of another form is refused."""
+    summing.act([0.0, 2.0, 0.0])
+    one = summing.state
+    summing.reset()
+    summing.act([0.0, 0.0, 2.0])
+    other, summing.state = summing.state, one
+    assert summing.act([1.0, 0.0, 0.0]) == 1
+    assert one["total"].tolist() == [[0, 2, 0]]
+    summing.state = other
+    assert summing.act([1.0, 0.0, 0.0]) == 2
+    summing.state = {}
+    assert summing.act([1.0, 0.0, 0.0]) == 0
+    for wrong in ({"hidden": np.zeros((1, 3))}, {"total": np.zeros((1, 2))}, {"total": 1.0}):
+        with pytest.raises(UsageError, match="no state of the policy, which has total"):
+            summing.state = wrong

@@ -202,3 +202,22 @@ def test_what_cannot_be_answered_is_refused(policy: Policy) -> None:
     """onnxruntime's errors come out as ours."""
     with pytest.raises(Refused, match="cannot answer"):
         policy.answer({"observations": np.ones((1, 5), np.float32)})
+
+
+def test_a_graph_that_answers_in_another_shape_is_refused() -> None:
+    """Its output says `[N, 6]` of itself, and it returns a column: rows would be read beside it."""
+    nodes = [onnx.helper.make_node("ReduceMax", ["observations", "axes"], ["q"], keepdims=1)]
+    rows = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", width])
+        for name, width in (("observations", 4), ("q", 6))
+    ]
+    axes = onnx.numpy_helper.from_array(np.array([1], np.int64), "axes")
+    made = onnx.helper.make_graph(nodes, "g", rows[:1], rows[1:], [axes])
+    opset = [onnx.helper.make_opsetid("", 20)]
+    model = onnx.helper.make_model(made, opset_imports=opset, ir_version=10).SerializeToString()
+    taken, answered = Tensor("observations", "float32", (4,)), Tensor("q", "float32", (6,))
+    lying = Graph(model, (taken,), (answered,), ())
+    policy = Policy(lying)
+    policy.load(version(lying, 1))
+    with pytest.raises(Refused, match=r"it cannot answer: q is \(2, 1\) for 2 seats"):
+        policy.answer({"observations": np.ones((2, 4), np.float32)})

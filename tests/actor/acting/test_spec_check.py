@@ -11,6 +11,7 @@ from support.stamps import a_stamp_spec
 
 from farflung.actor.acting.spec_check import SPEC_BYTES, require_bounded, table_bytes
 from farflung.actor.connection.policy_client import PolicyClient
+from farflung.common.data.selfplay import Selfplay
 from farflung.common.data.spec import (
     METRICS,
     Column,
@@ -28,6 +29,16 @@ from farflung.common.protocol import tensors, wire
 from farflung.common.protocol.messages import Announcement
 
 HUGE = 1 << 62
+STATE = Tensor("state.sum", "float32", (2,))
+
+
+def a_graph(
+    shape: tuple[int, ...] = (2,), outputs: tuple[Tensor, ...] = (), dtype: str = "float32"
+) -> Graph:
+    """Return a graph with a state."""
+    return Graph(b"", (Tensor(STATE.name, dtype, shape),), outputs, ())
+
+
 HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "horizon": ({"horizon": HUGE}, "a horizon of 4611686018427387904"),
     "horizon of memory": ({"horizon": 1 << 40}, "an actor has 4 GiB for them"),
@@ -68,7 +79,85 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "environment": ({"world": World("x" * 5000)}, "a name has more than 256 letters"),
     "escapes": ({"world": World("x\x1b[2J")}, "others than text"),
     "wrapper": ({"world": World("x", wrappers=(("w" * 300, {}),))}, "more than 256 letters"),
+    "agent": ({"world": World("x", seats={"default": ("a" * 300,)})}, "more than 256 letters"),
+    "policies": (
+        {"world": World("x", seats={f"p{n}": () for n in range(1000)})},
+        "its world has 1000 policies, and an actor takes 64",
+    ),
+    "policy of a topic": (
+        {"world": World("x", seats={"default": ("a",), "red/": ("b",)})},
+        "'red/' is no name of a policy",
+    ),
+    "agents": (
+        {"world": World("x", seats={"default": tuple(f"a{n}" for n in range(5000))})},
+        "its world has 5000 agents, and an actor takes 1024",
+    ),
+    "agent of two": (
+        {"world": World("x", seats={"default": ("a",), "red": ("a",)})},
+        "two policies play one agent",
+    ),
+    "script": (
+        {"world": World("x", seats={"default": ("a",), "red": ("b",)}, scripts={"red": "a/b"})},
+        "a script 'a/b' plays 'red'",
+    ),
+    "own script": (
+        {"world": World("x", seats={"default": ("a",)}, scripts={"default": "random"})},
+        "a script 'random' plays 'default'",
+    ),
+    "script of none": (
+        {"world": World("x", seats={"default": ("a",)}, scripts={"green": "random"})},
+        "a script 'random' plays 'green'",
+    ),
+    "policy without an agent": (
+        {"world": World("x", seats={"red": ("a",)})},
+        "its own policy default plays no agent",
+    ),
+    "scripts": (
+        {"selfplay": Selfplay(tuple(f"s{n}" for n in range(1000)))},
+        "it names 1000 scripts as opponents, and a pool has 256",
+    ),
+    "exploration of archived versions": (
+        {"selfplay": Selfplay(exploration=1.5)},
+        "archived versions with an epsilon of 1.5",
+    ),
+    "exploration that is no number": (
+        {"selfplay": Selfplay(exploration=math.nan)},
+        "archived versions with an epsilon of nan",
+    ),
     "column": ({"extras": (Column("c" * 300, "uint8", (), "step"),)}, "more than 256 letters"),
+    "state that does not come back": (
+        {"graph": a_graph(outputs=())},
+        "takes state.sum, and returns no next_state.sum of its dtype and shape",
+    ),
+    "state that comes back as another": (
+        {"graph": a_graph(outputs=(Tensor("next_state.sum", "float32", (3,)),))},
+        "returns no next_state.sum",
+    ),
+    "state of memory": (
+        {"graph": a_graph(shape=(1 << 30,), outputs=())},
+        "returns no next_state.sum",
+    ),
+    "states of memory": (
+        {"graph": a_graph((1 << 30,), (Tensor("next_state.sum", "float32", (1 << 30,)),))},
+        "an actor has 4 GiB for them",
+    ),
+    "state of another type": ({"graph": a_graph(dtype="object")}, "makes no sense"),
+    "state twice": (
+        {"graph": Graph(b"", (STATE, STATE), (Tensor("next_state.sum", "float32", (2,)),), ())},
+        "two inputs have one name",
+    ),
+    "input from nowhere": (
+        {"graph": Graph(b"", (Tensor("secrets", "float32", (2,)),), (), ())},
+        "the graph takes secrets, no observation and no state",
+    ),
+    "column of no state": (
+        {"extras": (Column("state.sum", "float32", (2,), "trajectory"),)},
+        "the column state.sum is float32 .* per trajectory, and the graph has no such state",
+    ),
+    "episodes of another form": (
+        {"extras": (Column("episode", "int64", (1 << 40,), "step"),)},
+        "the column episode is int64",
+    ),
     "metrics": (
         {"extras": tuple(metric_column(f"m{n}") for n in range(METRICS + 1))},
         "more than 64 metrics",

@@ -13,6 +13,7 @@ from support.stamps import a_stamp_parcel, a_stamp_spec
 
 from farflung.actor.connection.notices import PROBLEM_BYTES, PROBLEMS
 from farflung.actor.connection.policy_client import PolicyClient
+from farflung.actor.connection.receipts import write_receipts
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version
@@ -553,7 +554,7 @@ def test_receipts_are_written_before_a_parcel_is_released(
             held.append(client.outbox.unacknowledged)
             super().add(receipt)
 
-    client.write_receipts(Watched(tmp_path / "receipts"))
+    write_receipts(client, Watched(tmp_path / "receipts"))
     offer(client, a_stamp_parcel())
     (frame,) = [
         frame

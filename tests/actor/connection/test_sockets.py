@@ -2,22 +2,24 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
-from support.learner_double import LearnerDouble
-from support.makers import some_weights
+from support.learner_double import LearnerDouble, ServedLearner
+from support.makers import a_frame, some_weights
 from support.stamps import a_stamp_parcel, a_stamp_spec
-from support.waiting import Clock
+from support.waiting import Clock, eventually
 
+from farflung.actor.connection.policies import PolicyConnections
 from farflung.actor.connection.policy_client import PolicyClient
-from farflung.actor.connection.sockets import LOOK_BYTES, LOOK_MESSAGES, Sockets
+from farflung.actor.connection.sockets import LOOK_BYTES, LOOK_MESSAGES, SEARCH_S, Sockets, is_dead
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Version
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.protocol import topics
+from farflung.common.protocol.learner_tracker import Action
 from farflung.common.protocol.roster import Presence
 
 Serve = Callable[..., Any]
@@ -262,3 +264,120 @@ def test_one_look_at_the_feed_is_bounded(dial: Dial, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(feed, "recv_multipart", lambda flags: [b"w/p/", bytes(LOOK_BYTES)])
     assert not transport._receive(0.0)
     assert len(seen) == LOOK_MESSAGES + 1
+
+
+class TestSeveralPolicies:
+    """One pair of sockets for all policies at an address."""
+
+    def test_a_second_policy_is_looked_for_and_left(self, served: Any, dial: Dial) -> None:
+        """Its topics are subscribed to beside those of the first one, which goes on."""
+        transport = dial(served.address)
+        other = PolicyClient("q", "a0", 1)
+        transport.add(other)
+        pump_until(transport, lambda: transport.client.joined)
+        assert other.joined is None
+        assert set(other.subscriptions) < set(transport._subscribed)
+        transport.remove(other, "it is not there")
+        offer(transport, a_stamp_parcel())
+        pump_until(transport, lambda: transport.client.outbox.idle)
+        assert set(other.subscriptions).isdisjoint(transport._subscribed)
+        assert not transport.serves(other)
+
+    def test_policies_are_named_where_ours_is_not(
+        self, serve: Serve, dial: Dial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """After some seconds: its learner may only be slow."""
+        served, clock = serve(LearnerDouble(a_stamp_spec(policy="red"))), Clock(0.001)
+        transport = dial(served.address, clock=clock)
+        transport.exchange(0.01)
+        assert topics.beacon() not in transport._subscribed
+        clock.wait(SEARCH_S)
+        pump_until(transport, lambda: "no learner of policy p at" in caplog.text)
+        assert "which has red: name one of them with --policy" in caplog.text
+
+    def test_a_few_of_a_thousand_policies_are_named(
+        self, dial: Dial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As of a hostile broker, in one sentence; what is no name is passed over."""
+        transport = dial(Address("127.0.0.1", 1, 2))
+        transport._searches = True
+        for policy in (*(f"x{number}" for number in range(1000)), "\x1b[2J", ""):
+            transport._deliver(topics.beacon(policy or "/"), b"", 0.0)
+        transport._deliver(b"c/\xff/", b"", 0.0)
+        transport._name_others()
+        (sentence,) = caplog.messages
+        assert "which has x0 and x1 and x10 and x100 and x101" in sentence
+        assert "and 992 more: name one of them with --policy" in sentence
+        assert len(sentence) < 200
+
+    def test_a_parcel_for_the_wrong_policy_is_refused_and_counted(self, serve: Serve) -> None:
+        """By a learner with a run of the same name, as after an exchange of two addresses."""
+        red, blue = (a_stamp_spec(policy=policy) for policy in ("red", "blue"))
+        learner = serve(LearnerDouble(blue))
+        with sockets.context() as context:
+            push = sockets.experience_sender(context, learner.address)
+            for number, spec in enumerate((blue, red), 1):
+                push.send(a_frame(spec, a_stamp_parcel(), actor="a", sequence=number))
+            learner.take(1)
+            ledger = learner.double.receiver.inbox.ledger
+            eventually(lambda: ledger.received == 2)
+            push.close()
+        assert ledger.refused == {"policy": 1}
+        assert ledger.balanced
+
+    @pytest.mark.parametrize(
+        ("policies", "again"),
+        [
+            ([(Action.NOTHING, 0.5)], False),
+            ([(Action.REBUILD, 9.0)], True),  # the only one is silent
+            ([(Action.REBUILD, 9.0), (Action.NOTHING, 0.5)], False),  # its learner alone is away
+            ([(Action.REBUILD, 9.0), (Action.NOTHING, 8.5)], True),  # all are silent
+            ([(Action.REBUILD, 0.5), (Action.NOTHING, 0.5)], True),  # it hears, and has no answer
+        ],
+    )
+    def test_a_learner_that_is_away_breaks_no_connection_of_the_others(
+        self, policies: list[tuple[Action, float]], again: bool
+    ) -> None:
+        """As behind a broker. By what each policy asks for, and since when it has heard nothing."""
+        actions: Any = {Silent(quiet_s): action for action, quiet_s in policies}
+        assert is_dead(actions, 0.0) is again
+
+    def test_two_learners_at_two_addresses(self) -> None:
+        """Each gets what it is sent; the end waits for the acknowledgements of both."""
+        with ExitStack() as opened:
+            context, *others = (opened.enter_context(sockets.context()) for _ in range(3))
+            learners = {}
+            for own, policy in zip(others, ("p", "q"), strict=True):
+                double = LearnerDouble(a_stamp_spec(policy=policy), learner_id=ord(policy))
+                learners[policy] = ServedLearner(own, double)
+                opened.callback(learners[policy].network_thread.close)
+            connection = PolicyConnections(
+                [learner.address for learner in learners.values()],
+                "p",
+                lambda policy: PolicyClient(policy, "a", 1),
+                lambda address, client: Sockets(context, address, client),
+            )
+            connection.seek(("p", "q"))
+            deliveries, parcel = connection.deliveries.values(), a_stamp_parcel()
+            eventually(
+                lambda: connection.exchange(0.01) or all(one.newest.joined for one in deliveries)
+            )
+            for one in deliveries:
+                joined = one.newest.joined
+                assert joined is not None
+                assert one.offer(joined, parcel)
+            assert connection.close("the test is over", 10.0)
+            for learner in learners.values():
+                assert [one.rows for one in learner.take(1)] == [parcel.rows]
+                assert learner.double.receiver.inbox.ledger.refused == {}
+
+
+class Silent:
+    """A client that has heard nothing for so long."""
+
+    def __init__(self, quiet_s: float) -> None:
+        self.tracker, self._quiet_s = self, quiet_s
+
+    def quiet_s(self, now: float) -> float:
+        """Return it."""
+        return self._quiet_s

@@ -1,10 +1,16 @@
 """The account of steps at a fixed rate: parts, overruns, figures, and time without a learner."""
 
-from farflung.actor.realtime.alone import Alone, WithoutLearner
+from pathlib import Path
+
+import pytest
+
+from farflung.actor.realtime.alone import Alone, WithoutLearner, is_answer
 from farflung.actor.realtime.clock import Clock
 from farflung.actor.realtime.figures import NAMES, RATE, figures, summary
 from farflung.actor.realtime.overruns import SAY_S, Overruns
 from farflung.actor.realtime.parts import Parts, Stopwatch
+from farflung.actor.worlds.own import find_answer
+from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.ledger import Ledger
 
 
@@ -49,6 +55,36 @@ def test_without_a_learner_an_actor_goes_on_or_stops() -> None:
         assert stops.stops(there) is not there
     assert (goes_on.steps, goes_on.stopped) == (2, 0)
     assert (stops.steps, stops.stopped) == (0, 2)
+
+
+def test_without_a_learner_a_function_may_act() -> None:
+    """It is named for each period in which no learner is there, and these are counted."""
+    alone = Alone(abs)
+    named = []
+    for there in (True, False, False, True):
+        assert not alone.stops(there)
+        named.append(alone.instead)
+    assert named == [None, abs, abs, None]
+    assert (alone.steps, alone.stopped) == (2, 0)
+
+
+def test_the_answer_is_a_word_or_the_name_of_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module may lie in the present folder; what cannot be called is refused."""
+    (tmp_path / "safe_arm.py").write_text("def hold(seen):\n    return 2\n\n\nLIMIT = 3\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert all(map(is_answer, ("go-on", "stop", "safe_arm:hold")))
+    assert not is_answer("wait")
+    assert find_answer("stop") is WithoutLearner.STOP
+    hold = find_answer("safe_arm:hold")
+    assert not isinstance(hold, WithoutLearner)
+    assert hold([1.0]) == 2
+    with pytest.raises(ConfigurationError, match="it is no function, but 3"):
+        find_answer("safe_arm:LIMIT")
+    with pytest.raises(ConfigurationError, match="safe_arm has no hold_still"):
+        find_answer("safe_arm:hold_still")
 
 
 def test_figures_are_those_of_a_report_and_of_the_last_line() -> None:

@@ -1,27 +1,20 @@
-"""Sessions at a fixed rate: their periods, and the weights that are prepared beside them."""
+"""The pace of sessions at a fixed rate: their periods, by hand."""
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.learner_double import LearnerDouble
-from support.makers import some_weights
-from support.stamps import a_stamp_spec
 from support.waiting import Clock, eventually
 
-from farflung.actor.acting.policy import Policy
 from farflung.actor.connection.port import Newest, Work
 from farflung.actor.realtime.pace import Pace
-from farflung.actor.session import ActorSession, AsyncActorSession
+from farflung.actor.session import ActorSession, WithoutLearner
 from farflung.common.data.weights import Weights
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.ledger import Ledger
-from farflung.common.protocol.outbox import WhenFull
-
-Serve = Callable[..., Any]
+from farflung.common.protocol.messages import State
 
 
 class Still:
@@ -31,7 +24,8 @@ class Still:
 
     def __init__(self) -> None:
         self.problems: list[tuple[str, str]] = []
-        self.work, self.status = Work(), SimpleNamespace(listens=False, ledger=Ledger())
+        self.work = Work()
+        self.status = SimpleNamespace(listens=False, ledger=Ledger(), state=State.RUN)
 
     def problem(self, kind: str, text: str) -> None:
         """Note a problem."""
@@ -121,53 +115,24 @@ def test_the_time_between_two_episodes_is_no_step(pace: Pace, clock: Clock) -> N
     assert [pace.timing[name] for name in ("steps", "missed", "skipped")] == [2, 0, 0]
 
 
-def test_a_session_at_a_rate_prepares_newer_weights_beside_its_steps(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are acted on from the next window on; the report has the figures."""
-    prepared: list[tuple[str, int]] = []
-    prepare = Policy.prepare
-
-    def noted(self: Policy, weights: Weights) -> None:
-        prepare(self, weights)
-        prepared.append((threading.current_thread().name, weights.version.number))
-
-    monkeypatch.setattr(Policy, "prepare", noted)
-    served = serve(LearnerDouble(a_stamp_spec()))
-    with ActorSession(str(served.address), policy="p", rate=500.0) as session:
-        for step in range(100_000):
-            assert session.next_period() >= 0.0
-            session.act([0, 0, step % 50])
-            session.record(1.0, step % 50 == 49, False, [0, 0, step % 50 + 1])
-            if step == 10:
-                served.double.endpoint.publish(some_weights(served.double.spec, 2))
-            if session.version.number == 2 and "rate.steps" in session._work.counters:
-                break
-        assert not session.alone
-        assert session.timing["steps"] == step + 1
-        assert session._windows._patience_s == 0.0
-        assert session._connection._client.outbox.when_full is WhenFull.DROP_OLDEST  # type: ignore
-    assert ("beside", 2) in prepared
-    assert session.ledger.acknowledged.rows == step + 1
-    eventually(
-        lambda: "beside" not in {thread.name for thread in threading.enumerate()}, "its end", 20.0
-    )
-
-
-def test_an_event_loop_keeps_the_rate(serve: Serve) -> None:
-    """Other tasks run between two periods."""
-    served = serve(LearnerDouble(a_stamp_spec()))
-
-    async def loop() -> float:
-        async with AsyncActorSession(str(served.address), policy="p", rate=200.0) as session:
-            for step in range(8):
-                await session.next_period()
-                await session.act([0, 0, step])
-                session.record(1.0, False, False, [0, 0, step + 1])
-            return session.timing["steps"]
-
-    assert asyncio.run(asyncio.wait_for(loop(), 60.0)) == 8
-    assert sum(parcel.rows for parcel in served.take(2)) == 8
+def test_a_session_may_stop_without_a_learner(clock: Clock) -> None:
+    """By hand: periods are counted in which no step begins, until a learner or the end is there."""
+    connection: Any = Still()
+    pace = Pace(10.0, connection, clock, without=WithoutLearner.STOP)
+    for _ in range(3):
+        clock.wait(pace.left_s())
+        assert pace.begin() is None
+    clock.wait(pace.left_s())
+    connection.status.listens = True
+    assert pace.begin() == pytest.approx(0.0, abs=1e-9)
+    connection.status.listens = False
+    clock.wait(pace.left_s())
+    assert pace.begin() is None
+    connection.status.state = State.STOP
+    clock.wait(pace.left_s())
+    assert pace.begin() is not None
+    assert [pace.timing[name] for name in ("steps", "skipped")] == [2, 0]
+    pace.close()
 
 
 @pytest.mark.parametrize("rate", [-1.0, float("nan"), 1e6])
@@ -183,5 +148,7 @@ def test_a_session_without_a_rate_has_no_periods() -> None:
     with pytest.raises(ValueError, match="open one with rate=HZ"):
         session.next_period()
     session.close(0.0)
+    with pytest.raises(ConfigurationError, match="open it with rate=HZ, and without evaluate"):
+        ActorSession("127.0.0.1:9", without_learner=abs)
     with pytest.raises(ConfigurationError, match="at a fixed rate, the sockets have a thread"):
         ActorSession("127.0.0.1:9", rate=50.0, threaded=False)

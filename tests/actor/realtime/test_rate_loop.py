@@ -21,7 +21,8 @@ from farflung.actor.realtime.alone import WithoutLearner
 from farflung.actor.realtime.connection import connect
 from farflung.actor.realtime.loop import RateLoop
 from farflung.actor.rules import Rules
-from farflung.actor.worlds.gymnasium import Surroundings, opener
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.spec import Rounds
 from farflung.common.net import sockets
 from farflung.common.process.errors import ConfigurationError
@@ -174,6 +175,35 @@ def test_without_a_learner_it_goes_on_by_itself(serve: Serve, begin: Any) -> Non
     leave(served)
     eventually(lambda: actor.timing.get("rate.alone", 0) > 20, "steps alone", 30.0)
     assert actor.timing["rate.stopped"] == 0
+
+
+def test_without_a_learner_a_function_acts(serve: Serve, begin: Any) -> None:
+    """Its steps reach no learner: what is recorded has the policy's actions, and leads nowhere.
+
+    When the learner is back the policy acts again.
+    """
+    shown: list[Any] = []
+
+    def hold(seen: Any) -> int:
+        shown.append(seen)
+        return 3
+
+    served = serve(LearnerDouble(a_stamp_spec()))
+    actor = begin(served, without=hold)
+    parcels = served.take(1)
+    leave(served)
+    eventually(lambda: actor.timing.get("rate.alone", 0) > 20, "steps of the function", 30.0)
+    assert actor.connection.work.lost_steps >= 20
+    served.double.publisher.state = State.RUN
+    served.double.publisher.hurry()
+    eventually(lambda: actor.connection.status.listens, "the learner", 30.0)
+    last = (int(shown[-1][1]), int(shown[-1][2]))
+    while seen(parcels)[-1] <= last:
+        parcels += served.take(1)
+    held = {(int(each[1]), int(each[2])) for each in [*shown]}
+    assert not held & {*seen(parcels)}
+    assert all((parcel.columns["actions"] == 0).all() for parcel in parcels)
+    assert shown[0].shape == (3,)
 
 
 def test_step_that_overruns_is_named_with_what_it_did(

@@ -1,5 +1,6 @@
 """Worlds of Gymnasium: what is said of them, and what is refused."""
 
+import re
 from typing import Any
 
 import gymnasium
@@ -11,7 +12,6 @@ from support.playing import spec_of
 
 from farflung.actor.worlds.gymnasium import (
     WRAPPERS,
-    Surroundings,
     describe,
     make,
     open_world,
@@ -19,6 +19,7 @@ from farflung.actor.worlds.gymnasium import (
 )
 from farflung.actor.worlds.gymnasium_spaces import adapter
 from farflung.actor.worlds.lockstep import ListWorld
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.vector import VectorWorld
 from farflung.common.data.spec import Space, Spec, World
 from farflung.common.process.errors import ConfigurationError
@@ -147,8 +148,12 @@ def test_an_action_space_that_no_policy_answers_is_named(space: spaces.Space) ->
         ),
     ],
 )
-def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(world: World, says: str) -> None:
+def test_a_world_that_cannot_be_made_is_refused_in_a_sentence(
+    world: World, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It says what to do: the nearest name, what to install, what to import."""
+    for name in [name for name in gymnasium.registry if re.search("^ALE/|NoFrameskip", name)]:
+        monkeypatch.delitem(gymnasium.registry, name)  # another test imported the games of Atari
     with pytest.raises(ConfigurationError, match=says) as refusal:
         describe(world)
     assert "\n" not in str(refusal.value)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from support import worlds
 from support.playing import spec_of
 
-from farflung.actor.worlds import gymnasium
+from farflung.actor.worlds import gymnasium, surroundings
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
@@ -73,7 +73,7 @@ class Surroundings:
         key: tuple[int | str, ...] = ("actor", 0, 0),
     ) -> Seats:
         """Seats that tell, wait and beat here."""
-        around = gymnasium.Surroundings(
+        around = surroundings.Surroundings(
             lambda kind, text: self.problems.append(f"{kind}: {text}"),
             self.pauses.append,
             lambda: self.now,

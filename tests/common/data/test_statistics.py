@@ -5,7 +5,15 @@ import pickle
 import numpy as np
 import pytest
 
-from farflung.common.data.statistics import History, Interval, Rate, Spread, confidence, t_975
+from farflung.common.data.statistics import (
+    History,
+    Interval,
+    Rate,
+    Spread,
+    confidence,
+    share,
+    t_975,
+)
 
 
 def test_rate_is_unknown_before_two_samples() -> None:
@@ -124,7 +132,7 @@ def test_interval_of_a_mean_is_that_of_students_t() -> None:
         (486.25, 23.04, "486.2 ± 23.0"),
         (0.6234, 0.0931, "0.623 ± 0.093"),
         (500.0, 0.0, "500.0 ± 0.0"),
-        (7.0, float("inf"), "7.0 ± inf"),
+        (7.0, float("inf"), "7.0 (one value)"),
         (1.0, 1e-9, "1.000000 ± 0.000000"),
     ],
 )
@@ -145,3 +153,31 @@ def test_intervals_hold_the_true_mean_in_95_of_100_cases() -> None:
     samples = [confidence(rng.standard_normal(10).tolist()) for _ in range(2000)]
     share = sum(abs(mean) <= half for mean, half in samples) / 2000
     assert abs(share - 0.95) < 3 * (0.95 * 0.05 / 2000) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("part", "count", "expected"),
+    [
+        (8, 10, (0.8, 0.4902, 0.9433)),  # 0.7167 ± 0.2266
+        (0, 10, (0.0, 0.0, 0.2775)),  # 3.8415 / 13.8415
+        (10, 10, (1.0, 0.7225, 1.0)),
+        (1, 1, (1.0, 0.2065, 1.0)),  # 1 / 4.8415
+    ],
+)
+def test_interval_of_a_share_is_wilsons(
+    part: int, count: int, expected: tuple[float, float, float]
+) -> None:
+    """Worked by hand; nothing and all have a width too."""
+    assert share(part, count) == pytest.approx(expected, abs=1e-4)
+
+
+def test_share_shows_its_interval() -> None:
+    """With three decimals."""
+    assert str(share(8, 10)) == "0.800 (0.490 to 0.943)"
+
+
+def test_intervals_of_shares_hold_the_true_one_in_95_of_100_cases() -> None:
+    """Of 5,000 samples of 100 cases each, at a share of 0.9: 93 to 97 %."""
+    wins = np.random.default_rng(2).binomial(100, 0.9, 5000)
+    held = sum(low <= 0.9 <= high for _, low, high in (share(int(won), 100) for won in wins))
+    assert 0.93 < held / 5000 < 0.97

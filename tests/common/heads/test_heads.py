@@ -13,6 +13,7 @@ from farflung.common.heads.discrete import rungs
 from farflung.common.process.errors import Refused
 
 DISCRETE = Space("discrete", "int64", (), (6,))
+CHOICES = Space("multidiscrete", "int64", (2,), (2, 3))
 BOX = Space("box", "float32", (2,), low=(-1.0, -0.5), high=(1.0, 0.5))
 LOG_PROBABILITY = Column("log_probability", "float32", (), "step")
 UNCLIPPED = Column("unclipped_actions", "float32", (2,), "step")
@@ -20,6 +21,7 @@ VALUE = Column("value", "float32", (), "observation")
 OUTPUTS = {
     "q": (("q", (6,)),),
     "logits": (("logits", (6,)),),
+    "multi_logits": (("logits", (5,)),),
     "gaussian": (("mean", (2,)), ("log_std", (2,))),
 }
 
@@ -133,6 +135,41 @@ class TestEpsilonGreedy:
         np.testing.assert_array_equal(
             chosen(explorer(plain), [values(4)]), chosen(explorer(logged), [values(4)])
         )
+
+
+class TestSeveralChoices:
+    """Logits of several choices, one after the other."""
+
+    LOGITS = np.tile(np.log([0.25, 0.75, 0.5, 0.3, 0.2]).astype(np.float32), (8, 1))
+
+    def test_choices_are_drawn_by_their_own_probabilities(self) -> None:
+        """Of 8,000 draws, each choice has its shares, and the two do not depend on each other."""
+        actions = chosen(explorer(spec("multi_logits", CHOICES), 8), [self.LOGITS])
+        assert (actions.shape, actions.dtype) == ((1000, 8, 2), np.int64)
+        pairs = np.bincount(actions.reshape(-1, 2) @ [3, 1], minlength=6) / 8000
+        expected = np.outer([0.25, 0.75], [0.5, 0.3, 0.2]).ravel()
+        np.testing.assert_allclose(pairs, expected, atol=0.025)
+
+    def test_log_probability_is_that_of_all_choices(self) -> None:
+        """The product of theirs; also for the best ones, 3/4 and 1/2."""
+        of = spec("multi_logits", CHOICES, extras=(LOG_PROBABILITY,))
+        chooser = explorer(of, 8)
+        chooser.begin(50, 0)
+        shares = np.outer([0.25, 0.75], [0.5, 0.3, 0.2])
+        for t in range(50):
+            choice = chooser.choose(t, [self.LOGITS])
+            expected = np.log(shares[choice.actions[:, 0], choice.actions[:, 1]])
+            found = choice.columns["log_probability"]
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+        best = greedy(of).choose(0, [self.LOGITS])
+        assert best.actions.tolist() == [[1, 0]] * 8
+        np.testing.assert_allclose(best.columns["log_probability"], math.log(0.375), rtol=1e-5)
+
+    def test_graph_with_another_number_of_logits_is_refused(self) -> None:
+        """There is one for each possibility of each choice."""
+        with pytest.raises(Refused, match="multi_logits over a multidiscrete space"):
+            heads.require(spec("multi_logits", CHOICES, outputs=(("logits", (6,)),)))
+        heads.require(spec("multi_logits", CHOICES))
 
 
 class TestSampling:

@@ -1,7 +1,10 @@
 """The watch over connections, on real sockets: those beyond the bounds end, the others live."""
 
+import itertools
 import socket
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -13,13 +16,17 @@ from support.contexts import ANYWHERE, fresh_context
 from support.waiting import eventually, readable
 
 from farflung.common.net import intake, keys, pace, sockets
-from farflung.common.net.connection_watch import EVENT, ConnectionWatch
+from farflung.common.net.connection_watch import EVENT, ConnectionWatch, received
 from farflung.common.net.listener import Listener
 from farflung.common.process import descriptors
+from farflung.common.protocol import wire
 
 MOST = 20
 MANY = 2000  # parts at most, of a message without an end: a busy machine looks late
 CROWD = 5 * MOST
+PACKET = 64 << 10  # the largest on loopback
+# The largest message of a listener that lets eight parts be unfinished.
+FEW = wire.MAX_MESSAGE_BYTES - intake.UNFINISHED + 8 * len(PART)
 
 
 @pytest.fixture(params=[False, True], ids=["open", "keys"])
@@ -135,9 +142,24 @@ def test_watch_holds_no_connection_open(front):
         eventually(lambda: ended(connection))
 
 
+def send_many(send_part):
+    """Send as many parts as an attack has."""
+    for _ in range(MANY):
+        send_part()
+
+
+def endless(front, stack):
+    """Return a function that sends a part of one message, with a key where there are keys."""
+    if front.client is None:
+        opened = stack.enter_context(by_hand(front.address))
+        return lambda: opened.sendall(PART)
+    send = stack.enter_context(by_hand_with_key(front.address, front.client))
+    return lambda: send(CONTENT)
+
+
 def test_a_message_without_an_end_ends_its_connection(front, caplog, monkeypatch):
     """Large whole messages of another peer come through meanwhile and after it."""
-    monkeypatch.setattr(intake, "UNFINISHED", 8 * len(PART))
+    front.authenticator.watch.allow(FEW)
     for module in (curve, known):  # a busy machine reads late: that is no end of the connection
         monkeypatch.setattr(module, "SEND_S", 60.0)
     watch, came = front.authenticator.watch, []
@@ -153,28 +175,49 @@ def test_a_message_without_an_end_ends_its_connection(front, caplog, monkeypatch
                 watch.drained += 1
                 return len(came)
 
-    def endless():
-        """Return a function that sends a part, with a key where there are keys."""
-        if front.client is None:
-            opened = stack.enter_context(by_hand(front.address))
-            return lambda: opened.sendall(PART)
-        send = stack.enter_context(by_hand_with_key(front.address, front.client))
-        return lambda: send(CONTENT)
+    def attack():
+        """Send part after part until the connection ends."""
+        with suppress(OSError), ExitStack() as stack:
+            send_many(endless(front, stack))
 
-    with fresh_context() as theirs, ExitStack() as stack:
+    with fresh_context() as theirs, ThreadPoolExecutor() as pool:
         honest = sockets.experience_sender(theirs, front.address, keys=front.client)
-        send_part = endless()
-        with suppress(OSError):
-            for number in range(MANY):
-                honest.send(bytes(1 << 20))
-                send_part()
-                eventually(lambda: read() > number)  # noqa: B023  # it ends before the next
+        attacker = pool.submit(attack)
+        for number in range(MANY):
+            honest.send(bytes(1 << 20))
+            eventually(lambda: read() > number)  # noqa: B023  # it ends before the next
+            if attacker.done():
+                break
         eventually(lambda: read() and watch.ended["unfinished"])
-        assert len(came) < MANY
+        attacker.result()
         honest.send(b"on")
         eventually(lambda: read() and came[-1] == len(b"on"))
     assert watch.ended == {"unfinished": 1}
     assert "sends a message without an end" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's bound is one of Linux")
+def test_a_message_without_an_end_is_bounded_by_bytes_while_the_watch_does_not_look(
+    front, monkeypatch
+):
+    """The kernel takes what may be and drops the rest; another client is served meanwhile."""
+    monkeypatch.setattr(ConnectionWatch, "_look", lambda self, now: None)
+    front.authenticator.watch.allow(FEW)
+    for module in (curve, known):
+        monkeypatch.setattr(module, "SEND_S", 5.0)  # for a part
+    most = 8 * len(PART) + intake.PAST
+    with fresh_context() as theirs, ExitStack() as stack:
+        send_part = endless(front, stack)
+        with pytest.raises(TimeoutError):
+            send_many(send_part)
+        watched = front.authenticator.watch.connections
+        assert most - len(PART) < max(received(each.descriptor) for each in watched)
+        assert max(received(each.descriptor) for each in watched) <= most + PACKET
+        honest = sockets.experience_sender(theirs, front.address, keys=front.client)
+        honest.send(b"served")
+        assert readable(front.pull)
+        assert front.pull.recv() == b"served"
 
 
 def test_a_flood_of_subscriptions_that_are_not_read_ends_its_connection(front, monkeypatch):
@@ -199,25 +242,27 @@ def test_a_crowd_that_dials_again_and_again_waits_and_others_do_not(
 ):
     """After its connections to the feed ended while topics stood, a key has to wait in line."""
     monkeypatch.setattr(pace, "WALKED", 10 * pace.LEAST_WALK)
-    monkeypatch.setattr(pace, "WALKED_PER_S", pace.LEAST_WALK)
+    monkeypatch.setattr(pace, "WALKED_PER_S", 1)  # so that its turn never comes in this test
     keys.make(keys_folder, "mallory")
     front = Listener(context, ANYWHERE, 1, keys=keys.server_keys(keys_folder))
     mallory = keys.client_keys(keys_folder / "mallory.key")
     robot = keys.client_keys(keys_folder / "actor.key")
 
-    def heard(held):
-        """Return whether a subscription arrives at once."""
+    numbers = itertools.count()
+
+    def heard(held, listens=readable):
+        """Return whether a subscription arrives, under a topic of its own."""
+        topic, came = b"c/%d" % next(numbers), False
         with fresh_context() as theirs:
-            feed = sockets.feed_subscriber(theirs, front.address, [b"c/"], keys=held)
-            came = bool(front.feed.poll(500)) and front.sender(front.feed.recv(copy=False))
-            feed.close()
-        while front.feed.poll(100):
-            front.feed.recv()  # libzmq's report that the connection is over
-        return bool(came)
+            sockets.feed_subscriber(theirs, front.address, [topic], keys=held)
+            while not came and listens(front.feed):
+                frame = front.feed.recv(copy=False)
+                came = frame.bytes == b"\x01" + topic and bool(front.sender(frame))
+        return came
 
     try:
         assert all(heard(mallory) for _ in range(10))
-        eventually(lambda: not heard(mallory))
+        eventually(lambda: not heard(mallory, lambda feed: feed.poll(500)), within_s=60.0)
         assert heard(robot)
     finally:
         front.close()

@@ -2,6 +2,7 @@
 
 from farflung.common.net.pace import (
     LEAST_WALK,
+    LONGEST_S,
     PATIENCE_S,
     TURN_S,
     WALKED,
@@ -61,6 +62,16 @@ def test_a_connection_that_libzmq_gave_up_loses_its_turn():
     assert not pace.take(CROWD, "gone", 0.0)
     assert not pace.take(CROWD, "there", 1.0)
     assert list(pace.due(PATIENCE_S + 0.5)) == ["there"]
+
+
+def test_no_owner_waits_long_once_its_connections_have_ended():
+    """Before, a crowd of fifty that ended at once locked its owner out for minutes."""
+    pace = Pace[str]()
+    for _ in range(50):
+        pace.ended("robot", 2 * WALKED, 0.0)
+    assert not pace.take(ROBOT, "robot", 0.0)
+    assert list(pace.due(LONGEST_S - 0.1)) == []
+    assert list(pace.due(LONGEST_S + 0.1)) == ["robot"]
 
 
 def test_work_is_forgotten_with_time():

@@ -1,6 +1,7 @@
 """The sockets of every role: their options, and a sentence for ports that are taken."""
 
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -9,7 +10,7 @@ import zmq
 from support.contexts import ANYWHERE
 from support.waiting import eventually, readable
 
-from farflung.common.net import sockets
+from farflung.common.net import ceiling, sockets
 from farflung.common.net.address import Address
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.wire import MAX_FEED_MESSAGE_BYTES, MAX_MESSAGE_BYTES
@@ -33,10 +34,10 @@ def test_large_weights_queue_in_small_numbers(size, messages):
     assert sockets.feed_backlog(size) == messages
 
 
-def test_experience_receiver_has_no_limit(learner):
-    """Credit bounds messages under way; a full queue would block hellos and reports."""
+def test_experience_receiver_bounds_the_messages_of_a_connection(learner):
+    """Credit bounds those of an honest actor; a frame of two bytes takes far more in libzmq."""
     _, pull, _ = learner
-    assert (pull.get(zmq.RCVHWM), pull.get(zmq.MAXMSGSIZE)) == (0, MAX_MESSAGE_BYTES)
+    assert (pull.get(zmq.RCVHWM), pull.get(zmq.MAXMSGSIZE)) == (4096, MAX_MESSAGE_BYTES)
 
 
 def test_experience_receiver_takes_messages_as_large_as_it_is_told(context):
@@ -50,6 +51,16 @@ def test_feed_publisher_queue_is_bounded(learner):
     _, _, feed = learner
     assert (feed.get(zmq.SNDHWM), feed.get(zmq.MAXMSGSIZE)) == (1000, 512)
     assert (feed.get(zmq.RCVHWM), feed.get(zmq.RCVBUF)) == (16, 16 << 10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a short window can stall a sender")
+def test_segments_to_a_feed_fit_into_its_window(context):
+    """Loopback's would have 64 KiB, more than the window of 16 KiB that a feed's sockets have."""
+    address, pull, feed = sockets.listen(context, ANYWHERE, 1)
+    with pull, feed, socket.create_connection((address.host, address.feed_port)) as dialled:
+        segment = dialled.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        assert segment <= ceiling.SEGMENT_BYTES
+    assert 4 * ceiling.SEGMENT_BYTES <= sockets.SUBSCRIPTION_BYTES
 
 
 def test_experience_sender_queue_is_bounded(context, learner):

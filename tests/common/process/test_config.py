@@ -302,6 +302,19 @@ def test_help_shows_every_flag_and_runs_nothing(capsys: pytest.CaptureFixture[st
         assert word in page
 
 
+def test_lines_of_a_docstring_flow_in_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """The terminal breaks them, wherever the source does."""
+
+    @dataclass(frozen=True)
+    class Tyres:
+        width: int = 1
+        """In millimetres,
+        of each."""
+
+    assert run("car", Tyres, _not_called, ["--help"], description="") == 0
+    assert "In millimetres, of each. [default: 1]" in capsys.readouterr().out
+
+
 def test_version_flag_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     """--version writes the version of the distribution."""
     assert run("car", Car, _not_called, ["--version"], description="") == 0

@@ -71,4 +71,6 @@ def test_the_line_that_joins_this_machine_can_be_pasted(environment: Path) -> No
     here = ".venv/bin/python -m farflung actor 127.0.0.1:5555 --policy red"
     assert pasted("actor 127.0.0.1:5555 --policy red") == here
     assert pasted("actor gpu-box:5555") == "actor gpu-box:5555"
+    assert pasted("learner worker 127.0.0.1:5555") == ".venv/bin/learner worker 127.0.0.1:5555"
+    assert pasted("learner worker gpu-box:5555") == "learner worker gpu-box:5555"
     assert pasted("rm 127.0.0.1") == "rm 127.0.0.1"

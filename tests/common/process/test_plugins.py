@@ -37,7 +37,10 @@ def test_plugin_in_the_current_folder_is_found_last(folder: Path) -> None:
         ("ale_py:Thing", r"cannot import ale_py.*pip install 'farflung\[atari\]'$"),
     ],
 )
-def test_missing_plugin_is_named(folder: Path, name: str, says: str) -> None:
+def test_missing_plugin_is_named(
+    folder: Path, name: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing module or name is one sentence."""
+    monkeypatch.setitem(sys.modules, "ale_py", None)  # as if it were not installed
     with pytest.raises(ConfigurationError, match=says):
         plugins.find(name)

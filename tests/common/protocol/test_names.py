@@ -1,6 +1,7 @@
 """The names that peers open."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -9,7 +10,9 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import names as names_module
 from farflung.common.protocol.names import (
     ALL_OPENED,
+    ALL_WORDS,
     FEW,
+    FEW_WORDS,
     FORGOTTEN_S,
     OPENED,
     OPENED_PER_S,
@@ -48,7 +51,7 @@ def test_fleet_that_starts_twice_meets_no_bound(client: Client) -> None:
         for number in range(1024):
             key = f"robot-{number}", incarnation
             for _ in range(4):
-                names.spend_word(client, 0.1 * incarnation)
+                names.spend_word(client, 0.1 * incarnation, 100)
                 names.note_message(client, key, 0.1 * incarnation)
             names.note_parcel(key, 8)
     assert (forgotten, names.sharers(1.0)) == ([], 2048)
@@ -87,13 +90,36 @@ def test_peer_says_so_many_words() -> None:
     """The refusal is shown once for each peer."""
     names, peer = Names(), connection(1)
     for _ in range(WORDS):
-        names.spend_word(peer, 0.0)
+        names.spend_word(peer, 0.0, 100)
     with pytest.raises(Refused, match="rate"):
-        names.spend_word(peer, 0.0)
+        names.spend_word(peer, 0.0, 100)
     assert [names.is_first_refusal(peer, "rate", 0.0) for _ in range(2)] == [True, False]
     assert names.is_first_refusal(connection(2), "rate", 0.0)
-    names.spend_word(connection(2), 0.0)
-    names.spend_word(peer, 0.1)
+    names.spend_word(connection(2), 0.0, 100)
+    names.spend_word(peer, 0.1, 100)
+
+
+def test_long_word_counts_as_several() -> None:
+    """A flood of long reports took the learner for seconds, since each counted as a hello."""
+    names, peer, size = Names(), connection(1), 35_436
+    for _ in range(WORDS // 35):
+        names.spend_word(peer, 0.0, size)
+    with pytest.raises(Refused, match="rate"):
+        names.spend_word(peer, 0.0, size)
+    names.spend_word(peer, 0.0, 100)
+
+
+def test_peers_together_say_so_many_words() -> None:
+    """50 peers flood, each within its own bound; an actor, which says few, is heard."""
+    names, taken = Names(), 0
+    for number in range(50):
+        for _ in range(1000):
+            with suppress(Refused):
+                names.spend_word(connection(number), 0.0, 100)
+                taken += 1
+    assert taken == ALL_WORDS + 50 * FEW_WORDS
+    for _ in range(FEW_WORDS):
+        names.spend_word(connection(99), 0.0, 100)
 
 
 def test_names_with_parcels_stay_before_those_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -331,3 +331,31 @@ def test_outbox_gives_up_nothing_while_the_learner_pauses() -> None:
     assert len(times) == pytest.approx(3600 / 8, rel=0.05)
     box.acknowledge(acknowledgement(0, credit=PLENTY), 3600.0)
     assert send(box, 3610.0) == ["a 7 1 1"]
+
+
+def test_waiting_items_are_dropped_and_counted_and_sent_ones_kept() -> None:
+    """As for a learner that is away: it may come back, and has the numbers it was sent."""
+    box = filled(outbox(credit=Credit(2, 1000)), "abcd")
+    assert len(send(box, 0.0)) == 2
+    box.drop_waiting("learner away")
+    assert (box.ledger.dropped["learner away"].parcels, box.ledger.sent.parcels) == (2, 2)
+    assert box.ledger.balanced
+    assert filled(box, "e").ledger.waiting.parcels == 1
+
+
+@pytest.mark.parametrize(
+    ("credit", "sent", "has_credit"),
+    [
+        (Credit(0, 100), "", False),
+        (Credit(1, 0), "", False),
+        (Credit(1, 1), "", True),  # one item may always leave
+        (Credit(2, 1000), "a", True),
+        (Credit(2, 1), "a", False),
+        (Credit(1, 1000), "a", False),
+    ],
+)
+def test_credit_for_one_more_item(credit: Credit, sent: str, has_credit: bool) -> None:
+    """By the number and the bytes of those that are unanswered."""
+    box = filled(outbox(credit=credit), sent)
+    send(box, 0.0)
+    assert box.has_credit is has_credit

@@ -213,6 +213,39 @@ def test_actor_keeps_the_place_that_an_earlier_learner_gave_it() -> None:
     assert places(roster) == [("b", 0, 0), ("a", 3, 0), ("c", -1, 0)]
 
 
+def test_actor_joins_at_the_index_that_it_asks_for() -> None:
+    """Unless another one that is there has it; then it has none, its own one neither."""
+    roster = Roster()
+    roster.join("a", 7, 0.0)
+    assert roster.join_at("b", 7, 3, 0.0).index == 3
+    assert roster.join_at("b", 7, 3, 1.0).start == 0
+    assert roster.join_at("b", 7, 0, 1.0).index == -1
+    assert roster.join_at("a", 7, 3, 1.0).index == 3
+    assert roster.join_at("b", 7, 0, 1.0).index == 0
+    assert places(roster) == [("b", 0, 1), ("a", 3, 1)]
+
+
+def test_index_of_an_absent_actor_can_be_asked_for() -> None:
+    """Of one that has left, has been silent for long, or is another start of the same name."""
+    roster = Roster()
+    for number, actor in enumerate("abc"):
+        roster.join(actor, number, 0.0)
+    roster.leave("a", 0)
+    assert roster.join_at("d", 7, 0, 1.0).index == 0
+    assert roster.join_at("b", 7, 1, 1.0).index == 1
+    assert roster.join_at("e", 7, 2, SILENT_S).index == 2
+    assert {member.start for member in roster} == {1}
+
+
+def test_an_actor_that_is_met_keeps_the_place_of_its_name() -> None:
+    """One that is new has none."""
+    roster = Roster()
+    assert roster.meet("a", 7, 0.0).index == -1
+    roster.join("a", 7, 0.0)
+    assert roster.meet("a", 7, 1.0).index == 0
+    assert (roster.meet("a", 8, 1.0).index, roster.meet("a", 8, 1.0).start) == (0, 1)
+
+
 def test_roster_tells_who_follows_whom_in_a_place() -> None:
     """Another start of a name, and another name once the first one has left; nothing else."""
     roster, told = Roster(), []

@@ -6,7 +6,7 @@ from msgspec import structs
 from support.makers import rewritten
 
 from farflung.common.data.parcel import Results
-from farflung.common.data.spec import Tensor, digest
+from farflung.common.data.spec import Tensor, digest, metric_column
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing, wire
@@ -34,6 +34,7 @@ ARRAYS = {
     "scale": np.array(0.5),
     "none": np.zeros((0, 4), np.float32),
 }
+METRICS = tuple(map(metric_column, ("is_success", "grip")))
 RESULTS = Results(np.array([1.5, -2.0, 7.0]), np.array([4, 9, 1], np.int32))
 
 
@@ -145,6 +146,39 @@ class TestGradients:
             "tensor float32 0x4 none",
         ]
         assert codec.schema == digest(lines)
+
+    def test_carry_the_metrics_of_their_episodes(self):
+        """As parcels do: a column each, with NaN where an episode reported none."""
+        codec = GradientsCodec(PARAMETERS, METRICS)
+        metrics = {"is_success": np.array([1.0, 0.0, np.nan])}  # no episode reported a grip
+        sent = Results(RESULTS.returns, RESULTS.lengths, metrics)
+        out = decode(codec, wire.open_frame(a_frame(codec, sent))).results
+        assert out.returns.tolist() == [1.5, -2.0, 7.0]
+        assert list(out.metrics) == ["is_success", "grip"]
+        np.testing.assert_array_equal(out.metrics["is_success"], [1.0, 0.0, np.nan])
+        np.testing.assert_array_equal(out.metrics["grip"], [np.nan] * 3)
+
+    def test_with_an_infinite_metric_are_refused(self):
+        """NaN is an episode without a value; infinity is no value."""
+        codec = GradientsCodec(PARAMETERS, METRICS)
+        metrics = {"is_success": np.array([1.0, -np.inf, np.nan])}
+        sent = Results(RESULTS.returns, RESULTS.lengths, metrics)
+        frame = wire.open_frame(a_frame(codec, sent))
+        assert refusal(lambda: decode(codec, frame)) == "range"
+
+    def test_with_other_metrics_have_another_schema(self, codec):
+        """One line for each, after those of the tensors."""
+        measured = GradientsCodec(PARAMETERS, METRICS)
+        assert measured.schema == digest(
+            [
+                "tensor float32 3x2 a.weight",
+                "tensor float64 - scale",
+                "tensor float32 0x4 none",
+                "column result float64 - result.is_success",
+                "column result float64 - result.grip",
+            ]
+        )
+        assert refusal(lambda: decode(measured, wire.open_frame(a_frame(codec)))) == "schema"
 
     def test_of_other_tensors_are_refused(self, codec):
         """Another shape, order or name has another schema."""

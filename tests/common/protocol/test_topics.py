@@ -9,7 +9,7 @@ from farflung.common.protocol.topics import Private
 def test_private_topics_have_their_parts():
     """Policy, actor with a key's label, incarnation and nonce come out as they went in."""
     asked = Private("left", "box/host-1a", 2**64 - 1, 0)
-    assert topics.parse_private(topics.snapshot(*asked)) == asked
+    assert topics.parse_private(topics.snapshot(*asked[:4])) == asked
     acknowledged = topics.acknowledgement("left", "box/host-1a", 2**63)
     assert acknowledged == b"a/left/box/host-1a/8000000000000000"
     assert topics.parse_private(acknowledged) == Private("left", "box/host-1a", 2**63, None)
@@ -150,6 +150,24 @@ def test_a_learner_agrees_to_the_beginnings_of_its_own_shared_topics(topic):
 def test_a_learner_agrees_to_no_other_shared_topic(topic):
     """It would never publish there."""
     assert not topics.is_shared_of("left", topic)
+
+
+@pytest.mark.parametrize("wish", [topics.FREE, topics.OF_FIRST, 0, 1, 77, (1 << 20) - 3])
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_question_names_the_index_that_is_asked_for(wish: int, evaluates: bool) -> None:
+    """Beside the mark of an evaluator; no two questions are alike."""
+    nonces = {topics.draw_nonce(evaluates, wish) for _ in range(100)}
+    assert len(nonces) == 100
+    for nonce in nonces:
+        asked = topics.parse_private(topics.snapshot("default", "box-1", 7, nonce))
+        assert asked is not None
+        assert (asked.wish, asked.evaluates) == (wish, evaluates)
+
+
+def test_index_beyond_all_rounds_cannot_be_asked_for() -> None:
+    """There is no room for it in a nonce."""
+    with pytest.raises(ValueError, match="no rounds have an actor of number 1048574"):
+        topics.draw_nonce(False, (1 << 20) - 2)
 
 
 def test_question_of_an_evaluator_says_so() -> None:

@@ -11,9 +11,10 @@ from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError
-from farflung.learner.algorithms.dqn import DQN, stage
+from farflung.learner.algorithms.dqn import DQN, legal_values
 from farflung.learner.algorithms.protocol import Algorithm
 from farflung.learner.algorithms.settings import DQNSettings
+from farflung.learner.algorithms.trained import stage
 from farflung.learner.replay.replay import Batch
 from farflung.learner.storage.checkpoint import copies
 
@@ -142,12 +143,83 @@ def test_loss_of_two_states_is_the_one_worked_by_hand(
     assert gradients.priorities is None
 
 
+def test_prioritised_rows_have_the_sizes_of_their_errors() -> None:
+    """The priority is the error of the target before weights: 1 + 4 / 2 - 1 = 2."""
+    gradients = two_states().gradients(batch(2, weights=[1.0, 0.5]))
+    assert gradients.priorities is not None
+    assert gradients.priorities.tolist() == [2, 2]
+    assert gradients.metrics["loss"].item() == (1.5 + 0.5 * 1.5) / 2
+
+
+def test_prioritised_is_a_switch_of_the_replay() -> None:
+    """With it batches have weights; by default they have none."""
+    spec = make_spec()
+    columns = {
+        OBSERVATIONS: np.zeros((8, 2), np.float32),
+        ACTIONS: np.zeros(7, np.int64),
+        REWARDS: np.zeros(7, np.float32),
+    }
+    parcel = Parcel(
+        Version(0, 0), np.array([7], np.int32), np.array([Ending.OPEN], np.uint8), columns
+    )
+    for prioritised in (False, True):
+        replay = make(prioritised=prioritised).replay(spec, capacity=9, batch_size=4, seed=0)
+        replay.add(parcel)
+        assert (replay.sample(0).weights is not None) == prioritised
+
+
 def test_target_with_a_discount_of_zero_is_the_return() -> None:
     """The bootstrap observation has no effect."""
     row = batch()
     row.discounts.fill(0)
     row.returns.fill(4)
     assert two_states(loss="mse").gradients(row).metrics["loss"].item() == (1 - 4) ** 2
+
+
+@pytest.mark.parametrize(
+    ("double", "expected"),
+    [
+        # Two actions are worth 10 and 4 by the target network, 3 and 5 by the online network.
+        (False, [1 + 10 / 2, 1 + 4 / 2, 1.0]),
+        (True, [1 + 10 / 2, 1 + 4 / 2, 1.0]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
+def test_targets_of_three_rows_with_masks_are_those_worked_by_hand(
+    double: bool, expected: list[float], dtype: type
+) -> None:
+    """The first action alone is legal, then the second alone, then none at the end of an episode.
+
+    Without a mask the targets would be 6 or, with double Q-learning, 3, and 1 at the end.
+    """
+    rows = batch(3)
+    rows.discounts[2] = 0
+    masked = Batch(
+        rows.columns,
+        {**rows.next_columns, "info.action_mask": np.array([[1, 0], [0, 1], [0, 0]], dtype)},
+        rows.indices,
+        np.ones(3, np.float32),
+    )
+    algorithm = two_states(double=double)
+    gradients = algorithm.gradients(masked)
+    assert gradients.priorities is not None
+    # The value of the action that was taken is 1 in each row.
+    assert gradients.priorities.tolist() == [abs(target - 1) for target in expected]
+    errors = [abs(target - 1) for target in expected]
+    losses = [error - 0.5 if error > 1 else error**2 / 2 for error in errors]
+    assert gradients.metrics["loss"].item() == pytest.approx(np.mean(losses))
+    found = algorithm.next_values(masked).tolist()
+    assert found[:2] == [10, 4]
+    assert found[2] == (4 if double else 10)  # of all actions: finite, and its discount is 0
+
+
+def test_values_of_illegal_actions_do_not_count_however_high() -> None:
+    """An infinite value, or none at all, of an action that is not legal changes no target."""
+    values = torch.tensor([[torch.inf, 2.0], [1.0, torch.nan], [3.0, 4.0]])
+    legal = torch.tensor([[False, True], [True, False], [False, False]])
+    found = legal_values(values, legal)
+    assert found.amax(dim=1).tolist() == [2, 1, 4]
+    assert found.argmax(dim=1).tolist() == [1, 0, 1]
 
 
 def test_importance_weights_scale_losses_and_bring_priorities() -> None:
@@ -198,6 +270,21 @@ def test_long_gradients_of_dqn_are_clipped(limit: float, length: float) -> None:
     algorithm = two_states(double=False, loss="mse", max_gradient_norm=limit)
     algorithm.apply(algorithm.gradients(batch()))
     assert algorithm.state()["optimizer.exp_avg"].norm().item() == pytest.approx(length / 10)
+
+
+def test_step_size_falls_over_the_updates_that_are_asked_for() -> None:
+    """Of 10 updates the sixth is made with a half of 0.5, the eleventh changes no weight."""
+    algorithm = make(anneal_updates=10, learning_rate=0.5)
+    rates = []
+    for update in range(12):
+        before = copies(algorithm.state())["network.body.0.weight"]
+        gradients = algorithm.gradients(noise(update))
+        rates.append(float(gradients.metrics["learning_rate"]))
+        algorithm.apply(gradients)
+        after = algorithm.state()["network.body.0.weight"]
+        assert torch.equal(after, before) == (update >= 10)
+    assert rates[::5] == pytest.approx([0.5, 0.25, 0])
+    assert rates[11] == 0
 
 
 def test_target_network_is_copied_every_so_many_updates() -> None:
@@ -358,8 +445,8 @@ def test_dqn_refuses_continuous_actions() -> None:
     )
     with pytest.raises(
         ConfigurationError,
-        match=r"dqn chooses one of several actions; the actions here are box \[3\].* no built-in "
-        "algorithm: name one of your own, or choose among few actions with --wrapper Discretize",
+        match=r"dqn chooses one of several actions; the actions here are box \[3\].*needs another "
+        "--algorithm, such as sac, td3 or ppo, or choose among few actions with --wrapper Discret",
     ):
         DQN(box, DQNSettings(), device=CPU, seed=0)
 

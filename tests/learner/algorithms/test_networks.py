@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
+from support.playing import spec_of
 from torch import nn
 
-from farflung.common.data.spec import Space
-from farflung.learner.algorithms.networks import Dueling, Flat, Image, OneHot, encoder, q_network
+from farflung.common.data.spec import Space, World
+from farflung.learner.algorithms import grids
+from farflung.learner.algorithms.images import Image
+from farflung.learner.algorithms.networks import Dueling, Flat, OneHot, encoder, q_network
 
 VECTOR = Space("box", "float32", (4,))
 
@@ -146,3 +150,22 @@ def test_network_reads_a_dictionary_by_key() -> None:
     values = network(leaves)
     assert values.shape == (2, 3)
     np.testing.assert_array_equal(values.detach(), network(dict(reversed(leaves.items()))).detach())
+
+
+def test_network_of_a_grid_is_that_of_young_and_tian() -> None:
+    """A plane of bits counts 0 or 1; 16 filters of 3 by 3 leave 8 by 8, then 128 units."""
+    spec = replace(
+        spec_of(World("CartPole-v1")), observation={"": Space("box", "bool", (10, 10, 4))}
+    )
+    network = grids.q_network(replace(spec, action=Space("discrete", "int64", (), (6,))))
+    convolution = 4 * 16 * 9 + 16
+    assert parameters(network) == convolution + (16 * 64 + 1) * 128 + (128 + 1) * 6
+    (encode,) = network.encoders
+    with torch.no_grad():
+        encode.layers[0].weight.fill_(1.0)
+        encode.layers[0].bias.zero_()
+        bits = torch.zeros(1, 10, 10, 4, dtype=torch.bool)
+        bits[0, 0, 0, :2] = True  # two planes of the corner, which only the first place sees
+        features = encode(bits).view(16, 8, 8)
+    assert features[:, 0, 0].tolist() == [2.0] * 16
+    assert features.sum() == 32

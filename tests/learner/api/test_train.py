@@ -14,15 +14,21 @@ from types import SimpleNamespace
 import pytest
 import torch
 from gymnasium.envs.classic_control import CartPoleEnv
+from support import games, worlds
 from support.learners import shared_graphs
 from support.terminals import Terminal
 
 import farflung
 from farflung.common.process.errors import ConfigurationError, Diverged, UsageError
 from farflung.learner.api.train import train
+from farflung.learner.cli.selfplay import standings
 from farflung.learner.core.core import Core
+from farflung.learner.selfplay import report
+from farflung.learner.selfplay.standings import totals
+from farflung.learner.storage import archive
 
 pytestmark = pytest.mark.slow
+assert worlds
 
 DESCRIPTORS = Path("/proc/self/fd")
 
@@ -96,6 +102,65 @@ def test_run_tells_its_callbacks_everything_in_order(run):
     assert seen.facts("checkpoint")[-1] == result.checkpoint
     assert {path.name for path in seen.facts("checkpoint")} == {"best", "000001"}
     assert seen.views[-1].ending == result.reason == "all 200 steps are collected and learned from"
+
+
+def test_archived_versions_are_a_function_of_the_counts(run):
+    """Every five updates, the same ones with the same weights in each run; old ones go."""
+    runs = [run(name=name, archive_every="5 updates", archive_most=3).folder for name in "ab"]
+    one, other = [archive.read(folder) for folder in runs]
+    assert [each.number for each in one] == [1, 3, 4]
+    assert [each.updates // 5 for each in one] == [1, 3, 4]
+    assert [each.version for each in one] == [each.version for each in other]
+    assert [each.counts for each in one] == [each.counts for each in other]
+    first, last = [], []
+    for folder in runs:
+        for kept, version in ((first, one[0].version), (last, one[-1].version)):
+            kept.append(farflung.load(f"{folder}@{version}"))
+    assert {each.version for each in first} == {str(one[0].version)}
+    shown = [[x, y, -x, -y] for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.5)]
+    for pair in (first, last):
+        assert pair[0].act(shown).tolist() == pair[1].act(shown).tolist()
+
+
+def test_pool_in_one_process_plays_archived_versions_and_repeats_itself(run):
+    """Its actor gets each version within its turn; the same seed has the same games and bits."""
+    games.load("tictactoe")
+    results = [
+        run(
+            environment="examples/tictactoe_v0",
+            steps=300,
+            pool=("random=1", "win_or_block=1", "archive=2"),
+            archive_every="8 updates",
+        )
+        for _ in range(2)
+    ]
+    assert results[0].parameters == results[1].parameters
+    found = report.read(results[0].folder)
+    assert found.standings.played == found.episodes
+    against = [found.name(number) for number in found.standings.against()]
+    assert {"random", "script:win_or_block"} < set(against)
+    assert [name for name in against if name.startswith("archive:")]
+
+
+def test_games_of_a_world_with_opponents_are_counted(run, capsys):
+    """Each episode is a game; its opponent, seat and outcome are in the standings of the run."""
+    result = run(
+        environment="toys/Duel-v0",
+        steps=120,
+        metrics=("opponent", "outcome", "seat"),
+        archive_every="10 episodes",
+    )
+    found = report.read(result.folder)
+    assert found.standings.played == found.episodes == result.episodes == 40
+    assert len(found.archived) >= 2
+    against = found.standings.against()
+    games = {number: {s: g.count for s, g in seats.items()} for number, seats in against.items()}
+    assert games == {0: {0: 10, 1: 10}, 9: {0: 10, 1: 10}}
+    counts = [totals(seats) for seats in against.values()]
+    assert result.metrics["games/wins"] == sum(each.wins for each in counts)
+    assert result.metrics["games/played"] == 40
+    assert standings(result.folder) == 0
+    assert "40 games in 40 episodes" in capsys.readouterr().out
 
 
 def test_result_is_that_of_the_folder(run, tmp_path, capsys):

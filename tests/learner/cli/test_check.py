@@ -25,6 +25,20 @@ def test_sound_environment_is_fit_for_a_run(capsys):
     assert said.splitlines()[-1] == "0 errors, 2 warnings: fit for a run"
 
 
+def test_environment_with_masks_is_played_by_legal_actions(capsys):
+    """It raises at others. One in which nothing is legal, and an action is due, is not fit."""
+    assert check(capsys, "Taxi-v4", *TOYS)[0] == 0
+    assert "it raised" not in check(capsys, "toys/Gates-v0", *TOYS)[1]
+    assert "it raised" not in check(capsys, "toys/Locks-v0", *TOYS)[1]
+    combined = check(capsys, "toys/Locks-v0", "--env-args", "form=combinations", *TOYS)
+    assert combined[0] == 1
+    assert "error: toys/Locks-v0 has an action_mask in its info for the comb" in combined[1]
+    shut = ("toys/Gates-v0", "--env-args", '{"shut": 3}')
+    code, said = check(capsys, *shut, *TOYS)
+    assert code == 1
+    assert "error: an action is due, and the action mask in the info allows none" in said
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

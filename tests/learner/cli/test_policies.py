@@ -40,9 +40,9 @@ def test_evaluate_prints_one_line_of_json(run, capsys):
 
 def test_evaluate_writes_how_far_it_is(run, capsys, monkeypatch):
     """A silent second looks like a hang."""
-    from farflung.learner.cli import policies
+    from farflung.learner.cli import progress
 
-    monkeypatch.setattr(policies, "CALM_S", 0.0)
+    monkeypatch.setattr(progress, "CALM_S", 0.0)
     command(["evaluate", str(run), "--episodes", "2"])
     said = capsys.readouterr().err
     assert f"evaluating {run}" in said

@@ -10,7 +10,7 @@ import torch
 from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.common import heads
-from farflung.common.data.spec import Column, Evaluation, Exploration, Space
+from farflung.common.data.spec import Evaluation, Exploration, Space
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.algorithms.settings import DQNSettings
@@ -103,15 +103,19 @@ def test_an_infinite_ratio_paces_nobody():
         assert made.fit([10**6]) == 1
 
 
-def test_weights_come_from_another_run(tmp_path):
-    """--init begins with the parameters that the other one ended with."""
+def test_weights_come_from_another_run(tmp_path, caplog):
+    """--init begins with the parameters that the other one ended with, and says so."""
+    caplog.set_level("INFO")
     first = a_learner(a_config(seed=1), tmp_path, "first").core
     other = a_learner(a_config(seed=2), tmp_path, "other").core
     assert other.fingerprint != first.fingerprint
     first.algorithm.apply(first.algorithm.gradients(a_batch()))
-    checkpoint.save(tmp_path / "first", Checkpoint(copies(first.algorithm.state())))
+    checkpoint.save(
+        tmp_path / "first", Checkpoint(copies(first.algorithm.state()), {"steps": 1000})
+    )
     begun = a_learner(a_config(seed=2, init=str(tmp_path / "first")), tmp_path, "begun").core
     assert begun.fingerprint == first.fingerprint
+    assert f"the weights of {tmp_path / 'first'}: 1,000 steps, 0 updates" in caplog.text
 
 
 def a_batch():
@@ -135,6 +139,15 @@ def test_continuous_actions_are_refused_in_a_sentence(tmp_path):
         ConfigurationError, match="dqn chooses one of several actions; the actions here are box"
     ):
         a_learner(a_config(environment="MountainCarContinuous-v0"), tmp_path)
+
+
+@pytest.mark.parametrize(("used", "columns"), [(True, ["info.action_mask"]), (False, [])])
+def test_masks_of_the_world_are_in_the_spec_unless_they_are_left_off(tmp_path, used, columns):
+    """One of the six actions of Taxi per observation."""
+    config = a_config(environment="Taxi-v4", action_mask=used)
+    spec = a_learner(config, tmp_path).core.spec
+    assert [extra.name for extra in spec.row_extras] == columns
+    assert heads.masked(spec) is used
 
 
 def test_an_algorithm_of_ones_own(tmp_path, own):
@@ -178,7 +191,11 @@ def test_extra_columns_of_an_algorithm_are_in_the_spec(tmp_path, own):
 
     own.Own = Own
     spec = a_learner(a_config(algorithm="own:Own"), tmp_path).core.spec
-    assert spec.row_extras == (Column("log_probability", "float32", (), "step"),)
+    assert [extra.name for extra in spec.row_extras] == [
+        "log_probability",
+        "action_value",
+        "best_value",
+    ]
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from farflung.learner.core.pacing import Pacing
 class Ledger:
     """A replay and a pacing that only count."""
 
-    size, capacity, memory = 0, 10, ""
+    size, capacity, stride, memory = 0, 10, 1, ""
 
     def __init__(self) -> None:
         self.parcels, self.counted = [], []

@@ -14,7 +14,7 @@ def cuda(monkeypatch):
     def see(count):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a card")
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device=None: "a card")
 
     return see
 
@@ -54,3 +54,13 @@ def test_mps_is_refused_on_machines_without_it(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="--device cpu works everywhere"):
         device.choose("mps")
+
+
+def test_learners_of_one_machine_have_one_card_each(cuda):
+    """With `auto:N` the Nth one, from the first again where there are fewer; else the CPU."""
+    cuda(2)
+    chosen = [device.choose(f"auto:{number}")[0] for number in range(3)]
+    assert chosen == [torch.device("cuda:0"), torch.device("cuda:1"), torch.device("cuda:0")]
+    assert device.choose("auto:1")[1] == "auto:1: a card"
+    cuda(0)
+    assert device.choose("auto:1")[0] == torch.device("cpu")

@@ -175,3 +175,99 @@ def test_pacing_holds_the_ratio_both_ways_and_never_deadlocks(
         assert (pacing.missing > 0) == (not pacing.may_update)
         waits = not pacing.may_update or pacing.room < pacing.usual
         assert (pacing.waiting.cause is not Cause.NONE) == waits
+
+
+def test_pacing_waits_for_whole_rollouts() -> None:
+    """Rollouts of 100 rows, each 3 times in batches of 20: 15 updates with each, then the next."""
+    pacing = Pacing(3.0, 20, 0, 10, rollout=100)
+    pacing.inserted(99)
+    assert (pacing.may_update, pacing.missing, pacing.is_within) == (False, 1, False)
+    assert pacing.waiting == Waiting(Cause.WARMUP, 1)
+    pacing.inserted(100)
+    for _ in range(15):
+        assert pacing.may_update
+        pacing.sampled(20)
+        assert pacing.is_within == (pacing.samples < 300)
+    assert (pacing.may_update, pacing.missing) == (False, 1)
+    pacing.inserted(1)
+    assert pacing.may_update
+
+
+def test_pacing_lets_collection_be_a_rollout_ahead() -> None:
+    """While one rollout is learned from, the next one comes in as fast as that goes."""
+    pacing = Pacing(3.0, 20, 0, 10, rollout=100)
+    assert pacing.room == 110
+    pacing.inserted(100)
+    assert (pacing.room, pacing.fit([10]), pacing.fit([11])) == (10, 1, 0)
+    for _ in range(15):
+        pacing.sampled(20)
+    assert pacing.room == 110
+    with pytest.raises(ConfigurationError, match=r"ratio x rollout .* \(300 \+ 3 x 10 = 330\)"):
+        Pacing(3.0, 20, 0, 10, tolerance=329, rollout=100)
+
+
+@given(
+    epochs=st.integers(1, 20),
+    batch=st.integers(1, 50),
+    batches=st.integers(1, 20),
+    parcel=st.integers(1, 500),
+    choices=st.lists(st.tuples(st.booleans(), st.floats(0, 1)), max_size=60),
+)
+@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
+def test_pacing_of_rollouts_never_deadlocks(
+    epochs: int, batch: int, batches: int, parcel: int, choices: list[tuple[bool, float]]
+) -> None:
+    """In any order of events one side may go on, and no row is in more updates than epochs."""
+    rollout = batch * batches
+    pacing = Pacing(float(epochs), batch, 0, parcel, rollout=rollout)
+    for learn, share in choices:
+        rows = max(1, round(share * parcel))
+        assert pacing.may_update or (pacing.fit([parcel]) and pacing.room >= parcel)
+        if learn and pacing.may_update:
+            pacing.sampled(batch)
+        elif pacing.fit([rows]):
+            pacing.inserted(rows)
+        else:
+            pacing.sampled(batch)
+        assert pacing.samples <= epochs * (pacing.rows // rollout * rollout)
+        assert (pacing.missing > 0) == (not pacing.may_update)
+        assert pacing.may_update or not pacing.is_within
+
+
+def test_weight_counts_from_the_next_row_on() -> None:
+    """8 samples for each of 100 rows, then 16 for each of 50, then 4: no batch is owed twice."""
+    pacing = make()
+    pacing.inserted(1100)
+    assert pacing.ahead == 800
+    pacing.weigh(2.0)
+    assert pacing.ahead == 800
+    pacing.inserted(50)
+    assert pacing.ahead == 1600
+    pacing.weigh(0.5)
+    pacing.inserted(10)
+    assert pacing.ahead == 1640
+    pacing.sampled(1640)
+    # 128 samples at 4 for each row.
+    assert (pacing.ahead, pacing.missing) == (0, 32)
+
+
+def test_larger_weight_blocks_no_side() -> None:
+    """A parcel of 64 rows is worth 5,120 samples then, more than the tolerance of the settings."""
+    pacing = make()
+    pacing.inserted(1000)
+    pacing.weigh(10.0)
+    for _ in range(20):
+        assert pacing.fit([64]) == 1
+        pacing.inserted(64)
+        while pacing.may_update:
+            pacing.sampled(128)
+        assert pacing.room >= 64
+
+
+def test_weight_before_the_warmup_counts_for_all_rows() -> None:
+    """No row has been worth anything yet."""
+    pacing = make()
+    pacing.weigh(2.0)
+    pacing.inserted(1008)
+    assert (pacing.ahead, pacing.may_update) == (128, True)

@@ -22,6 +22,14 @@ def constant(rows, value):
     return parcel
 
 
+def test_spread_is_the_deviation_of_the_latest_returns():
+    """Of 10 and 20 it is 5."""
+    progress = Progress()
+    assert progress.return_spread is None
+    progress.count(a_parcel(results=[(10.0, 1), (20.0, 2)]), 3, NEWEST)
+    assert progress.return_spread == 5.0
+
+
 def test_progress_averages_the_returns_of_finished_episodes():
     """Episodes of 10, 20 and 60 have the mean 30, and the history shows each."""
     progress = Progress()

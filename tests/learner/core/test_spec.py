@@ -4,11 +4,13 @@ import dataclasses
 
 import pytest
 import torch
+from support.agents import Circle
 from support.learners import a_config, a_run
 
+from farflung.actor.worlds import registered
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.core.build import build_core
-from farflung.learner.core.spec import SPEC, saved_spec
+from farflung.learner.core.spec import SPEC, describe, saved_spec
 from farflung.learner.graph import acting_graph
 
 
@@ -76,3 +78,29 @@ def test_other_network_than_the_one_that_began_the_run_is_refused(made, monkeypa
         match=r"differ in q.*This run began with another network: --resume .*, --init",
     ):
         build_core(config, run, torch.device("cpu"), 1, saved_spec(config, run))
+
+
+@pytest.fixture
+def circle(monkeypatch):
+    """Register a world with four agents."""
+    monkeypatch.setitem(registered.WORLDS, "circle", Circle)
+
+
+def test_the_agents_of_each_policy_are_in_the_world(circle, tmp_path):
+    """Those of `--policies`; a policy that plays none is refused with those that do."""
+    config = a_config(mode="async", environment="circle", policies="red=bob; blue=*", policy="red")
+    spec = describe(config, a_run(tmp_path), "q")
+    assert spec.world.seats == {"red": ("bob",), "blue": ("ann", "cat", "dot")}
+    with pytest.raises(ConfigurationError, match="--policy green plays no agent"):
+        describe(dataclasses.replace(config, policy="green"), a_run(tmp_path, "other"), "q")
+
+
+def test_policies_of_one_world_begin_with_other_networks(circle, tmp_path):
+    """With one seed, and the same network for the same policy."""
+    config = a_config(mode="async", environment="circle", policies="auto", policy="ann")
+    cpu = torch.device("cpu")
+    ann, again, bob = (
+        build_core(dataclasses.replace(config, policy=policy), a_run(tmp_path, name), cpu, 1)
+        for policy, name in (("ann", "one"), ("ann", "two"), ("bob", "three"))
+    )
+    assert ann.fingerprint == again.fingerprint != bob.fingerprint

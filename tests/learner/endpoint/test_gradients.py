@@ -159,7 +159,7 @@ def test_worker_has_a_credit_of_its_own(learner):
     (acknowledgement,) = [
         wire.read(wire.open_frame(frame))
         for _, frame in learner.due(1.0)
-        if wire.is_of_kind(frame, Kind.ACKNOWLEDGEMENT)
+        if wire.kind_of(frame) == Kind.ACKNOWLEDGEMENT
     ]
     assert acknowledgement.credit == WORKER
 

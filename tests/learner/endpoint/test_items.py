@@ -90,6 +90,15 @@ def test_parcels_leave_in_the_order_they_came(queue):
     assert len(queue.parcels) == 0
 
 
+def test_what_is_put_back_waits_before_the_rest(queue):
+    """In its own order; its rows count against the room."""
+    parcels = [a_parcel((rows,)) for rows in (1, 2, 3)]
+    queue.put([an_item(parcels[2])])
+    queue.put_back([an_item(parcel) for parcel in parcels[:2]])
+    assert queue.free == 4
+    assert [item.content for item in queue.parcels.take(3)] == parcels
+
+
 def test_item_queue_lists_the_rows_of_what_waits_without_taking_it(queue):
     """In order; evaluations bring none."""
     queue.put([an_item(a_parcel((2,))), an_item(an_evaluation([1.0]))])
@@ -155,13 +164,13 @@ def test_waiting_ends_with_a_parcel(queue):
     woken = threading.Event()
 
     def wait() -> None:
-        queue.wait(30.0)
+        queue.wait(600.0)
         woken.set()
 
     thread = threading.Thread(target=wait)
     thread.start()
     queue.put([an_item(a_parcel())])
-    assert woken.wait(10.0)
+    assert woken.wait(300.0)
     thread.join()
 
 

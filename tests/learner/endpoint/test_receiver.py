@@ -412,6 +412,17 @@ def test_problems_are_shown_once(side):
     ]
 
 
+def test_whole_text_of_a_problem_is_kept_with_it(side):
+    """A status has the traceback of a problem of several lines, and of one line nothing more."""
+    trace = "Traceback\n  File x\x1b[2J\n" + "  deep\n" * 100 + "ValueError: 1"
+    told = Problem(1, "environment", trace), Problem(2, "environment", "ValueError: 2")
+    side.receiver.receive(report(problems=told), 0.0)
+    [(problem, lines)] = side.receiver.records.texts()
+    assert problem == "box-1: environment: ValueError: 1"
+    assert (len(lines), lines[0], lines[-1]) == (40, "  deep", "ValueError: 1")
+    assert all(line.isprintable() for line in lines)
+
+
 def test_two_actors_of_one_name_are_named_once(side, caplog):
     """They speak in turns for ever.
 

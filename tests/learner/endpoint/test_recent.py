@@ -93,8 +93,10 @@ def test_endpoint_keeps_the_version_that_an_evaluator_reports():
         assert (endpoint.recent.find(Version(1, 1)) is not None) == evaluates
 
 
-def test_endpoint_without_evaluations_keeps_no_version():
-    """Its memory is for those who evaluate."""
+def test_endpoint_without_evaluations_keeps_the_newest_version():
+    """It may be archived; memory for older ones is for those who evaluate."""
     endpoint = Endpoint(a_spec())
-    endpoint.publish(some_weights(endpoint.spec, 1))
+    for number in (1, 2):
+        endpoint.publish(some_weights(endpoint.spec, number))
     assert endpoint.recent.find(Version(1, 1)) is None
+    assert endpoint.recent.find(Version(1, 2)) is not None

@@ -462,3 +462,11 @@ def test_policy_made_from_messages_answers_like_the_network(tmp_path):
     with torch.no_grad():
         expected = core.algorithm.policy()(torch.from_numpy(seen)).numpy()
     np.testing.assert_allclose(policy.answer({"observations": seen})[0], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_prove_takes_layers_of_many_inputs() -> None:
+    """Rounding in a sum over many inputs is no difference, although a norm enlarges it."""
+    norm = nn.LayerNorm(32), nn.Linear(32, 4)
+    module = nn.Sequential(nn.ReLU(), nn.Linear(60_000, 32), *norm)
+    prove(module, export(module, (Tensor("observations", "float32", (60_000,)),), ("q",)))

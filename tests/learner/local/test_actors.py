@@ -1,4 +1,4 @@
-"""Local actors: their command lines, their number, and players of the sequential mode."""
+"""Local actors: their command lines, their number, and those of the sequential mode."""
 
 import threading
 
@@ -44,12 +44,13 @@ def test_actors_auto_is_the_number_of_processors_less_two(monkeypatch):
     monkeypatch.setattr(processors, "usable_processors", lambda: 8)
     assert actors.local_actors(a_config(mode="async", actors="auto")) == 6
     assert actors.local_actors(a_config(actors=3)) == 3
+    assert actors.local_actors(a_config(mode="sync", actors="auto", round_actors=4)) == 4
 
 
 def test_sequential_mode_always_has_an_actor():
     """Without --actors there is one player, and the evaluator has a client of its own."""
     stop = Stop()
-    made = actors.players(a_config(evaluate_every=10, actors=0), stop)
+    made = actors.sequential_actors(a_config(evaluate_every=10, actors=0), stop)
     stop.close()
     assert [player.client.actor for player in made] == ["local-0", "evaluator"]
 
@@ -59,7 +60,7 @@ def test_sequential_evaluation_is_looked_at_while_it_is_played(tmp_path):
     stop, seen = Stop(), []
     config = a_config(evaluate_every=10_000, evaluate_episodes=3)
     learner = a_learner(config, tmp_path)
-    made = actors.players(config, stop, lambda left: seen.append(left()))
+    made = actors.sequential_actors(config, stop, lambda left: seen.append(left()))
     play(learner, made, lambda: learner.core.progress.evaluation is not None)
     stop.close()
     assert {0, 3} <= set(seen) <= {0, 1, 2, 3}
@@ -154,3 +155,19 @@ def test_local_evaluator_plays_when_episodes_are_due(double):
     assert [(p.rows, len(p.results.returns), p.evaluation) for p in double.parcels] == [
         (0, 2, True)
     ]
+
+
+def test_a_learner_among_others_starts_no_evaluator(tmp_path):
+    """One actor with --evaluate plays for all policies; the sentence says so."""
+    config = a_config(mode="async", evaluate_every=10, policies="auto", policy="red")
+    children = Children(tmp_path / "logs")
+    actors.start_local_actors(config, Address("127.0.0.1", 1, 2), children)
+    assert children.all == []
+    assert "for all policies" in actors.evaluations(config)
+
+
+def test_actors_of_a_team_join_its_first_policy():
+    """Also where rounds wait for actors that the team starts."""
+    config = a_config(mode="sync", actors=2, policies="auto")
+    said = actors.join_command(config, Address("127.0.0.1", 7000, 7001), "red")
+    assert said == "actor 127.0.0.1:7000 --policy red"

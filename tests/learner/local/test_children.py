@@ -11,7 +11,8 @@ from support.waiting import eventually
 
 from farflung.common.net.address import parse_address
 from farflung.common.process.config import load
-from farflung.learner.local.children import Child, Children, actor_command, last_line
+from farflung.learner.local.children import Child, Children, actor_command
+from farflung.learner.local.programs import last_line
 
 UNTIL_CLOSED = "import sys; print('ready', flush=True); sys.stdin.read()"
 STUBBORN = """
@@ -188,7 +189,8 @@ def test_child_inherits_variables_that_are_meant_for_actors(
 ) -> None:
     """FARFLUNG_ACTOR_STEP_TIMEOUT reaches local actors; file, keys and modes of others do not."""
     kept = ("FARFLUNG_ACTOR_STEP_TIMEOUT", "SOMETHING_ELSE", "OMP_NUM_THREADS")
-    for name in (*kept[:2], "FARFLUNG_ACTOR_CONFIG", "FARFLUNG_ACTOR_KEYS", "FARFLUNG_ACTOR_ONCE"):
+    others = ("FARFLUNG_ACTOR_CONFIG", "FARFLUNG_ACTOR_KEYS", "FARFLUNG_WORKER_ONCE")
+    for name in (*kept[:2], *others):
         monkeypatch.setenv(name, "3")
     program = (
         "import os; prefixes = ('FARFLUNG_', 'SOMETHING_', 'OMP_NUM_'); "
@@ -212,8 +214,8 @@ def test_actor_command_is_accepted_by_an_actor() -> None:
     )
     config = load("actor", ActorConfig, command[command.index("actor") + 1 :]).config
     expected = ActorConfig(
-        "[::1]:7000",
-        feed_port=80,
+        ("[::1]:7000",),
+        feed_ports=(80,),
         policy="p",
         name="local-0",
         environments=4,
@@ -225,3 +227,34 @@ def test_actor_command_is_accepted_by_an_actor() -> None:
     assert "--evaluate" not in actor_command(
         parse_address("h"), "local-0", environments=1, policy="p"
     )
+
+
+def test_child_that_has_reached_its_goal_is_not_replaced(children: Children) -> None:
+    """One that ends in order before that is, and so is one that fails after it."""
+    reached: set[str] = set()
+    done, early, failed = (
+        children.add(
+            name, python(f"raise SystemExit({code})"), 0.0, lambda name=name: name in reached
+        )
+        for name, code in (("done", 0), ("early", 0), ("failed", 3))
+    )
+    reached |= {"done", "failed"}
+    for child in children.all:
+        child.process.wait(60)
+    assert len(children.tick(1.0)) == 2
+    assert (done.done, early.done, failed.done) == (True, False, False)
+    children.tick(9.0)
+    assert (done.starts, early.starts, failed.starts) == (1, 2, 2)
+
+
+def test_child_has_no_variables_of_its_parents_settings(
+    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner of a team reads them in the team's file, where flags came before them."""
+    monkeypatch.setenv("FARFLUNG_LEARNER_STEPS", "7")
+    monkeypatch.setenv("FARFLUNG_ACTOR_STEP_TIMEOUT", "9")
+    show = "import os; print(sorted(k for k in os.environ if k.startswith('FARFLUNG')), flush=True)"
+    child = children.add("one", python(show), now=0.0)
+    said = says(tmp_path, child)
+    assert "LEARNER" not in said
+    assert "FARFLUNG_ACTOR_STEP_TIMEOUT" in said

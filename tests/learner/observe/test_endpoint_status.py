@@ -14,13 +14,13 @@ from farflung.actor.realtime.figures import figures
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.messages import Hello, Report
+from farflung.common.protocol.messages import Hello, Problem, Report
 from farflung.common.protocol.roster import SILENT_S, Member, Presence
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.observe.endpoint_status import actor_status, endpoint_status
 from farflung.learner.observe.panel import draw
 from farflung.learner.observe.screen import line
-from farflung.learner.observe.status import ActorState, RealTimeStatus, Status
+from farflung.learner.observe.status import ActorState, ProblemStatus, RealTimeStatus, Status
 
 
 @pytest.fixture
@@ -67,6 +67,17 @@ def test_an_actor_is_described_by_what_it_reports(learner):
     assert (actor.episodes, actor.acknowledged, actor.waiting, actor.seen_ago) == (5, 8, 3, 2.0)
 
 
+def test_problem_has_its_traceback(learner):
+    """As lines, so that a status on the feed has no line ends in its texts."""
+    receive(learner, hello())
+    told = (Problem(1, "environment", "Traceback\n  here\nValueError: 1"),)
+    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS, told), 1.0)
+    view = endpoint_status(learner.endpoint, 1.0)
+    lines = ("Traceback", "  here", "ValueError: 1")
+    assert view.problems == ("box-1: environment: ValueError: 1",)
+    assert view.problem_texts == (ProblemStatus(view.problems[0], lines),)
+
+
 def test_actor_at_a_rate_is_described_by_its_clock(learner):
     """By the figures that it puts into its report; a name that is not known is left out."""
     clock, alone = Clock(4.0, 0.0), Alone()
@@ -92,10 +103,11 @@ def test_actor_at_a_rate_is_described_by_its_clock(learner):
 
 
 def test_actor_without_a_rate_has_no_clock(learner):
-    """Nor has one of an older release."""
-    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), COUNTERS), 1.0)
+    """Nor has one of an older release. It may have lost steps."""
+    counters = COUNTERS | {"lost_steps": 6.0}
+    receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), counters), 1.0)
     (actor,) = endpoint_status(learner.endpoint, 3.0).actors
-    assert actor.real_time is None
+    assert (actor.real_time, actor.lost_steps) == (None, 6)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +126,17 @@ def test_an_actors_state_is_one_word(learner, presence, evaluates, waits, word):
     receive(learner, hello(evaluates=evaluates))
     receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), {"waits": waits}))
     assert actor_status(learner.receiver, *a_member("box-1", presence)).state == word
+
+
+def test_worker_learns_while_its_gradients_become_more(learner):
+    """Two in the first report, none more in the second: then it does as its waits say."""
+    states = []
+    for computed, waits in ((0, 0.0), (2, 1.0), (2, 1.0), (3, 1.0), (3, 0.0)):
+        counters = {"gradients": float(computed), "waits": waits}
+        receive(learner, Report("run-1", "default", "box-1", 7, 1, Version(1, 3), counters))
+        member = a_member("box-1", Presence.ACTIVE)
+        states.append(str(actor_status(learner.receiver, *member).state))
+    assert states == ["running", "learning", "waiting", "learning", "running"]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ STATUS = Status(
     updates=900,
     episodes=70,
     return_mean=120.5,
+    return_spread=8.5,
     length_mean=121.0,
     steps_per_second=500.0,
     evaluation=EvaluationStatus(400.0, 20, 3, 410.0, 400.0),
@@ -56,6 +57,7 @@ def test_figures_have_the_names_that_stable_baselines_gives_them() -> None:
     """So that curves of both lie in one plot."""
     expected = {
         "rollout/ep_rew_mean": 120.5,
+        "rollout/ep_rew_std": 8.5,
         "rollout/ep_len_mean": 121.0,
         "rollout/exploration_rate": 0.3,
         "time/fps": 500.0,

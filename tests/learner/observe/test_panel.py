@@ -8,6 +8,7 @@ import time
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from support.waiting import used_at_most
 
 from farflung.learner.observe.panel import draw
 from farflung.learner.observe.status import (
@@ -248,6 +249,13 @@ def test_least_punctual_actor_at_a_rate_stands_above_the_problems() -> None:
     assert rows[at + 2].startswith("real time   arm-1 50 Hz: p50 0.0, p99 2.0, worst 0.0 ms")
 
 
+def test_steps_that_were_taken_and_not_recorded_are_counted_by_actor() -> None:
+    """The actor with most of them comes first; a session without a rate has them too."""
+    lost = [dataclasses.replace(ACTORS[0], name=f"arm-{n}", lost_steps=n) for n in (0, 3, 1200)]
+    rows = [row.strip("│ ") for row in lines(changed(actors=tuple(lost)), width=120)]
+    assert "lost steps  taken and not recorded: arm-1200 1,200, arm-3 3" in rows
+
+
 def test_names_that_differ_at_their_ends_stay_different() -> None:
     """A long name loses its middle."""
     names = [f"laboratory/workstation-under-the-stairs-{number:04x}" for number in range(3)]
@@ -324,7 +332,7 @@ def test_a_frame_is_cheap() -> None:
     status = changed(actors=ACTORS * 21)
     durations = []
     for _ in range(9):
-        began = time.perf_counter()
+        began = time.thread_time()
         lines(status)
-        durations.append(time.perf_counter() - began)
-    assert min(durations) < 0.008
+        durations.append(time.thread_time() - began)
+    assert used_at_most(min(durations), 0.008)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from support.terminals import Terminal
@@ -10,6 +11,7 @@ from farflung.learner.observe.screen import can_draw, line, screen
 from farflung.learner.observe.status import (
     ActorStatus,
     EvaluationStatus,
+    GamesStatus,
     Status,
     WaitingStatus,
     from_document,
@@ -50,6 +52,14 @@ def test_a_line_names_what_waits_and_what_is_refused() -> None:
         "actors 0, "
         "waiting: updates wait, refused or lost 3"
     )
+
+
+def test_a_line_has_the_games_of_a_run() -> None:
+    """Their number, the share of points, and the rating once there is one."""
+    games = GamesStatus(played=1200, wins=700, draws=100, losses=400, score=0.625, elo=131.4)
+    assert ", games 1,200, score 0.62, rating 131, " in line(replace(STATUS, games=games))
+    begun = replace(games, score=None, elo=None)
+    assert ", games 1,200, 18,402 env steps/s" in line(replace(STATUS, games=begun))
 
 
 def test_json_is_one_document_a_line() -> None:

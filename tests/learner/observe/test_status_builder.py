@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from support import games
 from support.learners import a_config, a_learner, an_empty_run
 
 from farflung.common.data.parcel import Ending, Parcel, Results
@@ -253,3 +254,20 @@ def test_status_names_observations_that_never_change(overview, core, value):
     core.insert([Parcel(Version(1, 1), lengths, endings, columns)])
     problems = overview.status(EndpointStatus(), 0.0).problems
     assert "nothing can be learned from them" in problems[0]
+
+
+def test_numbers_of_opponents_are_no_figures_of_a_run_with_a_pool(tmp_path):
+    """Their mean says nothing; the games are in the status, and a metric of the world stays."""
+    games.load("tictactoe")
+    config = a_config(environment="examples/tictactoe_v0", pool=("random=1",), metrics=("moves",))
+    core = a_learner(config, tmp_path).core
+    named = {"opponent": 0.0, "seat": 1.0, "outcome": 1.0, "moves": 4.0}
+    metrics = {name: np.array([value]) for name, value in named.items()}
+    core.progress.add(
+        Results(np.ones(1), np.ones(1, np.int32), metrics), Version(1, 1), Version(1, 1)
+    )
+    status = StatusBuilder(config, an_empty_run(tmp_path), core, "cpu").status(
+        EndpointStatus(), 0.0
+    )
+    assert list(status.figures) == ["rollout/moves"]
+    assert (status.games.played, status.games.wins) == (1, 1)

@@ -1,19 +1,10 @@
 """Runs with a policy, made without training."""
 
 import pytest
-from support import worlds
 from support.learners import a_policy_run
+from support.shown import RUNS
 
 from farflung.common.process.lifecycle import Stop
-
-assert worlds
-
-RUNS = {
-    "plain": {"environment": "CartPole-v1"},
-    "parts": {"environment": "toys/Parts-v0"},
-    "stacked": {"environment": "toys/Picture-v0", "stack": 4, "capacity": 100},
-    "own": {"environment": "CartPole-v1", "model": "own_algorithm:network"},
-}
 
 
 @pytest.fixture
@@ -39,7 +30,7 @@ def run_of(tmp_path_factory):
 
 @pytest.fixture(params=RUNS)
 def run(request, run_of, monkeypatch):
-    """A run: vectors, a dictionary that counts from other numbers than 0, frames, a user's own."""
+    """A run of each kind: a dictionary that counts from other numbers than 0, frames, a state."""
     from pathlib import Path
 
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples"))

@@ -7,7 +7,8 @@ from support.learners import a_policy_run
 
 from farflung.actor.evaluator import greedy
 from farflung.actor.play import Play
-from farflung.actor.worlds.gymnasium import Surroundings, open_world
+from farflung.actor.worlds.gymnasium import open_world
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.process.errors import ConfigurationError, EnvironmentFailure, UsageError
 from farflung.learner.policies import evaluating, report
 from farflung.learner.policies.asked import Asked
@@ -155,6 +156,7 @@ def test_figures_are_those_of_the_episodes(run_of, stop):
     one = evaluated(run_of("plain"), stop, episodes=1, checkpoint="1")
     assert report.document(one)["interval_95"] is None
     assert "number 1 checkpoint" in report.text(one, best)
+    assert f"return {one.results.returns[0]:.1f} (one value); length" in report.text(one, best)
     assert "while it trained" not in report.text(one, best)
 
 

@@ -7,11 +7,13 @@ import onnx
 import onnxruntime
 import pytest
 from support.learners import a_policy_run
+from support.shown import inputs, observations
 
 import farflung
 from farflung.actor.acting.policy import Policy
 from farflung.actor.worlds import gymnasium
 from farflung.common.data.spec import World
+from farflung.common.data.states import states
 from farflung.common.process.errors import ConfigurationError, UsageError
 from farflung.learner.policies import exporting, onnx_file, proof
 from farflung.learner.policies.exporting import open_source, to_onnx, to_safetensors
@@ -20,40 +22,27 @@ from farflung.learner.storage import policies
 pytestmark = pytest.mark.slow
 
 
-def observations(run, count):
-    """Return observations of a run's environment under random actions, and where episodes begin."""
-    environment = gymnasium.make(policies.read_spec(run).world)
-    environment.action_space.seed(1)
-    seen, begins = [], []
-    observation, _ = environment.reset(seed=1)
-    begins.append(True)
-    while len(seen) < count:
-        seen.append(observation)
-        observation, _, ended, cut, _ = environment.step(environment.action_space.sample())
-        begins.append(ended or cut)
-        if ended or cut:
-            observation, _ = environment.reset()
-    return seen, begins[:count]
-
-
-def stacked(frames, begins, stack):
-    """Return the newest frames of each observation, as the documentation says to make them."""
-    found, newest = [], []
-    for frame, begun in zip(frames, begins, strict=True):
-        newest = [frame] * stack if begun else [*newest[1:], frame]
-        found.append(np.stack(newest))
-    return np.stack(found)
-
-
 def bare(file, spec, seen, begins):
     """Return the actions of a bare onnxruntime session for observations of the environment."""
     session = onnxruntime.InferenceSession(file)
-    feeds = {}
-    for key, space in spec.observation.items():
-        frames = [np.asarray(one[key] if key else one, space.dtype) for one in seen]
-        name = f"observations.{key}" if key else "observations"
-        feeds[name] = stacked(frames, begins, spec.stack) if spec.stack > 1 else np.stack(frames)
+    feeds = inputs(spec, seen, begins)
+    if states(spec.graph):
+        return remembering(session, spec, feeds, begins)
     return session.run(["action"], feeds)[0]
+
+
+def remembering(session, spec, feeds, begins):
+    """Return the actions of one episode after another, with the state as documented."""
+    kept = [state.name for state in states(spec.graph)]
+    zeros = {each.name: np.zeros((1, *each.shape), np.float32) for each in states(spec.graph)}
+    actions, state = [], zeros
+    for row, begun in enumerate(begins):
+        seen = {name: feed[row : row + 1] for name, feed in feeds.items()}
+        wanted = ["action", *(f"next_{name}" for name in kept)]
+        action, *after = session.run(wanted, seen | (zeros if begun else state))
+        state = dict(zip(kept, after, strict=True))
+        actions.append(action[0])
+    return np.array(actions)
 
 
 def test_file_acts_as_the_evaluator_on_a_thousand_observations(run, tmp_path):
@@ -83,8 +72,10 @@ def test_file_answers_with_the_values_of_the_acting_graph(run, tmp_path):
     to_onnx(source, file)
     session, graph = onnxruntime.InferenceSession(file), Policy(source.spec.graph)
     graph.load(source.weights)
-    assert [output.name for output in session.get_outputs()] == ["action", "q"]
-    for part in proof.batches(proof.random(source.spec, 70)):
+    names = [output.name for output in session.get_outputs()]
+    assert names == ["action", *(output.name for output in source.spec.graph.outputs)]
+    inputs = {**proof.random(source.spec, 70), **proof.any_state(source.spec, 70)}
+    for part in proof.batches(inputs):
         shown = exporting.proof.shifted(part, source.spec, source.facts.starts)
         (found,) = session.run(["q"], shown)
         assert proof.near(graph.answer(part)[0], found)

@@ -3,14 +3,18 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.learners import a_policy_run
 
 import farflung
+from farflung.common.data.weights import Version
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.policies import exporting
+from farflung.learner.policies.named import checkpoint_of
+from farflung.learner.storage import archive, policies
 
 ROOT = Path(__file__).parents[3]
 # Modules that only POSIX systems have, and those that acting must not need.
@@ -92,6 +96,31 @@ def test_folder_has_its_checkpoints(tmp_path):
     assert farflung.load(str(run)).act(shown).tolist() == last.act(shown).tolist()
     with pytest.raises(ConfigurationError, match="--evaluate-every"):
         farflung.load(run, "best")
+
+
+@pytest.mark.slow
+def test_archived_version_is_named_by_epoch_and_number(tmp_path):
+    """As a checkpoint, and in one word with the folder; another one is refused with those there."""
+    run = a_policy_run(tmp_path, environment="CartPole-v1")
+    last = policies.read_weights(run, policies.read_spec(run), "last")
+    archive.add(run, replace(last, version=Version(2, 40)), 7, most=10)
+    shown = [[0.5, 0.5, 0.5, 0.5], [-0.5, 0.5, -0.5, 0.5], [0.1, -0.5, 0.2, 0.9]]
+    expected = farflung.load(run, "last").act(shown).tolist()
+    for one in (farflung.load(run, "2.40"), farflung.load(f"{run}@2.40")):
+        assert (one.version, one.act(shown).tolist()) == ("2.40", expected)
+    assert farflung.load(f"{run}@best").act(shown).tolist() != expected
+    with pytest.raises(ConfigurationError, match=r"no archived version 2\.41: it has 2\.40"):
+        farflung.load(f"{run}@2.41")
+    with pytest.raises(ConfigurationError, match="names a checkpoint already"):
+        farflung.load(f"{run}@2.40", "last")
+
+
+def test_folder_with_an_at_sign_is_a_folder(tmp_path):
+    """Only a path that is not there is cut at its last @."""
+    (tmp_path / "a@b").mkdir()
+    assert checkpoint_of(tmp_path / "a@b") == (tmp_path / "a@b", "")
+    assert checkpoint_of(tmp_path / "a@b@1.2") == (tmp_path / "a@b", "1.2")
+    assert checkpoint_of(tmp_path / "a@", "last") == (tmp_path / "a@", "last")
 
 
 @pytest.mark.slow

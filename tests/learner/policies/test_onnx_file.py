@@ -56,6 +56,13 @@ class Gaussian(torch.nn.Module):
         return mean, torch.zeros_like(mean)
 
 
+class Mean(Gaussian):
+    """The mean alone."""
+
+    def forward(self, observations):
+        return super().forward(observations)[0]
+
+
 @pytest.mark.parametrize("dtype", ["float32"])
 def test_mean_is_clipped_to_the_bounds_of_the_space(dtype):
     """-2 and 3 are clipped to -1 and 2.5; a bound without end clips nothing."""
@@ -66,6 +73,21 @@ def test_mean_is_clipped_to_the_bounds_of_the_space(dtype):
     assert [*found] == ["action", "mean", "log_std"]
     assert found["action"].tolist() == [[-1.0, 2.5], [0.5, -45.0]]
     assert found["mean"].tolist() == [[-2.0, 3.0], [0.5, -45.0]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("head", ["squashed_gaussian", "deterministic"])
+def test_mean_before_a_tanh_is_scaled_to_the_bounds_of_the_space(head, dtype):
+    """0 is the middle, and large numbers are the bounds themselves."""
+    action = Space("box", dtype, (2,), low=(-1.0, 0.5), high=(3.0, 2.5))
+    outputs = ("mean", "log_std")[: 2 if head == "squashed_gaussian" else 1]
+    module = Gaussian() if head == "squashed_gaussian" else Mean()
+    spec, weights = a_spec(head, module, action, outputs=outputs)
+    rows = {"observations": np.array([[0, 0, 0], [50, -10, 0]], np.float32)}
+    found = answered(spec, weights, rows)
+    assert [*found] == ["action", *outputs]
+    assert found["action"].dtype == np.dtype(dtype)
+    assert found["action"].tolist() == [[1.0, 1.5], [3.0, 0.5]]
 
 
 @pytest.mark.parametrize(("dtype", "start"), [("int64", 0), ("int64", -1), ("int32", 7)])
@@ -79,6 +101,19 @@ def test_highest_value_is_chosen_and_counted_as_the_space_counts(head, output, d
     found = answered(spec, weights, rows, starts)
     assert found["action"].tolist() == [1 + start, start, 2 + start]
     assert found["action"].dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize("start", [None, (5, -1, 0, 2)])
+def test_highest_of_each_choice_is_chosen(start):
+    """Four choices at once, in a square, each counted from its own start."""
+    module = torch.nn.Linear(3, 11)
+    action = Space("multidiscrete", "int64", (2, 2), (2, 3, 4, 2))
+    spec, weights = a_spec("multi_logits", module, action, outputs=("logits",))
+    rows = {"observations": np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)}
+    found = answered(spec, weights, rows, {"actions": start} if start else None)
+    parts = np.split(found["logits"], [2, 5, 9], axis=1)
+    expected = np.stack([part.argmax(axis=1) for part in parts], axis=1) + (start or 0)
+    np.testing.assert_array_equal(found["action"], expected.reshape(9, 2, 2))
 
 
 def test_head_of_ones_own_keeps_its_outputs_alone(monkeypatch):

@@ -2,9 +2,11 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,6 @@ from farflung.learner.replay.store import frames_for
 from farflung.learner.replay.transitions import Transitions
 
 GAMMA = 0.5
-FRAME_BYTES = 2 * 4 + 2 * 4  # of an observation and its mask
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Model:
 
     def __init__(self, spec: Spec, capacity: int, n_step: int) -> None:
         self.spec, self.capacity, self.n_step = spec, capacity, n_step
-        self.slots = frames_for(capacity, spec.stack, spec.horizon, FRAME_BYTES)
         self.rows: list[Row] = []
         self.frames = 0
 
@@ -75,13 +75,7 @@ class Model:
     @property
     def whole(self) -> set[int]:
         """Numbers of the transitions that can be sampled."""
-        first = max(0, len(self.rows) - self.capacity)
-        oldest_frame = self.frames - self.slots
-        return {
-            number
-            for number in range(first, len(self.rows))
-            if self.rows[number].oldest_frame >= oldest_frame
-        }
+        return set(range(max(0, len(self.rows) - self.capacity), len(self.rows)))
 
 
 def make(spec: Spec, capacity: int, n_step: int = 1, batch_size: int = 64, seed: int = 0) -> Replay:
@@ -131,7 +125,6 @@ def both(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     stack=st.integers(1, 4),
     n_step=st.integers(1, 4),
     longest=st.sampled_from([2, 5, 40]),
-    small=st.booleans(),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=60, deadline=None)
@@ -143,19 +136,15 @@ def test_replay_holds_the_rows_of_the_model(
     stack: int,
     n_step: int,
     longest: int,
-    small: bool,
     seed: int,
 ) -> None:
     """Rings of any size, primes too, hold exactly the model's rows after every parcel.
 
-    Extra columns of all three kinds are part of the rows. Frames are small ones, which are never
-    the reason why a row leaves, or count as large ones.
+    Extra columns of all three kinds are part of the rows. Short episodes need more frames than the
+    ring begins with: it grows, so they are never the reason why a row leaves.
     """
     spec, n_step = make_spec(horizon, stack, extras=EXTRAS), min(n_step, horizon)
-    with pytest.MonkeyPatch.context() as patch:
-        if not small:
-            patch.setattr("farflung.learner.replay.store.SMALL", 0)
-        replay, model = make(spec, capacity, n_step), Model(spec, capacity, n_step)
+    replay, model = make(spec, capacity, n_step), Model(spec, capacity, n_step)
     for update, parcel in enumerate(walk(seats, horizon, stack, endless(seed, longest), 12)):
         replay.add(parcel)
         model.add(parcel)
@@ -310,12 +299,35 @@ def test_replay_fits_one_long_trajectory() -> None:
 
 
 @pytest.mark.parametrize("stack", [1, 4])
-def test_replay_holds_its_capacity_of_one_step_episodes(stack: int) -> None:
+@pytest.mark.parametrize("shape", [(2,), (24, 24)])
+def test_replay_holds_its_capacity_of_one_step_episodes(shape: tuple[int, ...], stack: int) -> None:
     """997 rows of episodes of a single step are 997 rows, although each has frames of its own."""
-    replay = make(make_spec(32, stack), 997)
+    spec = make_spec(32, stack, observation={"": Space("box", "uint8", shape)})
+    replay = make(spec, 997)
+    assert f"{frames_for(997, stack, 32):,} frames" in replay.memory
+    rows = 0
     for parcel in walk(2, 32, stack, itertools.repeat((1, Ending.TERMINATED)), 40):
-        replay.add(parcel)
+        numbers = np.arange(rows, rows := rows + parcel.rows).repeat(1 + stack) % 251
+        images = np.broadcast_to(numbers, (*shape, len(numbers))).T.astype(np.uint8)
+        replay.add(replace(parcel, columns={**parcel.columns, OBSERVATIONS: images}))
     assert replay.size == 997
+    batch = replay.sample(0)
+    seen = batch.observations[""].reshape(64, -1)
+    np.testing.assert_array_equal(seen - (batch.indices % 251).astype(np.uint8)[:, None], 0)
+
+
+def test_rows_leave_early_where_no_memory_is_free(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A ring of frames that cannot grow keeps what fits, says so, and samples only that."""
+    replay = make(make_spec(32), 997)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
+    for parcel in walk(2, 32, 1, itertools.repeat((1, Ending.TERMINATED)), 40):
+        replay.add(parcel)
+    assert replay.size == frames_for(997, 1, 32) // 2
+    assert "the oldest rows leave early" in caplog.text
+    batch = replay.sample(0)
+    np.testing.assert_array_equal(batch.observations[""][:, 0], batch.next_observations[""][:, 0])
 
 
 def test_empty_replay_refuses_to_sample() -> None:

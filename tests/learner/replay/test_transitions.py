@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from support.replays import make_spec
 
-from farflung.common.data.parcel import Column, Ending
+from farflung.common.data.parcel import Column, Ending, Parcel
+from farflung.common.data.spec import ACTIONS, OBSERVATIONS
+from farflung.common.data.spec import REWARDS as REWARDS_COLUMN
+from farflung.common.data.weights import Version
+from farflung.common.heads.valued import VALUES
 from farflung.common.process.errors import ConfigurationError
+from farflung.learner.replay.prioritised import INITIAL_PRIORITY
 from farflung.learner.replay.transitions import Transitions, n_step_returns
 
 REWARDS = np.array([1, 2, 3, 4], np.float32)
@@ -92,3 +97,30 @@ def test_extra_column_with_the_name_of_a_batch_column_is_refused(name: str) -> N
     spec = make_spec(extras=(Column(name, "float32", (), "step"),))
     with pytest.raises(ConfigurationError, match=f"an extra column cannot be named {name}"):
         Transitions(spec, n_step=1, gamma=0.5)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        # gamma one half. The first trajectory terminates after 2 steps, the second goes on after 3.
+        (1, [1 + 8 / 2 - 1, 2 - 3, 3 + 16 / 2 - 5, 4 + 32 / 2 - 7, None]),
+        (2, [1 + 2 / 2 - 1, 2 - 3, 3 + 4 / 2 + 32 / 4 - 5, None, None]),
+    ],
+)
+def test_first_errors_follow_from_the_values_that_the_actor_saw(
+    n: int, expected: list[float | None]
+) -> None:
+    """The error is not known if the actor chose nothing at the bootstrap observation."""
+    spec = make_spec(extras=VALUES)
+    columns = {
+        OBSERVATIONS: np.zeros((7, 2), np.float32),
+        ACTIONS: np.zeros(5, np.int64),
+        REWARDS_COLUMN: np.arange(1, 6, dtype=np.float32),
+        "action_value": np.array([1, 3, 5, 7, 9], np.float32),
+        "best_value": np.array([4, 8, 8, 16, 32], np.float32),
+    }
+    endings = np.array([Ending.TERMINATED, Ending.OPEN], np.uint8)
+    parcel = Parcel(Version(1, 1), np.array([2, 3], np.int32), endings, columns)
+    rows = Transitions(spec, n_step=n, gamma=0.5).cut([parcel], 0)
+    found = [None if np.isnan(each) else each for each in rows[INITIAL_PRIORITY].tolist()]
+    assert found == [None if each is None else abs(each) for each in expected]

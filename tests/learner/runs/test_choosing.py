@@ -69,3 +69,16 @@ def test_named_runs_stay_in_their_order(place):
     """A reader compares the first with the second."""
     assert [run.name for run in summaries(place, ["red-2", "blue"], "age")] == ["red-2", "blue"]
     assert [run.name for run in summaries(place, ["blue", "red-2"], "best")] == ["red-2", "blue"]
+
+
+def test_runs_of_a_team_have_its_name_in_front(place):
+    """They are listed with all others, or alone with the team's folder, and named as they are."""
+    (place / "hunt").mkdir()
+    (place / "hunt" / "team.toml").touch()
+    for policy in ("red", "blue"):
+        a_run(place / "hunt", policy, point(10, 4.0))
+    listed = [run.name for run in summaries(place, [], "name")]
+    assert listed == ["blue", "hunt/blue", "hunt/red", "red-1", "red-2"]
+    assert [run.name for run in summaries(place / "hunt", [], "name")] == ["hunt/blue", "hunt/red"]
+    assert names(folders(place, ["hunt/*"])) == ["blue", "red"]
+    assert names(folders(place, ["hunt/red"])) == ["red"]

@@ -110,3 +110,12 @@ def test_asynchronous_changes_nothing_by_deciding():
 def test_asynchronous_grants_no_more_rows_than_the_run_wants(wanted, room):
     """The last rows of --steps bound the credit, so that little is collected in vain."""
     assert SCHEDULE.room(a_state(rows=2), Moment(rows_wanted=wanted)) == room
+
+
+def test_versions_follow_whole_rollouts():
+    """Rollouts of 4 rows, learned from twice: a version after 8 updates, and none after 1 to 7."""
+    for updates in range(17):
+        pacing = Pacing(2.0, 1, 0, 5, rows=12, samples=updates, rollout=4)
+        state = CoreState(pacing, Version(1, 1), 12, updates)
+        action = PUBLISH if updates in (8, 16) else UPDATE
+        assert decide(state, since_s=1.0) == action, updates

@@ -230,6 +230,7 @@ def test_updates_of_a_round_follow_from_its_words(flags, updates, ratio):
         ({"mode": "sync", "actors": 1, "round_updates": "episodes"}, "add --round-episodes"),
         ({"mode": "async", "round_updates": "steps"}, "--round-updates is for --mode sync"),
         ({"mode": "async", "exploration_rounds": 9}, "--exploration-rounds is for --mode sync"),
+        ({"mode": "sync", "actors": 1, "exploration_rounds": 9, "exploration_steps": 50}, "one of"),
         ({"mode": "sync", "actors": 1, "replay_ratio": float("inf")}, "train for ever"),
     ],
 )

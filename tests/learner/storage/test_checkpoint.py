@@ -70,6 +70,17 @@ def test_last_three_checkpoints_are_kept(tmp_path):
     assert newest(tmp_path) == 5
 
 
+def test_archive_stays_while_checkpoints_come_and_go(tmp_path):
+    """Its versions are no checkpoints of the past."""
+    archived = tmp_path / "checkpoints" / "archive" / "1.3"
+    archived.parent.mkdir(parents=True)
+    archived.write_bytes(b"weights")
+    for number in range(1, 6):
+        checkpoint.save(tmp_path, numbered(number))
+    assert archived.read_bytes() == b"weights"
+    assert listed(tmp_path) == ["000003", "000004", "000005", "archive"]
+
+
 def test_rollback_takes_the_newest_checkpoint(tmp_path):
     """Its tensors; where there is none yet, the exit code is that of data that cannot be used."""
     with pytest.raises(Diverged, match="there is no checkpoint yet") as caught:

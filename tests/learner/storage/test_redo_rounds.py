@@ -1,83 +1,47 @@
 """A learner of rounds that was killed after any action goes on with the same bits."""
 
-import pytest
-import torch
-from support.learners import a_config, a_run, shared_graphs
-from support.sequential import collectors
+from dataclasses import replace
 
-from farflung.common.protocol.inbox import Inbox
-from farflung.learner.core.build import build_core
-from farflung.learner.endpoint.endpoint import Endpoint
-from farflung.learner.loop import Loop
-from farflung.learner.schedule.schedule import InRounds, Publish, Stop, Wait
-from farflung.learner.storage.journal.journal import Journal
-from farflung.learner.storage.journal.totals import JournalTotals
+import pytest
+from support import games
+from support.learners import a_run
+from support.round_epochs import CONFIG, POOL, PPO, Epoch
+
+from farflung.learner.schedule.schedule import Wait
+from farflung.learner.storage.journal.record import Position
 from farflung.learner.storage.recover import recover
 from farflung.learner.storage.redo import redo
 from farflung.learner.storage.run_folder import Run
-from farflung.learner.storage.saver import Saver
-from farflung.learner.transport.in_process import InProcess
 
 pytestmark = pytest.mark.slow
 
-FAR = 1 << 40  # steps until the goal
-CONFIG = a_config(mode="sync", actors=2, round_steps=16, capacity=60, checkpoint_every=0.0)
 ACTIONS = 46  # of them four rounds or more; each round overwrites half of the replay
-
-
-class InTurnJournal(Journal):
-    """A journal that makes its caller wait, in segments of few parcels."""
-
-    def append(self, items):
-        super().append(items)
-        assert self.drain(10)
-
-
-class Epoch:
-    """A start of a learner with two players that take turns in its thread."""
-
-    def __init__(self, run, recovered=None):
-        self.run = run
-        epoch = 1 if recovered is None else recovered.inbox.epoch
-        with shared_graphs():
-            self.core = build_core(CONFIG, run, torch.device("cpu"), epoch)
-        inbox = Inbox(1) if recovered is None else recovered.inbox
-        members = None if recovered is None else recovered.roster
-        self.endpoint = Endpoint.resume(self.core.spec, inbox, members, 0.0)
-        totals = JournalTotals(run.identity) if recovered is None else recovered.totals
-        self.endpoint.log = self.journal = InTurnJournal(
-            run.folder, totals, epoch, self.endpoint.queue.put, durable=False, segment_bytes=2048
-        )
-        self.transport = InProcess(self.endpoint, collectors(2) if recovered is None else [])
-        self.loop = Loop(self.core, InRounds(2), self.endpoint, self.transport)
-        self.saver = Saver(run, self.core, self.journal, self.loop.extent)
-        self.bits = {}  # of each version, and a hash of the replay when it was published
-
-    def act(self):
-        """Do the next action; return it."""
-        action = self.loop.decide(False, FAR)
-        if not isinstance(action, Wait | Stop) or self.transport._players:
-            self.loop.do(action)
-        if isinstance(action, Publish):
-            self.bits[self.core.state.version.number] = self.state()
-        return action
-
-    def state(self):
-        """Return all that must be the same again."""
-        core, state = self.core, self.core.state
-        rows = core.replay.size, core.replay.digest()
-        return core.fingerprint, state.steps, state.updates, core.pacing.samples, *rows
-
-    def end(self):
-        """End as a killed learner does: nothing more is saved."""
-        self.journal.drain(10)
-        self.journal.close()
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
     """The bits of each version of a learner that was never killed."""
-    epoch = Epoch(a_run(tmp_path_factory.mktemp("reference")))
+    return bits_of(CONFIG, tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture(scope="module")
+def reference_of_ppo(tmp_path_factory):
+    """Likewise, from rollouts."""
+    return bits_of(PPO, tmp_path_factory.mktemp("reference"))
+
+
+@pytest.fixture(scope="module")
+def reference_of_pool(tmp_path_factory):
+    """Likewise, of a learner with a pool, and the pool of each version."""
+    games.load("tictactoe")
+    found = bits_of(POOL, tmp_path_factory.mktemp("reference"))
+    assert len({len(bits[-1]) for bits in found.values()}) > 3
+    return found
+
+
+def bits_of(config, folder):
+    """The bits of each version of a learner that was never killed."""
+    epoch = Epoch(a_run(folder), config=config)
     for _ in range(2 * ACTIONS):
         epoch.act()
     epoch.end()
@@ -89,7 +53,48 @@ def reference(tmp_path_factory):
 @pytest.mark.parametrize("killed", range(12, ACTIONS, 3))
 def test_learner_goes_on_with_the_same_bits(tmp_path, caplog, reference, killed, saved):
     """The next versions are those of a learner that went on, with or without a checkpoint."""
+    goes_on(CONFIG, tmp_path, caplog, reference, killed, saved)
+
+
+@pytest.mark.parametrize(("killed", "saved"), [(12, None), (20, 9), (27, 21), (34, 33), (41, 21)])
+def test_learner_from_rollouts_goes_on_with_the_same_bits(
+    tmp_path, caplog, reference_of_ppo, killed, saved
+):
+    """The rollout that is due, its order, and the steps of the optimizer are those of before."""
+    goes_on(PPO, tmp_path, caplog, reference_of_ppo, killed, saved)
+
+
+@pytest.mark.parametrize("saved", [None, 21], ids=lambda at: f"checkpoint {at}")
+@pytest.mark.parametrize("killed", range(22, ACTIONS, 2))
+def test_learner_with_a_pool_goes_on_with_the_same_opponents(
+    tmp_path, caplog, reference_of_pool, killed, saved
+):
+    """By a version that was archived and is published again, and by the results of games."""
+    goes_on(POOL, tmp_path, caplog, reference_of_pool, killed, saved)
+
+
+def test_parcels_of_before_wait_before_those_that_came_meanwhile(tmp_path):
+    """Actors find their learner while it does rounds again, and send the rest of the last one."""
     first = Epoch(a_run(tmp_path))
+    while first.core.state.updates < 20 or not first.endpoint.queue.parcels:
+        first.act()
+    first.end()
+    run = Run(first.run.name, first.run.identity, first.run.folder, resumed=True)
+    recovered = recover(run, durable=False)
+    again = Epoch(run, recovered)
+    queue = again.endpoint.queue
+    (late,) = list(first.endpoint.queue.parcels)[-1:]
+    queue.put([replace(late, end=Position(1000, 0, 0))])
+    redo(run.folder, again.core, again.loop.extent, recovered, queue)
+    again.end()
+    ends = [item.end for item in queue.parcels]
+    assert len(ends) > 1
+    assert ends == sorted(ends)
+
+
+def goes_on(config, tmp_path, caplog, reference, killed, saved):
+    """Kill a learner after so many actions, and compare the one that is resumed."""
+    first = Epoch(a_run(tmp_path), config=config)
     for number in range(killed):
         first.act()
         if number == saved:
@@ -97,8 +102,8 @@ def test_learner_goes_on_with_the_same_bits(tmp_path, caplog, reference, killed,
     first.end()
     run = Run(first.run.name, first.run.identity, first.run.folder, resumed=True)
     recovered = recover(run, durable=False)
-    again = Epoch(run, recovered)
-    redo(run.folder, again.core, again.loop.extent, recovered, again.endpoint.queue)
+    again = Epoch(run, recovered, config)
+    again.redo(recovered)
     while not isinstance(again.act(), Wait):
         pass
     again.end()

@@ -37,7 +37,22 @@ def test_rows_of_a_round_are_needed_until_all_of_it_is_old():
         extent.inserted(10, Position(3, 100), last and 30)
     assert [apart.oldest_segment(size) for size in (20, 11)] == [2, 2]
     assert [together.oldest_segment(size) for size in (20, 11)] == [1, 1]
-    assert together.oldest_segment(10) == 2
+    assert together.oldest_segment(10) == 3
+
+
+def test_evaluations_make_no_difference_wherever_they_enter():
+    """One begins a segment: it enters before the round that follows, or together with it.
+
+    That depends on the moment at which it comes, and a resumed learner has them enter together.
+    """
+    apart, together = ReplayExtent(), ReplayExtent()
+    for extent, last in ((apart, 0), (together, 20)):
+        extent.inserted(10, Position(1, 100), 10)
+        extent.inserted(0, Position(2, 100), last)
+        extent.inserted(5, Position(2, 200), 20)
+        extent.inserted(5, Position(3, 100), 20)
+    assert apart.digest(10) == together.digest(10)
+    assert apart.oldest_segment(10) == together.oldest_segment(10) == 2
 
 
 def test_empty_extent_is_at_the_beginning():

@@ -86,6 +86,44 @@ def test_journal_that_ends_before_the_checkpoint_is_named(first_epoch, caplog):
     assert "before the position of the checkpoint, 2:" in caplog.text
 
 
+@pytest.mark.parametrize("capacity", [500, 24])
+def test_games_of_a_resumed_run_are_those_that_were_played(tmp_path, capacity):
+    """Each once: those of the checkpoint, and those in the journal after it.
+
+    A replay of 24 rows needs three parcels, so older games are in the checkpoint alone.
+    """
+    options = {"capacity": capacity, "metrics": ("opponent", "outcome", "seat")}
+    first = LearnerEpoch(tmp_path, **options)
+    first.receive(*range(1, 7))
+    Saver(first.run, first.core, first.journal, first.extent).finish()
+    first.receive(*range(7, PARCELS + 1))
+    first.end()
+    expected = first.core.progress.standings
+    assert expected.played == PARCELS == first.core.progress.episodes
+    for _ in range(2):
+        following, _ = next_epoch(first, **options)
+        following.end()
+        assert following.core.progress.standings.state() == expected.state()
+        assert following.core.progress.standings.played == PARCELS
+
+
+@pytest.mark.parametrize("capacity", [500, 24])
+def test_statistics_of_a_resumed_run_are_those_of_all_rows(tmp_path, capacity):
+    """To the bit, also of rows that the replay has lost; a parcel counts once."""
+    options = {"capacity": capacity, "normalise_observations": True, "normalise_rewards": True}
+    first = LearnerEpoch(tmp_path, **options)
+    first.receive(*range(1, 7))
+    Saver(first.run, first.core, first.journal, first.extent).finish()
+    first.receive(*range(7, PARCELS + 1))
+    first.end()
+    expected = first.core.normaliser.state()
+    assert expected["rewards"][0] == 8 * PARCELS
+    for _ in range(2):
+        following, _ = next_epoch(first, **options)
+        following.end()
+        assert following.core.normaliser.state() == expected
+
+
 def test_actors_keep_their_index_and_get_new_starts(first_epoch):
     """Another incarnation of an actor gets a start that no earlier epoch handed out."""
     epoch, _ = next_epoch(first_epoch)

@@ -13,7 +13,7 @@ from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.runs.reading import read
 from farflung.learner.storage import run_folder
-from farflung.learner.sweeps import processes, report, runs, study, sweep
+from farflung.learner.sweeps import report, runs, study, sweep
 from farflung.learner.sweeps.curve import judged
 
 pytestmark = pytest.mark.slow
@@ -270,7 +270,6 @@ def test_report_names_the_best_and_the_commands(tmp_path, learners):
     settings = report.best_settings(plan, best)
     assert f"learning-rate = {best.chosen['dqn.learning-rate']!r}\n" in settings
     assert "\nseed = 0\n" in settings
-    assert processes.learner("--seed", "0")[-2:] == ["--seed", "0"]
 
 
 def test_second_sweep_in_a_folder_is_refused(tmp_path, monkeypatch):

@@ -148,7 +148,7 @@ class Closing:
     """A player that counts its closes, and may fail in the first."""
 
     def __init__(self, *, fails: bool = False) -> None:
-        self.client = MagicMock()
+        self.clients = [MagicMock()]
         self.closes = 0
         self._fails = fails
 

@@ -4,13 +4,15 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 from msgspec import structs
 from support.learners import a_config, a_learner
 from support.sequential import Until, collectors, play
 
 from farflung.actor.connection.inline import InTurns
 from farflung.actor.loop import ActorLoop, Rules
-from farflung.actor.worlds.gymnasium import Surroundings, opener
+from farflung.actor.worlds.families import opener
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.weights import Version
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
@@ -24,12 +26,22 @@ from farflung.learner.worker.config import WorkerConfig
 from farflung.learner.worker.worker import Worker
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """The promise of bits is for one thread of torch, on both sides."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 class WorkerInTurns:
     """A worker with messages that the learner carries: in a turn it plays, or learns, or waits."""
 
     def __init__(self, name):
         role, around = Worker(WorkerConfig()), Surroundings(print, print, time.monotonic)
-        self.client = role.client(name)
+        self.client = role.client(name, "default")
+        self.clients = [self.client]
         self.connection = role.connection(self.client, InTurns())
         self._loop = ActorLoop(
             self.connection,
@@ -80,14 +92,19 @@ def books(endpoint):
     return found
 
 
-@pytest.mark.parametrize("polyak", [0.0, 0.25], ids=["copies", "averages"])
-def test_one_worker_without_staleness_has_the_bits_of_local_learning(tmp_path, polyak):
+@pytest.mark.parametrize(
+    ("polyak", "environment"),
+    [(0.0, "CartPole-v1"), (0.25, "CartPole-v1"), (0.0, "Taxi-v4")],
+    ids=["copies", "averages", "masks of legal actions"],
+)
+def test_one_worker_without_staleness_has_the_bits_of_local_learning(tmp_path, polyak, environment):
     """The same rows, batches, target network and steps: 20 updates, then 60."""
     settings = replace(a_config().settings, polyak=polyak, target_every=7)
     for updates in (20, 60):
-        one = local(tmp_path / f"{updates}", updates, settings=settings)
+        asked = {"settings": settings, "environment": environment}
+        one = local(tmp_path / f"{updates}", updates, **asked)
         other, endpoint, (worker,) = distant(
-            tmp_path / f"{updates}", updates, max_staleness=0, settings=settings
+            tmp_path / f"{updates}", updates, max_staleness=0, **asked
         )
         assert other.fingerprint == one.fingerprint
         assert (other.state.steps, other.progress.returns) == (
@@ -97,6 +114,7 @@ def test_one_worker_without_staleness_has_the_bits_of_local_learning(tmp_path, p
         trainee = worker.connection._trainee
         assert trainee.replay.digest() == one.replay.digest()
         assert books(endpoint).applied == updates
+        assert worker.connection.work.counters["gradients"] == updates
         assert worker.client.outbox.ledger.balanced
 
 
@@ -139,3 +157,6 @@ def test_worker_drops_its_gradients_when_the_learner_starts_again(tmp_path):
     assert (worker.client.joined, worker.connection._trainee) == (before[1], trainee)
     endpoint.settle()
     assert (books(endpoint).applied, worker.client.outbox.ledger.balanced) == (5, True)
+    ledger = worker.client.outbox.ledger  # of both epochs: five were applied in each
+    (dropped,) = ledger.dropped.values()
+    assert ledger.acknowledged.parcels + dropped.parcels + ledger.sent.parcels == 10

@@ -5,7 +5,7 @@ from msgspec import structs
 from support.learners import a_config, a_learner
 from support.makers import a_learning
 
-from farflung.common.process.errors import ConfigurationError, Refused, UsageError
+from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.learner.worker.config import WorkerConfig
 from farflung.learner.worker.making import algorithm_of
 
@@ -54,13 +54,6 @@ def test_settings_of_another_release_are_refused(spec):
     learning = structs.replace(spec.learning, settings={"n_step": "three"})
     with pytest.raises(Refused, match="do not fit this release"):
         algorithm_of(structs.replace(spec, learning=learning), WorkerConfig())
-
-
-@pytest.mark.parametrize("changes", [{"evaluate": True}, {"acknowledged": "f"}, {"threads": 0}])
-def test_options_that_no_worker_has_are_refused(changes):
-    """They are an actor's."""
-    with pytest.raises(UsageError):
-        WorkerConfig(**changes)
 
 
 def test_learning_of_the_spec_is_that_of_the_settings(spec):

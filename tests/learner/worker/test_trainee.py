@@ -1,6 +1,7 @@
 """A worker's trainee by itself: pacing, staleness, and the books that its messages keep."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from msgspec import structs
 from support.makers import a_learning, a_parcel, a_spec
 
 from farflung.common.data.parcel import Results
-from farflung.common.data.spec import Graph, Tensor
+from farflung.common.data.spec import Graph, Tensor, metric_column
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.algorithms.protocol import Gradients
@@ -147,5 +148,20 @@ def test_other_workers_sample_other_rows() -> None:
 def test_joined_results_keep_their_order() -> None:
     """First the older ones; of none there are none."""
     one, other = (Results(np.array([value]), np.array([3], np.int32)) for value in (1.0, 2.0))
-    assert joined([one, other]).returns.tolist() == [1.0, 2.0]
-    assert len(joined([]).returns) == 0
+    assert joined([one, other], ()).returns.tolist() == [1.0, 2.0]
+    assert len(joined([], ()).returns) == 0
+
+
+def test_metrics_of_episodes_travel_with_their_results() -> None:
+    """Also of those that wait for the next message, as one message ends 72 episodes at most."""
+    spec = structs.replace(SPEC, extras=(metric_column("is_success"),))
+    trainee = Trainee(spec, Slope(), "box-1", 0)  # type: ignore[arg-type]
+    for success in (1.0, 0.0):
+        parcel = a_parcel((50,), results=((2.0, 1),) * 50)
+        metrics = {"is_success": np.full(50, success)} if success else {}
+        trainee.insert(replace(parcel, results=replace(parcel.results, metrics=metrics)))
+    sent = [trainee.gradients(weights(1, 0), 0).results for _ in range(3)]
+    expected = [1.0] * 50 + [np.nan] * 50  # the second parcel reported none
+    np.testing.assert_array_equal(sent[0].metrics["is_success"], expected[:MOST])
+    np.testing.assert_array_equal(sent[1].metrics["is_success"], expected[MOST:])
+    assert len(sent[2].returns) == 0

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from support.family import kill_below
 from support.waiting import Deadline, eventually
 
 ROOT = Path(__file__).parents[3]
+PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests")])  # worlds of tests are in the second
 TOLERATED = (0, -signal.SIGKILL, -signal.SIGTERM)  # SIGTERM may come before its handler
 ENDS_WITHIN_S = 30.0
 LAST_WORDS = 2_000  # characters of a log
@@ -51,7 +53,7 @@ class Member:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=inherited | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+                env=inherited | {"PYTHONPATH": PATHS, "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
         self.ending, self.stopped = None, False
@@ -115,30 +117,22 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
     return int(process.returncode)
 
 
-class Cast:
-    """A learner, a broker in front of it, and actors on both paths; their files are in a folder."""
+class Processes:
+    """Learners, a broker in front of them, and actors on both paths, with files in a folder."""
 
     def __init__(
-        self, folder: Path, *, direct: int = 2, relayed: int = 2, flags: Sequence[object] = ()
+        self,
+        folder: Path,
+        learners: Sequence[Member],
+        broker: Member,
+        direct: Sequence[Member],
+        relayed: Sequence[Member],
     ) -> None:
-        self.folder, self.run = folder, folder / "runs" / "chaos"
-        self.port, self.front = free_ports(2)
-        self.learner = Member("learner", "learner", folder, lambda start: self._learner(flags))
-        self.broker = Member(
-            "broker",
-            "broker",
-            folder,
-            lambda start: ("farflung.broker.main", f"127.0.0.1:{self.port}", "--port", self.front),
-        )
-        self.direct = [
-            self._actor(f"direct-{index}", "actor", self.port) for index in range(direct)
-        ]
-        self.relayed = [
-            self._actor(f"relayed-{index}", "relayed actor", self.front) for index in range(relayed)
-        ]
-        self.all = [self.learner, self.broker, *self.direct, *self.relayed]
+        self.folder, self.broker = folder, broker
+        self.learners, self.direct, self.relayed = list(learners), list(direct), list(relayed)
+        self.all = [*learners, broker, *direct, *relayed]
 
-    def __enter__(self) -> "Cast":
+    def __enter__(self) -> Self:
         for member in self.all:
             member.start()
         return self
@@ -162,29 +156,48 @@ class Cast:
         return [member for member in self.all if member.role == role]
 
     def retire(self) -> None:
-        """End all in order: actors first, so that the learner receives their last messages."""
-        for member in [*self.direct, *self.relayed, self.learner, self.broker]:
+        """End all in order: actors first, so that learners receive their last messages."""
+        for member in [*self.direct, *self.relayed, *self.learners, self.broker]:
             member.end()
+
+
+class Cast(Processes):
+    """One learner, a broker in front of it, and actors on both paths."""
+
+    def __init__(
+        self, folder: Path, *, direct: int = 2, relayed: int = 2, flags: Sequence[object] = ()
+    ) -> None:
+        self.run = folder / "runs" / "chaos"
+        self.port, self.front = free_ports(2)
+        learner, front = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.front}"
+        super().__init__(
+            folder,
+            [Member("learner", "learner", folder, lambda start: self._learner(flags))],
+            Member(
+                "broker",
+                "broker",
+                folder,
+                lambda start: ("farflung.broker.main", learner, "--port", self.front),
+            ),
+            [actor(folder, f"direct-{index}", "actor", learner) for index in range(direct)],
+            [actor(folder, f"relayed-{index}", "relayed actor", front) for index in range(relayed)],
+        )
+        (self.learner,) = self.learners
 
     def _learner(self, flags: Sequence[object]) -> Sequence[object]:
         names = ("--name", "chaos", "--resume", "auto", "--keep-journal", "--ui", "lines")
         return ("farflung.learner.main", *names, "--port", self.port, "--evaluate-every", 0, *flags)
 
-    def _actor(self, name: str, role: str, port: int) -> Member:
-        def words(start: int) -> Sequence[object]:
-            receipts = self.folder / f"{name}-{start:04}.receipts"
-            return (
-                "farflung.actor.main",
-                f"127.0.0.1:{port}",
-                "--name",
-                name,
-                "--envs",
-                2,
-                "--acknowledged",
-                receipts,
-            )
 
-        return Member(name, role, self.folder, words)
+def actor(folder: Path, name: str, role: str, *words: object) -> Member:
+    """Return an actor of these addresses and flags, each start of which has receipts of its own."""
+
+    def command(start: int) -> Sequence[object]:
+        receipts = folder / f"{name}-{start:04}.receipts"
+        own = ("--name", name, "--envs", 2, "--acknowledged", receipts)
+        return ("farflung.actor.main", *words, *own)
+
+    return Member(name, role, folder, command)
 
 
 def free_ports(count: int) -> list[int]:

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[level]) for level in (3, 2, 1)]
 
 from chaos import ear as ears  # noqa: E402
-from chaos.cast import Cast, Member  # noqa: E402
+from chaos.cast import Cast, Member, Processes  # noqa: E402
 from chaos.ear import Ear, Recovery  # noqa: E402
 from chaos.plan import KILLS, Fault, orders, schedule  # noqa: E402
 from chaos.results import publish  # noqa: E402
@@ -33,6 +33,10 @@ from farflung.learner.storage.audit import audit  # noqa: E402
 
 FLAGS = ("--warmup", 500, "--replay-ratio", 16, "--checkpoint-every", 2)
 FLAGS += ("--dqn.hidden", 32, "--seed", 1)
+AUDITED = re.compile(
+    r"acknowledged: (\d+)(?: \((\d+) of other runs\))?; "
+    r"lost: (\d+); duplicated: (\d+); changed: (\d+)"
+)
 TICK_S = 0.02
 BACK_S = 60.0  # for all actors to be counted, at the beginning and at the end
 
@@ -49,7 +53,7 @@ class Story:
 class Stage:
     """A cast, and an ear for its learner's beacons."""
 
-    def __init__(self, cast: Cast, ear: Ear) -> None:
+    def __init__(self, cast: Processes, ear: Ear) -> None:
         self.cast, self.ear, self.story = cast, ear, Story()
         self._held: list[tuple[float, Member]] = []
 
@@ -183,11 +187,7 @@ def compare(cast: Cast) -> dict[str, object]:
     said = io.StringIO()
     code = audit(cast.run, cast.receipts, "", said)
     text = said.getvalue()
-    found = re.search(
-        r"acknowledged: (\d+)(?: \((\d+) of other runs\))?; "
-        r"lost: (\d+); duplicated: (\d+); changed: (\d+)",
-        text,
-    )
+    found = AUDITED.search(text)
     assert found, text
     names = ("acknowledged", "of_other_runs", "lost", "duplicated", "changed")
     figures: dict[str, object] = dict(

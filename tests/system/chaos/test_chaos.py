@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow]
 HERE = Path(__file__).parent
 
 
-def run(script, *words):
+def run(script, *words, within_s=200):
     """Run a script of this folder; return its exit code and its output."""
-    done = run_to_end([sys.executable, HERE / script, *words], within_s=200)
+    done = run_to_end([sys.executable, HERE / script, *words], within_s=within_s)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -43,6 +43,38 @@ def test_dozen_kills_lose_nothing():
     assert '"lost": 0' in said
 
 
+def test_kills_and_stops_of_workers_keep_the_books():
+    """Of three workers and their learner; a fault comes at any moment, then learning goes on."""
+    code, said = run("workers.py", "--kills", 4, "--mean", 0.5)
+    assert code == 0, said
+    assert '"wrong": []' in said
+
+
+@pytest.mark.timeout(900)
+def test_kills_of_runs_in_rounds_lose_nothing_and_keep_the_bits():
+    """Of all roles; then of learner and broker alone, with the bits of one process."""
+    code, said = run("rounds.py", "--kills", 4, "--mean", 1, within_s=500)
+    assert code == 0, said
+    assert said.count('"lost": 0') == 2
+    assert '"same_bits": true' in said
+
+
+@pytest.mark.timeout(900)
+def test_kills_among_several_policies_cost_no_row_that_is_not_counted():
+    """Each journal has own steps of its policy's agents only, and each of them once."""
+    code, said = run("policies.py", "--quick", "--kills", 3, "--mean", 2, within_s=500)
+    assert code == 0, said
+    assert "nothing is wrong" in said
+
+
+@pytest.mark.timeout(900)
+def test_learner_that_is_killed_while_it_archives_has_its_pool_back():
+    """The archive is what its rule keeps, with the same bytes, and each game is counted once."""
+    code, said = run("archive.py", "--kills", 2, within_s=500)
+    assert code == 0, said
+    assert '"broken": []' in said
+
+
 def at_work(process, number):
     """Return True once a script has started so many processes, and they run."""
     return sum(map(lives, psutil.Process(process.pid).children(recursive=True))) >= number
@@ -54,6 +86,9 @@ def at_work(process, number):
     [
         ("run.py", ("--trials", 0), 6),  # a learner, a broker, four actors
         ("relay.py", (), 6),
+        ("rounds.py", (), 6),
+        ("workers.py", (), 4),  # a learner and three workers
+        ("policies.py", (), 6),  # three learners, a broker, two actors
         ("soak.py", ("--minutes", 20), 6),
         ("solve.py", (), 3),  # a learner with two actors; its evaluator comes later
         ("sweep.py", ("--quick",), 1),

@@ -1,7 +1,8 @@
-"""Kills of workers and of their learner: `python tests/system/chaos/workers.py`.
+"""Kills and stops of workers and of their learner: `python tests/system/chaos/workers.py`.
 
 A learner takes gradients of three workers. One of the four processes is killed every few seconds,
-in an order from a seed, and started again; the learner resumes. Exit code 1 if the books of
+in an order from a seed, and started again; the learner resumes. After each kill one of the four
+stands still for a while (SIGSTOP). Exit code 1 if the books of
 gradients do not balance in any status, if an update is no applied gradient or one is counted twice,
 if learning does not go on after a kill, or if the audit of the run finds a problem.
 """
@@ -9,6 +10,7 @@ if learning does not go on after a kill, or if the audit of the run finds a prob
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -31,7 +33,8 @@ FLAGS += ("--warmup", 64, "--batch-size", 32, "--replay-ratio", 8, "--dqn.hidden
 FLAGS += ("--checkpoint-every", 2)
 WORKERS = ("one", "two", "three")
 LEARNER = "learner"
-UPDATES = 30  # after a kill: learning goes on
+UPDATES = 30  # after a fault: learning goes on
+STOPPED_S = 4.0  # at most: longer than a beacon, a report, and TCP's first repetitions
 
 
 class Stage:
@@ -39,6 +42,7 @@ class Stage:
 
     def __init__(self, shell: Shell) -> None:
         self.kills: Counter[str] = Counter()
+        self.stops: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.looks = self.applied = 0  # of the epochs before this one: as last seen
         self._shell, self._base = shell, 0  # updates at the beginning of this epoch
@@ -63,6 +67,16 @@ class Stage:
             return
         self.applied += self._seen.gradients.applied
         self.learner = self._resumed()
+
+    def stop(self, name: str, seconds: float) -> None:
+        """Let a process stand still, then go on where it was."""
+        self.stops["learner" if name == LEARNER else "worker"] += 1
+        process: Program = self.learner if name == LEARNER else self._workers[name]
+        process.send(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            process.send(signal.SIGCONT)
 
     def end(self) -> dict[str, Any]:
         """End the learner; return the last figures of the run, in which nothing is under way."""
@@ -104,7 +118,7 @@ class Stage:
 
 
 def workers(folder: Path, *, kills: int, mean_s: float, seed: int) -> dict[str, Any]:
-    """Kill processes of one run; return the figures to publish."""
+    """Kill and stop processes of one run; return the figures to publish."""
     rng, began = random.Random(seed), time.monotonic()  # an order, not a secret
     with fresh_context() as context:
         shell = Shell(folder, context)
@@ -114,6 +128,8 @@ def workers(folder: Path, *, kills: int, mean_s: float, seed: int) -> dict[str, 
             for _ in range(kills):
                 stage.kill(rng.choice((LEARNER, *WORKERS)))
                 stage.goes_on()
+                stage.stop(rng.choice((LEARNER, *WORKERS)), rng.uniform(0, STOPPED_S))
+                stage.goes_on()
                 time.sleep(rng.expovariate(1 / mean_s))  # the faults come at any moment
             last = stage.end()
         finally:
@@ -121,6 +137,7 @@ def workers(folder: Path, *, kills: int, mean_s: float, seed: int) -> dict[str, 
     return {
         "kills": kills,
         "kills_by_role": dict(stage.kills),
+        "stops_by_role": dict(stage.stops),
         "applied": stage.applied,
         "statuses": stage.looks,
         "wrong": stage.wrong,

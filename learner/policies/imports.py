@@ -7,7 +7,7 @@ from farflung.common.process.config import read_settings
 from farflung.learner.storage.run_folder import CONFIGURATION
 
 
-def import_own(run_folder: Path) -> None:
+def import_packages_of(run_folder: Path) -> None:
     """Import the packages that a run imported, as `--resume` does."""
     found = read_settings("learner", run_folder / CONFIGURATION).get("import", [])
     if isinstance(found, list):

@@ -1,4 +1,4 @@
-"""Learners that outlived their sweep are ended by the lock that they hold, and no others are."""
+"""Our programs as processes: how each begins, and how one that outlived its starter is ended."""
 
 import subprocess
 import sys
@@ -8,8 +8,8 @@ from support.runs import a_run
 from support.waiting import eventually
 
 from farflung.common.process.lifecycle import Stop
+from farflung.learner.local.programs import end_survivor, program
 from farflung.learner.storage.run_folder import is_locked
-from farflung.learner.sweeps.processes import end_survivor
 
 pytestmark = pytest.mark.slow
 
@@ -93,3 +93,10 @@ def test_survivor_that_leaves_by_itself_gets_no_signal(tmp_path, stop, hold):
 
     end_survivor(run.folder, stop, say, patience_s=20.0)
     assert len(said) == 1
+
+
+def test_program_of_ours_ends_with_its_starter():
+    """By its standard input; and no folder in which it starts hides our packages."""
+    interpreter, *words = program("learner")
+    assert interpreter == sys.executable
+    assert words == ["-P", "-m", "farflung", "learner", "--until-stdin-closes"]

@@ -1,0 +1,1 @@
+"""Games against the opponents of a pool: scripts, random actions, archived versions."""

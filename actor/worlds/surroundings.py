@@ -1,0 +1,15 @@
+"""The process around a world, as functions that the world calls."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The process around environments."""
+
+    on_problem: Callable[[str, str], None]  # kind and text of what an environment raised
+    wait: Callable[[float], object]  # pause for so many seconds before it is built again
+    clock: Callable[[], float]
+    beat: Callable[[], None] = lambda: None
+    """Called before each environment is made, first reset, or stepped, for a watchdog."""

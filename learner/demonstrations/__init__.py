@@ -1,0 +1,1 @@
+"""Demonstrations: trajectories of other runs and datasets as a second source of batches."""

@@ -1,0 +1,196 @@
+"""The page in Chromium: charts, tables, hostile texts, a learner that is away."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from support.browser import Page, browser, program
+from support.dashboards import HOSTILE, STATUS, Served, course, crowd, served
+
+from farflung.learner.dashboard.access import Access
+from farflung.learner.dashboard.library import Library, key_of
+from farflung.learner.dashboard.live import HEARD_S
+from farflung.learner.observe.status import ProblemStatus, Status, from_document, to_document
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.system,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(program() is None, reason="Chromium is not installed"),
+]
+
+TRACE = ("Traceback (most recent call last):", '  File "world.py", line 3', "ValueError: 1")
+VISITS = itertools.count()
+KEY = key_of(STATUS.run, STATUS.policy)
+
+
+class Moved:
+    """A library, with a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.library = Library(lambda: self.now, lambda: self.now)
+
+    def hear(self, status: Status) -> None:
+        """Hear a status, as it comes over the wire."""
+        self.library.hear(from_document(to_document(status)), "127.0.0.1:5555")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """One browser for all tests here."""
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def moved() -> Moved:
+    """A run with some history."""
+    made = Moved()
+    course(made.library, 30)
+    return made
+
+
+@pytest.fixture
+def dashboard(moved: Moved) -> Iterator[Served]:
+    """A dashboard of that run."""
+    with served(moved.library) as found:
+        yield found
+
+
+def clean(page: Page, dashboard: Served) -> None:
+    """Check that the page complained of nothing and asked no other host; begin again."""
+    asked, complaints = page.requests, page.complaints
+    page.requests, page.complaints = [], []
+    assert complaints == []
+    assert asked
+    assert [address for address in asked if not address.startswith(dashboard.address)] == []
+
+
+def tab(page: Page, dashboard: Served, name: str) -> None:
+    """Open a section of the run."""
+    visit = next(VISITS)  # another address is another page, also where only the section differs
+    page.open(f"{dashboard.address}/?visit={visit}#run={KEY}&tab={name}")
+    page.wait_for(f"location.search === '?visit={visit}'")
+    page.wait_for(f"document.querySelector('nav [aria-current]')?.href.includes('tab={name}')")
+
+
+def test_charts_have_the_values_of_the_api(page: Page, dashboard: Served) -> None:
+    """The newest ones stand in the legend, the tiles are the status, and ink is on the canvas."""
+    tab(page, dashboard, "overview")
+    page.wait_for("document.querySelectorAll('canvas').length >= 5")
+    page.wait_for("document.querySelector('.tiles').textContent.includes('49.5')")
+    curves = dashboard.ask(f"/api/runs/{KEY}/curves").document["curves"]
+    newest = curves["rollout/ep_rew_mean"]["mean"][-1]
+    assert newest == 49.5
+    legend = (
+        "[...document.querySelectorAll('.chart')].find(c => c.textContent.startsWith('Return'))"
+    )
+    page.wait_for(f"{legend}.querySelector('.legend').textContent.includes('return {newest}')")
+    ink = (
+        f"(() => {{ const c = {legend}.querySelector('canvas'); const d = c.getContext('2d')"
+        ".getImageData(0, 0, c.width, c.height).data; return d.some((v) => v > 0); })()"
+    )
+    assert page.value(ink) is True
+    clean(page, dashboard)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_page_fits_a_phone(page: Page, dashboard: Served, dark: bool) -> None:
+    """Nothing is wider than 400 pixels, in every section, in light and dark colours."""
+    for name in ("overview", "actors", "problems", "evaluations", "policies", "configuration"):
+        tab(page, dashboard, name)
+        page.size(400, 860)
+        page.colours(dark)
+        page.wait_for("document.querySelector('main').childElementCount > 0")
+        assert page.value("document.documentElement.scrollWidth") <= 400, name
+    light = page.value("getComputedStyle(document.body).backgroundColor") == "rgb(245, 246, 248)"
+    assert light is not dark
+    clean(page, dashboard)
+
+
+def test_two_hundred_actors_stay_fluid(page: Page, dashboard: Served, moved: Moved) -> None:
+    """A new status changes rows in place, in less than a tenth of the second between two."""
+    moved.hear(replace(STATUS, actors=crowd(200)))
+    tab(page, dashboard, "actors")
+    page.wait_for("document.querySelectorAll('tbody tr').length === 200")
+    first = page.value(
+        "window.kept = document.querySelector('tbody tr'); kept.cells[0].textContent"
+    )
+    assert first == "box-000"
+    moved.hear(replace(STATUS, actors=crowd(200, 1)))
+    page.wait_for("kept.cells[2].textContent === '11.0'")
+    assert page.value("kept.isConnected") is True
+    page.value("[...document.querySelectorAll('th button')][2].click()")
+    speeds = "[...document.querySelectorAll('tbody tr')].map((row) => +row.cells[2].textContent)"
+    page.wait_for(f"(v => v[0] > 400 && v.every((s, n) => !n || s <= v[n - 1]))({speeds})")
+    page.value("document.querySelector('tbody tr').click()")
+    assert "acknowledged" in page.wait_for("document.querySelector('.panel dl').textContent")
+    clean(page, dashboard)
+
+
+def test_traceback_is_shown(page: Page, dashboard: Served, moved: Moved) -> None:
+    """Line by line, under the problem, and the section's name counts it."""
+    shown = "box-1: environment: ValueError: 1"
+    moved.hear(replace(STATUS, problems=(shown,), problem_texts=(ProblemStatus(shown, TRACE),)))
+    tab(page, dashboard, "problems")
+    text = page.wait_for("document.querySelector('details pre')?.textContent")
+    assert text == "\n".join(TRACE)
+    page.wait_for("document.querySelector('nav').textContent.includes('Problems (1)')")
+    clean(page, dashboard)
+
+
+def test_hostile_texts_are_only_text(page: Page, dashboard: Served, moved: Moved) -> None:
+    """In every field and every section: no element, no script, no request, no foreign title."""
+    text = HOSTILE + "x" * 3000
+    words = ("environment", "algorithm", "device", "join", "until", "mode")
+    odd = replace(
+        STATUS,
+        **dict.fromkeys(words, text),
+        metrics={text: 1.0},
+        update_split={text: 1.0},
+        refused={text: 1},
+        problems=(text,),
+        problem_texts=(ProblemStatus(text, (text, text)),),
+        actors=tuple(replace(each, name=f"{each.name}{text}", state=text) for each in crowd(3)),
+    )
+    moved.hear(odd)
+    for name in ("overview", "actors", "problems", "evaluations", "configuration", "compare"):
+        tab(page, dashboard, name)
+        page.wait_for("document.querySelector('main').childElementCount > 0")
+        page.wait_for("document.querySelector('#state').textContent !== ''")
+        assert page.value("document.querySelectorAll('img, main script, iframe').length") == 0
+        assert page.value("document.title !== '1' && document.documentElement.scrollWidth <= 1280")
+    tab(page, dashboard, "problems")
+    page.wait_for(
+        "document.querySelector('main').textContent.includes('<script>alert(1)</script>')"
+    )
+    clean(page, dashboard)
+
+
+def test_silent_learner_is_said_and_comes_back(page: Page, dashboard: Served, moved: Moved) -> None:
+    """The page says since when, and goes on without a click when it is heard again."""
+    tab(page, dashboard, "overview")
+    page.wait_for("document.querySelector('#state').textContent === 'running'")
+    moved.now += HEARD_S + 3
+    page.wait_for(
+        "document.querySelector('#notice').textContent.includes('has not been heard for 8 s')"
+    )
+    assert page.value("document.querySelector('#state').textContent") == "silent"
+    moved.hear(replace(STATUS, epoch=2, steps=9000))
+    page.wait_for("document.querySelector('#notice').hidden")
+    page.wait_for("document.querySelector('.tiles').textContent.includes('9,000')")
+    clean(page, dashboard)
+
+
+def test_token_is_asked_for_once(page: Page) -> None:
+    """The address with the token logs in, and the token leaves the address."""
+    token = "0123456789-abcdefghij"
+    with served(access=Access(token=token)) as dashboard:
+        page.open(f"{dashboard.address}/")
+        page.wait_for("location.pathname === '/login'")
+        page.open(f"{dashboard.address}/login#{token}")
+        page.wait_for("location.pathname === '/' && document.querySelectorAll('nav a').length > 0")
+        assert token not in page.value("location.href + document.cookie")
+        clean(page, dashboard)

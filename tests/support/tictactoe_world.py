@@ -1,0 +1,5 @@
+"""Tic-tac-toe of examples with its script, for `--import support.tictactoe_world`."""
+
+from support import games
+
+games.load("tictactoe")
