@@ -138,6 +138,13 @@ class Names:
         self._share(name, name.has_rows)
         return is_first
 
+    def withdraw(self, key: Key) -> None:
+        """Let a name take no share until it brings rows again: it did not keep to its credit."""
+        name = self._names.get(key)
+        if name is not None:
+            name.has_rows = False
+            self._share(name, False)
+
     def has_parcels(self, key: Key) -> bool:
         """Return whether a message of this name counted."""
         name = self._names.get(key)

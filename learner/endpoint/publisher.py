@@ -33,6 +33,7 @@ ANNOUNCE_S = 0.1  # between two announcements to all, however many ask
 EVALUATOR = Credit(16, 1 << 20)  # results without rows do not wait for pacing
 # Gradients do not either, and many of them at once would only be stale.
 WORKER = Credit(2, ACTOR_BYTES)
+NOTHING = Credit(0, 0)
 
 Publication = tuple[bytes, bytes | bytearray]  # topic and frame
 
@@ -185,6 +186,8 @@ class Publisher:
         least = grant(room, sharers, math.inf)  # also before a name has brought any row
 
         def credit(key: Key) -> Credit:
+            if receiver.allowances.withholds(key, now):
+                return NOTHING
             if receiver.inboxes.gradients.knows(*key):
                 return WORKER
             if receiver.names.has_rows(key):

@@ -104,7 +104,7 @@ class Receiver:
             self.inboxes.require_one_sort(opened.kind, *key)
             self.names.note_message(sender, key, now)
             self.acknowledgements.note_message(key, now)
-            self._require_granted(opened.kind, envelope, sender, len(frame))
+            self._require_granted(opened.kind, envelope, sender, len(frame), now)
         except Refused as refusal:
             client = sender or ANY_CLIENT
             flood = refusal.reason in FLOODS
@@ -184,16 +184,20 @@ class Receiver:
             self.roster.note_message(*key, now, has_parcels=True)
         return item
 
-    def _require_granted(self, kind: int, envelope: Numbered, sender: Client, size: int) -> None:
+    def _require_granted(
+        self, kind: int, envelope: Numbered, sender: Client, size: int, now: float
+    ) -> None:
         """Refuse a new number that exceeds its sender's credit, or the room for its peer.
 
         It counts as missing, so an actor that may send it does so again. In one process the turns
         pace collection, and nothing needs a bound.
         """
-        number = envelope.actor, envelope.incarnation, envelope.sequence
-        if not sender.connection or self.inboxes.of(kind).has(*number):
+        key = envelope.actor, envelope.incarnation
+        if not sender.connection or self.inboxes.of(kind).has(*key, envelope.sequence):
             return
-        if not self.allowances.covers(number[:2]):
+        if not self.allowances.covers(key):
+            if self.allowances.exceed(key, now):
+                self.names.withdraw(key)
             raise Refused(CREDIT, f"{envelope.actor} sends more than it was granted")
         if not self._buffer.has_room(sender.peer, size):
             raise Refused(CREDIT, f"{envelope.actor} or its peer has too much waiting")
@@ -278,12 +282,7 @@ class Receiver:
         if refusal.reason not in self._shown:
             self._shown.add(refusal.reason)
             self.problems.append(f"refused from {sender}: {refusal}")
-        log.warning(
-            "a message of %s is refused (%s)",
-            sender,
-            refusal,
-            extra=once_every(10),
-        )
+        log.warning("a message of %s is refused (%s)", sender, refusal, extra=once_every(10))
 
 
 def _envelope(opened: Opened) -> Numbered:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "mallory"
 CLIENT = Client("", BROKER, 1 << 20)
-PRESSING, PRESSED = "pressing", 100  # a name, and its parcels at once: more than any credit
+PRESSING, PRESSED = "pressing", 70  # a name, and its parcels at once: more than any credit
 FAR = (1, 2, 300, 4095, 4096, 1 << 16, 1 << 17, 1 << 40, 1 << 52)
 
 

@@ -246,6 +246,8 @@ class SimulatedLearner:
             "an honest number within its credit is admitted",
         )
         if not granted:
+            if self.allowances.exceed(key, self.world.now):
+                self.names.withdraw(key)
             self.inbox.reject("credit")
         return granted
 
@@ -310,6 +312,8 @@ class SimulatedLearner:
     def _credit(self, key: tuple[str, int]) -> Credit:
         """Return the credit of a name: one message until it has brought rows, as of a learner."""
         credit = self.world.credit
+        if self.allowances.withholds(key, self.world.now):
+            return Credit(0, 0)
         return credit if self.names.has_rows(key) else Credit(min(1, credit.messages), credit.size)
 
     def _publish(self) -> None:

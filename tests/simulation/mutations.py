@@ -245,7 +245,7 @@ MUTATIONS = (
         "inbox",
         "min(base, found.highest + 1)",
         "base",
-        seed=39,
+        seed=135,
     ),
     Mutation("any number admitted", "inbox", "<= sequence < base + WINDOW", "<= sequence"),
     Mutation(
@@ -265,6 +265,7 @@ MUTATIONS = (
         "allowances",
         "messages - self._inbox.pending(*key)",
         "messages",
+        seed=48,
     ),
     Mutation(
         "credit of an earlier start forgotten",

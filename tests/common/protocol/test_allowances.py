@@ -3,7 +3,7 @@
 import pytest
 
 from farflung.common.protocol import allowances as module
-from farflung.common.protocol.allowances import EARLIER, Allowances
+from farflung.common.protocol.allowances import EARLIER, EXCESS, WITHHELD_S, Allowances
 from farflung.common.protocol.inbox import Inbox
 
 KEY = "box-1", 7
@@ -79,3 +79,36 @@ def test_names_that_only_say_hello_displace_nothing(monkeypatch: pytest.MonkeyPa
     for other in range(9):
         allowances.grant(("other", other), 1)
     assert brought(allowances, inbox, range(1, 9)) == 2
+
+
+def test_credit_is_withheld_after_too_many_numbers_beyond_it() -> None:
+    """Eight at once may be an accident. It is granted again after two seconds without more."""
+    allowances = Allowances(Inbox())
+    assert not any(allowances.exceed(KEY, 5.0) for _ in range(EXCESS))
+    assert not allowances.withholds(KEY, 5.0)
+    assert allowances.exceed(KEY, 5.0)
+    assert allowances.withholds(KEY, 5.0 + WITHHELD_S - 0.1)
+    assert not allowances.withholds(("box-2", 7), 5.0)
+    assert not allowances.withholds(KEY, 5.0 + WITHHELD_S)
+
+
+def test_one_number_a_second_beyond_the_credit_is_forgiven() -> None:
+    """So an actor that sends its numbers again, to a copy of its run, is granted more later."""
+    allowances = Allowances(Inbox())
+    assert not any(allowances.exceed(KEY, second) for second in range(1000))
+
+
+def test_numbers_beyond_the_credit_are_counted_for_a_bounded_number_of_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that exceeded its credit the longest ago is forgiven."""
+    monkeypatch.setattr(module, "KEPT", 2)
+    allowances = Allowances(Inbox())
+    for actor in ("first", "second", "first", "third"):
+        for _ in range(EXCESS + 1):
+            allowances.exceed((actor, 1), 0.0)
+    assert [allowances.withholds((actor, 1), 0.0) for actor in ("first", "second", "third")] == [
+        True,
+        False,
+        True,
+    ]

@@ -174,6 +174,19 @@ def test_evaluator_has_parcels_and_no_share() -> None:
     assert not names.note_parcel(("unknown", 1), 0)
 
 
+def test_name_that_is_withdrawn_takes_no_share_until_it_brings_rows() -> None:
+    """Messages alone do not bring the share back."""
+    names, key = Names(), ("greedy", 1)
+    names.note_message(connection(1), key, 0.0)
+    names.note_parcel(key, 8)
+    names.withdraw(key)
+    names.withdraw(("unknown", 1))
+    names.note_message(connection(1), key, 0.1)
+    assert (names.sharers(0.1), names.has_rows(key), names.has_parcels(key)) == (0, False, True)
+    names.note_parcel(key, 8)
+    assert (names.sharers(0.2), names.has_rows(key)) == (1, True)
+
+
 @pytest.mark.parametrize(("longest_step_s", "silent_s"), [(0.0, 8.0), (60.0, 180.0), (1e9, 1800.0)])
 def test_silent_name_takes_no_share_and_is_forgotten(
     longest_step_s: float, silent_s: float

@@ -4,6 +4,7 @@ What is asked is answered, what is sent arrives, and it ends when it is told to.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -26,6 +27,7 @@ from farflung.learner.storage.journal.disk import Disk, DiskFailure
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.journal.record import Kind, Record
 from farflung.learner.storage.journal.totals import JournalTotals
+from farflung.learner.transport import network_thread
 from farflung.learner.transport.network_thread import NetworkThread
 
 A = topics.acknowledgement("default", "box-1", 7)
@@ -159,6 +161,24 @@ def test_a_parcel_arrives_and_is_acknowledged(link, feed, push, side, queue):
     assert (found.run, found.learner_id, found.epoch) == ("run-1", 5, 1)
     assert not other.poll(0)
     assert queue.parcels.take(1)[0].content.rows == 3
+
+
+def test_a_busy_round_is_over_in_time(context, side, queue, monkeypatch):
+    """Messages that a busy machine reads slowly do not hold up what is due: the rest comes next."""
+    monkeypatch.setattr(network_thread, "READ_S", 0.0)
+    link = NetworkThread(context, Address("127.0.0.1", 0, 0), side.endpoint)
+    try:
+        with sockets.experience_sender(context, link.address) as push:
+            for number in range(1, 4):
+                push.send(a_frame(side.spec, sequence=number))
+            assert eventually(lambda: link._pull.poll(0))
+            counts = []
+            assert eventually(
+                lambda: counts.append(link._round(time.monotonic())) or sum(counts) == 3
+            )
+            assert max(counts) == 1
+    finally:
+        link.close()
 
 
 def test_odd_messages_are_counted_and_shown(link, push):
