@@ -5,9 +5,10 @@
 
 attacks a learner and the broker in front of it, and writes docs/results/attacks.json, from which
 `python docs/write.py` writes a table. `--tree` takes the programs of another checkout with its
-`.venv`, so that the same attacks run against an earlier release, in its protocol. `--lines FILE`
-keeps each line as it comes: a run that was ended goes on where it was. No line begins after
-`--minutes`.
+`.venv`, so that the same attacks run against an earlier release; attackers take its protocol from
+its package `farflung`, if it has one. Attackers that could not begin, as they do not speak that
+protocol, have no line. `--lines FILE` keeps each line as it comes: a run that was ended goes on
+where it was. No line begins after `--minutes`.
 
 A line takes some twelve seconds: three before the attack, five of attack, and three at least until
 the honest actors are back. Attacks share a learner as long as none harms it, so a tree of 24
@@ -22,6 +23,7 @@ the processors that the attackers used, for one that used none attacked nothing.
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,6 +49,16 @@ JOIN_S = 10.0  # that a client which joins meanwhile may take
 RESULT = "attacks"  # in docs/results
 
 
+class NotBegunError(Exception):
+    """Attackers that failed before their attack: it says nothing about the learner."""
+
+
+def require_begun(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Raise with the last line of the attackers' log if they failed."""
+    if process.returncode == siege.FAILED:
+        raise NotBegunError(log.read_text(errors="replace").strip().rpartition("\n")[2])
+
+
 def attacked(target: Victim, attack: Attack, way: str, seconds: float) -> Line:
     """Attack once, and return the line."""
     assert target.broker is not None
@@ -63,6 +75,7 @@ def attacked(target: Victim, attack: Attack, way: str, seconds: float) -> Line:
         time.sleep(max(0.0, end - time.monotonic()))  # the attack goes on
         broker_mb = target.broker.own_mb() if target.broker.running else 0.0
     siege.wait([process], 0.0)
+    require_begun(process, target.shell.folder / "attackers.log")
     processors = spent.processors
     after, back_s = recovered(target, BACK * before)
     return Line(
@@ -122,7 +135,11 @@ def measure(lines: Lines, wanted: list[tuple[str, str]], seconds: float, until: 
                 held.close()
                 guarded = WAYS[way].guarded
                 target = held.enter_context(a_victim(guarded))
-            lines.add(line := attacked(target, known[name], way, seconds))
+            try:
+                lines.add(line := attacked(target, known[name], way, seconds))
+            except NotBegunError as error:
+                print(f"{name} ({way}): its attackers did not begin: {error}", flush=True)
+                continue
             print(told(line), flush=True)
             if line.is_harmed:
                 target = None

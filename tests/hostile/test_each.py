@@ -2,13 +2,15 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hostile import attacks
+from hostile.each import NotBegunError, require_begun
 from hostile.lines import WAYS, Line, Lines, told
-from support.waiting import run_to_end
+from support.waiting import PATIENCE_S, run_to_end
 
 ROOT = Path(__file__).parents[2]
 EACH = Path(__file__).parent / "each.py"
@@ -54,6 +56,25 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     assert again.found == lines.found
     assert list(again.missing(["b", "a"], WAYS)) == [wanted[0], wanted[1], *wanted[3:]]
     assert "not back" in told(again.found[0])
+
+
+def test_attackers_that_did_not_begin_have_no_line(tmp_path):
+    """Such as those that do not speak the protocol of an earlier release: the log has the reason.
+
+    Those that are ended, since they are late, did attack.
+    """
+    log = tmp_path / "attackers.log"
+    for word, fails in (("sys.exit('first\\nlast')", True), ("os.abort()", False)):
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-c", f"import os, sys; {word}"], stderr=output
+            )
+        process.wait(PATIENCE_S)
+        if fails:
+            with pytest.raises(NotBegunError, match=r"^last$"):
+                require_begun(process, log)
+        else:
+            require_begun(process, log)
 
 
 def test_table_has_every_attack_before_and_after():
