@@ -99,6 +99,10 @@ def test_a_crowd_that_ignores_its_credit_takes_none_from_an_honest_actor():
         scene.flood()
         assert scene.credit == alone
     assert (scene.admitted(), scene.waits) == (admitted, 0)
+    for _ in range(20):
+        scene.turn()
+        assert scene.credit == alone
+    assert scene.waits == 0
     assert scene.endpoint.receiver.names.sharers(scene.now) == 1
 
 
