@@ -6,6 +6,8 @@ import numpy as np
 
 from farflung.common.data.parcel import Ending
 
+OPEN = int(Ending.OPEN)  # numpy takes longer to compare with the member itself
+
 
 class Cut(NamedTuple):
     """A window as trajectories, seat after seat. A place in its rows is time * seats + seat."""
@@ -22,24 +24,32 @@ def cut(endings: np.ndarray, lost: np.ndarray, stack: int) -> Cut:
 
     `endings [T, N] uint8` and `lost [T, N] bool` are by time and seat.
     """
-    ended, taken = endings.T != Ending.OPEN, ~lost.T  # [N, T] bool
-    first, last = taken.copy(), taken.copy()
-    first[:, 1:] &= ended[:, :-1] | ~taken[:, :-1]
-    last[:, :-1] &= ended[:, :-1] | ~taken[:, 1:]
-    seats, starts = np.nonzero(first)
-    stops = np.nonzero(last)[1]
+    time, count = endings.shape
+    # From here on in the order of the trajectories, [N * T]: seat after seat.
+    places = np.arange(time * count).reshape(time, count).T.ravel()
+    endings, taken = endings.T.ravel(), ~lost.T.ravel()
+    breaks = endings != OPEN  # after which steps nothing goes on
+    breaks |= ~taken
+    breaks[:-1] |= ~taken[1:]
+    breaks.reshape(count, time)[:, -1:] = True
+    first = taken.copy()
+    first[1:] &= breaks[:-1]
+    starts, stops = first.nonzero()[0], (taken & breaks).nonzero()[0]
+    begun, endings, steps = places[starts], endings[stops], places[taken]
     lengths = stops - starts + 1
-    steps_seat, steps_time = np.nonzero(taken)
     counts = lengths + stack
-    ends = np.cumsum(counts)
-    times = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
-    # Only at the window's first row do frames of the same episode lie before; elsewhere an
-    # episode's first frame is repeated.
-    times = np.maximum(times, np.repeat(np.where(starts > 0, starts + stack - 1, 0), counts))
+    ends = counts.cumsum()
+    frames = np.arange(0, (len(steps) + len(counts) * stack) * count, count)
+    frames += (begun - (ends - counts) * count).repeat(counts)
+    if stack > 1:
+        # Only at the window's first row do frames of the same episode lie before; elsewhere an
+        # episode's first frame is repeated.
+        earliest = begun + (begun >= count) * (stack - 1) * count
+        frames = np.maximum(frames, earliest.repeat(counts))
     return Cut(
         lengths=lengths.astype(np.int32),
-        endings=endings[stops, seats],
-        steps=steps_time * len(taken) + steps_seat,
-        frames=times * len(taken) + np.repeat(seats, counts),
-        finals=ends[ended[seats, stops]] - 1,
+        endings=endings,
+        steps=steps,
+        frames=frames,
+        finals=ends[endings != OPEN] - 1,
     )

@@ -22,28 +22,32 @@ class Scores:
 
     def __init__(self, seats: int) -> None:
         self._returns = np.zeros(seats, np.float64)
-        self._lengths = np.zeros(seats, np.int32)
+        self._turns = 0  # in which all seats took a step
+        self._further = np.zeros(seats, np.int64)  # steps, less the turns before the episode
         self._finished: list[Score] = []
 
     def add(self, outcomes: Outcomes) -> dict[int, Score]:
         """Count one step of each seat; return the scores of finished episodes, by seat."""
         if outcomes.seats is None:
-            self._returns += outcomes.rewards
-            self._lengths += 1
+            # Not in place: for one seat numpy takes twice as long to find out that it may.
+            self._returns = self._returns + outcomes.rewards
+            self._turns += 1
         else:
             self._returns[outcomes.seats] += outcomes.rewards
-            self._lengths[outcomes.seats] += 1
+            self._further[outcomes.seats] += 1
         if not outcomes.ended and not outcomes.lost:
             return {}
         finished = {
-            seat: Score(float(self._returns[seat]), int(self._lengths[seat]), end.metrics)
+            seat: Score(float(self._returns[seat]), self._length(seat), end.metrics)
             for seat, end in outcomes.ended.items()
         }
         self._finished += finished.values()
-        begun = [*outcomes.ended, *outcomes.lost]
-        self._returns[begun] = 0.0
-        self._lengths[begun] = 0
+        for seat in (*outcomes.ended, *outcomes.lost):  # few: sooner done one by one
+            self._returns[seat], self._further[seat] = 0.0, -self._turns
         return finished
+
+    def _length(self, seat: int) -> int:
+        return self._turns + int(self._further[seat])
 
     def take(self, metrics: Sequence[str] = ()) -> Results:
         """Return the episodes that finished since the last call, with these metrics."""

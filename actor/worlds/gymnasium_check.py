@@ -111,7 +111,7 @@ def _look(
     found: Checked,
 ) -> None:
     way.check(observation, {})
-    way.gather([observation], [{}], rows)
+    way.gathering(rows)([observation], [{}])
     for name, row in rows.items():
         if not np.isfinite(row).all():
             found.add(ERROR, f"{name} has values that are not finite: a learner refuses them")

@@ -41,15 +41,16 @@ class ListWorld:
         self._observations: list[Any] = [None] * count
         self._infos: list[Mapping[str, Any]] = [{}] * count
         self._rewards: list[Any] = [0.0] * count
-        self._rows = adapter.rows(count)
+        rows = adapter.rows(count)
+        self._gather = adapter.gathering(rows)
         self._outcomes = Outcomes(np.zeros(count, np.float32))
-        self._turn = Turn({policy: Due(self._rows)}, {policy: self._outcomes})
+        self._turn = Turn({policy: Due(rows)}, {policy: self._outcomes})
 
     def reset(self) -> Turn:
         """Begin an episode in every seat."""
         for seat in range(len(self._environments)):
             self._begin(seat, fresh=True)
-        self._gather()
+        self._see()
         return Turn(self._turn.due, {})
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Turn:
@@ -77,7 +78,7 @@ class ListWorld:
                 ending = Ending.TERMINATED if terminated else Ending.TRUNCATED
                 ended[seat] = End(ending, final, self._measures.read(infos[seat]))
                 self._begin(seat)
-        self._gather()
+        self._see()
         outcomes = self._outcomes
         self._adapter.rewards(rewards, outcomes.rewards)
         outcomes.ended, outcomes.lost = ended, lost
@@ -88,10 +89,10 @@ class ListWorld:
         for environment in self._environments:
             self._failures.close(environment)
 
-    def _gather(self) -> None:
+    def _see(self) -> None:
         """Copy what all seats see; name the first observation that its space does not hold."""
         try:
-            self._adapter.gather(self._observations, self._infos, self._rows)
+            self._gather(self._observations, self._infos)
         except WRONG:
             for observation, info in zip(self._observations, self._infos, strict=True):
                 self._adapter.check(observation, info)

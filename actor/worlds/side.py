@@ -7,7 +7,7 @@ import numpy as np
 
 from farflung.actor.worlds.game import Last, Seen
 from farflung.actor.worlds.measures import Measures
-from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
+from farflung.actor.worlds.spaces import WRONG, Gather, SpaceAdapter
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat
 from farflung.common.data.parcel import Ending
 
@@ -26,7 +26,8 @@ class Side:
         )
         self._adapter, self._measures = adapter, measures
         self._rows = adapter.rows(len(self.seats))
-        self._views: dict[int, dict[str, np.ndarray]] = {}  # the first n rows, by n
+        # The first n rows, and the function that fills them, by n.
+        self._firsts: dict[int, tuple[dict[str, np.ndarray], Gather]] = {}
         self._due: list[int] = []  # the seats that act next
         self._seen: dict[int, Seen] = {}  # by seat, in the turn that is being put together
         self._rewards: dict[int, Any] = {}
@@ -80,10 +81,10 @@ class Side:
         self._due = seats = sorted(seen)
         if not seats:
             return None
-        rows = self._first(len(seats))
+        rows, gather = self._first(len(seats))
         found = [seen[seat] for seat in seats]
         try:
-            self._adapter.gather([each[0] for each in found], [each[1] for each in found], rows)
+            gather([each[0] for each in found], [each[1] for each in found])
         except WRONG:
             for each in found:  # name the first observation that its space does not hold
                 self._adapter.check(*each)
@@ -112,10 +113,12 @@ class Side:
         """Drop what became of seats."""
         self._rewards, self._ended, self._lost, self._absent = {}, {}, [], []
 
-    def _first(self, count: int) -> dict[str, np.ndarray]:
-        """Return the first so many rows: the same arrays each time, so that graphs stay bound."""
-        if count == len(self.seats):
-            return self._rows
-        if count not in self._views:
-            self._views[count] = {name: row[:count] for name, row in self._rows.items()}
-        return self._views[count]
+    def _first(self, count: int) -> tuple[dict[str, np.ndarray], Gather]:
+        """Return the first so many rows, and the function that fills them.
+
+        They are the same arrays each time, so that graphs stay bound.
+        """
+        if count not in self._firsts:
+            rows = {name: row[:count] for name, row in self._rows.items()}
+            self._firsts[count] = rows, self._adapter.gathering(rows)
+        return self._firsts[count]

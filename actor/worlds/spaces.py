@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from farflung.common.process.errors import ConfigurationError
 
 OWN_SPACE = "the space that the environment declares (correct the environment)"
 WRONG = (KeyError, IndexError, TypeError, ValueError)  # of numpy, by what an environment returned
+
+
+Gather = Callable[[Sequence[Any], Sequence[Mapping[str, Any]]], None]
+"""Copy one observation of each environment, and its info, into rows."""
 
 
 def held(numbers: np.ndarray, space: Space) -> bool:
@@ -69,16 +74,17 @@ class ObservationField:
             row -= self.start
         return row
 
-    def gather(self, observations: Sequence[Any], into: np.ndarray) -> None:
-        """Copy the observations of as many environments as there are rows, `into [N, *shape]`."""
-        parts = [self.of(observation) for observation in observations] if self.key else observations
-        if self.space.shape:  # faster than row by row
-            if {*map(len, parts)} != {into.shape[1]}:  # two wrong ones may be as long as two others
-                raise ValueError("observations of another length")
-            np.concatenate(parts, out=into.reshape((-1, *into.shape[2:])), casting="same_kind")
-        else:
-            np.copyto(into, parts, casting="same_kind")
-        self._count(into)
+    def gathering(self, into: np.ndarray) -> Callable[[Sequence[Any]], None]:
+        """Return the function that copies observations of N environments, `into [N, *shape]`."""
+        key, counts = self.key, self.space.kind != "box"
+        copy = _joining(into) if self.space.shape else partial(np.copyto, into, casting="same_kind")
+
+        def gather(observations: Sequence[Any]) -> None:
+            copy([observation[key] for observation in observations] if key else observations)
+            if counts:
+                self._count(into)
+
+        return gather
 
     def _count(self, into: np.ndarray) -> None:
         """Let the numbers of a discrete space count from 0, and refuse those beyond it."""
@@ -112,17 +118,21 @@ class SpaceAdapter:
             for name, (shape, dtype) in (observed | infos).items()
         }
 
-    def gather(
-        self,
-        observations: Sequence[Any],
-        infos: Sequence[Mapping[str, Any]],
-        into: Mapping[str, np.ndarray],
-    ) -> None:
-        """Copy one observation of each environment, and its info."""
-        for field in self.fields:
-            field.gather(observations, into[field.column])
-        for column in self.infos:
-            _gather(column, infos, into[column.name])
+    def gathering(self, into: Mapping[str, np.ndarray]) -> Gather:
+        """Return the function that copies one observation of each environment, and its info.
+
+        It is called in each turn, so all that does not change between them is settled here.
+        """
+        fields = [field.gathering(into[field.column]) for field in self.fields]
+        columns = [(column, into[column.name]) for column in self.infos]
+
+        def gather(observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> None:
+            for copy in fields:
+                copy(observations)
+            for column, rows in columns:
+                _gather(column, infos, rows)
+
+        return gather
 
     def copy(self, batch: Any, into: Mapping[str, np.ndarray]) -> None:
         """Copy a batch of observations."""
@@ -170,6 +180,21 @@ def _supplied(column: Column, info: Mapping[str, Any]) -> np.ndarray:
             + (" with other numbers than 0 and 1" if column.dtype == "bool" else "")
         )
     return found
+
+
+def _joining(into: np.ndarray) -> Callable[[Sequence[Any]], None]:
+    """Return the function that copies an array for each row, `into [N, *shape]`.
+
+    At once is faster than row by row.
+    """
+    joined, lengths = into.reshape((-1, *into.shape[2:])), {into.shape[1]}
+
+    def join(parts: Sequence[Any]) -> None:
+        if {*map(len, parts)} != lengths:  # two wrong ones may be as long as two others
+            raise ValueError("observations of another length")
+        np.concatenate(parts, out=joined, casting="same_kind")
+
+    return join
 
 
 def _gather(column: Column, infos: Sequence[Mapping[str, Any]], into: np.ndarray) -> None:

@@ -224,6 +224,22 @@ def test_scores_are_of_whole_episodes() -> None:
     assert len(scores.take().returns) == 0
 
 
+def test_scores_count_turns_of_all_seats_and_of_some() -> None:
+    """An episode's length is of its own seat's steps, in turns of both kinds."""
+    scores, ends = Scores(3), End(Ending.TERMINATED, {})
+    everyone = Outcomes(np.ones(3, np.float32))
+    some = Outcomes(np.full(2, 0.5, np.float32), np.array([0, 2]))
+    scores.add(everyone)
+    scores.add(some)
+    everyone.ended = {0: ends}
+    assert scores.add(everyone) == {0: (2.5, 3, ())}
+    some.ended, everyone.ended = {0: ends, 2: ends}, {}
+    assert scores.add(some) == {0: (0.5, 1, ()), 2: (3.0, 4, ())}
+    scores.add(everyone)
+    everyone.ended = {0: ends, 1: ends, 2: ends}
+    assert scores.add(everyone) == {0: (2.0, 2, ()), 1: (4.0, 4, ()), 2: (2.0, 2, ())}
+
+
 def test_no_results_are_empty_columns() -> None:
     """Of the types that the wire carries."""
     assert (results([]).returns.dtype, results([]).lengths.dtype) == (np.float64, np.int32)
