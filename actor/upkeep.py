@@ -12,17 +12,22 @@ from farflung.common.protocol.messages import State
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 0.01  # between two looks: windows of one environment are handed over more often
+
 
 class Upkeep:
-    """Looks after an actor now and then: after each exchange of messages."""
+    """Looks after an actor now and then: after an exchange of messages."""
 
     def __init__(self, connection: Connections, rules: Rules, stop: Stop, who: Who) -> None:
         self.account = Account(rules.evaluates)
         self._connection, self._rules, self._stop, self._who = connection, rules, stop, who
+        self._look_at = float("-inf")
 
     def look(self, now: float) -> None:
         """Write the account and the heartbeat; stop without a learner, raise at an old policy."""
-        connection = self._connection
+        if now < self._look_at:
+            return
+        self._look_at, connection = now + LOOK_S, self._connection
         if line := self.account.line(now, connection.work, self._who.version):
             log.info(line)
         statuses = [delivery.status for delivery in connection.deliveries.values()]
