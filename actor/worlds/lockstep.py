@@ -60,7 +60,8 @@ class ListWorld:
         observations, rewards, infos = self._observations, self._rewards, self._infos
         beat = self._beat
         taken = self._adapter.act(actions[self._policy])
-        for seat, (environment, action) in enumerate(zip(self._environments, taken, strict=True)):
+        for seat, environment in enumerate(self._environments):
+            action = taken[seat]  # zip() asks an array for one more, and that fails slowly
             beat()
             try:
                 observations[seat], rewards[seat], terminated, truncated, infos[seat] = (
