@@ -133,6 +133,7 @@ def of_algorithm(algorithm: str, model: str, world: World, beat: Callable[[], No
         teacher = configured("dqn", "", world)
     config = configured(algorithm, model, world, bool(teacher))
     families.describe(world_of(config))  # refuses one that cannot be made
+    beat()  # the import of torch was no step
     return check_algorithm.check(config, beat, teacher)
 
 

@@ -67,6 +67,7 @@ def _check(
         teaching.play(teacher, beat)
         shown = teaching.parcels
     trial = Trial(config, folder, "one", shown)
+    beat()  # nor was the export of the acting graph
     _describe(trial, found)
     _played(trial, config, beat, found)
     if found.errors:
