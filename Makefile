@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help env extras run test patience faults check fast pins containers simulate fuzz network chaos \
-  soak siege scaling bench clean
+  soak siege scaling bench docs clean
 
 help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -15,10 +15,10 @@ help:  ## print this list
 env:  ## make .venv with everything; PYTHON=... chooses another Python
 	@deploy/environment.sh $(VENV) $(PYTHON)
 
-# Without them, tests of Minari, MinAtar, Atari and the example actor in JavaScript skip.
-extras: env  ## packages of worlds, data sets and Node.js that more tests use
+# Without them, tests of Minari, MinAtar, Atari, the site and the actor in JavaScript skip.
+extras: env  ## packages of worlds, data sets, the site and Node.js that more tests use
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  --editable '.[minari,minatar,atari]' jsonschema
+	  --editable '.[minari,minatar,atari]' jsonschema --group docs
 	@if command -v npm >/dev/null; then \
 	  npm ci --silent --ignore-scripts --prefix examples/node-actor; fi
 
@@ -95,6 +95,11 @@ scaling: env  ## 23 minutes: 1 to 48 actors, async against sequential, a slow le
 
 bench: env  ## every benchmark, one JSON line each
 	@for script in bench/[a-z]*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+
+docs: env  ## the documentation as a site in build/site: no other host is asked, built or read
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html; to search too: python3 -m http.server -d build/site"
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage

@@ -1,4 +1,4 @@
-"""Write docs/reference.md, schemas, and measured parts of pages: `python docs/write.py`."""
+"""Write pages from the code and measured parts of others: `python docs/write.py`."""
 
 import json
 import sys
@@ -23,16 +23,18 @@ END = "<!-- to here -->"
 
 def main() -> None:
     """Write all pages."""
-    import reference  # beside this file, as the next one
+    import every_metric  # beside this file, as the next ones
+    import reference
     import schemas
+    import settings
 
     results = load(RESULTS)
     for name, parts in PAGES.items():
         path = HERE / name
         path.write_text(page(path.read_text(), results, parts))
     learning.PICTURE.write_text(learning.picture(results["learning"]))
-    reference.main()
-    schemas.main()
+    for written in (reference, schemas, settings, every_metric):
+        written.main()
 
 
 def load(folder: Path) -> dict[str, Results]:

@@ -30,6 +30,7 @@ from farflung.learner import aliases
 from farflung.learner.algorithms.builtin import BUILT_IN
 from farflung.learner.config import LearnerConfig, load
 from farflung.learner.graph import model
+from farflung.learner.main import translated
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -69,6 +70,7 @@ FREE_OF_CHARGE = {
     "learner keys",
     "learner status",
     "learner audit",
+    "learner check",
     "learner dataset",
     "learner self-test",
     "learner evaluate",
@@ -155,7 +157,7 @@ def test_command_lines_in_documents_parse(words):
     if " ".join(words[:2]) in FREE_OF_CHARGE:
         return
     if program == "learner":
-        assert load(argv).config.environment
+        assert load(translated(argv)[0]).config.environment
     else:
         assert config.load("actor", ActorConfig, argv).config.learner.port
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+from farflung.actor.config import ActorConfig
 from farflung.learner.observe.figures import figures
 from farflung.learner.observe.status import Status
 
@@ -18,6 +19,20 @@ def test_the_picture_has_the_rows_and_figures_of_the_panel() -> None:
     labels = (*heads, *(label for label, _ in figures(Status(run="r"))))
     assert [label for label in labels if label not in text] == []
     assert re.search(r"goal +(about|not in sight)", text)
+
+
+def test_the_picture_of_the_architecture_names_what_there_is() -> None:
+    """Its parts and ports are those of the code, and it is readable in light and dark."""
+    picture = ROOT / "docs/architecture.svg"
+    text = " ".join(ElementTree.fromstring(picture.read_text()).itertext())
+    parts = ("receiver", "journal", "replay", "update", "publisher", "broker", "ActorSession")
+    page = (ROOT / "docs/architecture.md").read_text()
+    assert [part for part in parts if part not in text or part not in page] == []
+    learner = ActorConfig().learner
+    assert f"port {learner.port}" in text
+    assert f"port {learner.feed_port}" in text
+    assert "prefers-color-scheme: dark" in text
+    assert not re.search(r"url\(http|href", picture.read_text())
 
 
 def test_the_picture_is_small_and_the_readme_shows_it() -> None:
