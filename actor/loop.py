@@ -12,6 +12,7 @@ from farflung.actor.opening import OpenWorld, Runs, open_play
 from farflung.actor.play import Play, exploring
 from farflung.actor.playing import Playing
 from farflung.actor.rules import Rules
+from farflung.actor.times import Part, Times
 from farflung.actor.upkeep import Upkeep
 from farflung.actor.worlds.world import World
 from farflung.common.data.parcel import Parcel
@@ -44,15 +45,15 @@ class ActorLoop:
         self._parcels: dict[str, deque[tuple[Joined, Parcel]]] = {}
         self._exchanged_at = 0.0
         self._upkeep = Upkeep(connection, rules, stop, who)
+        self._times = Times(connection.work.seconds, clock)
 
     def run(self) -> None:
         """Take turns until stopped, or (`once`) until the run is over."""
         try:
             while not self._upkeep.over:
                 if not self.turn():
-                    before = self._clock()
-                    self._exchange(WAIT_S)
-                    self._upkeep.account.waited(self._clock() - before)
+                    self._wait()
+                self._times.turned()
         finally:
             self.close()
 
@@ -72,6 +73,22 @@ class ActorLoop:
         if self._finish(play):
             self._hand_over()
         return True
+
+    def _wait(self) -> None:
+        """Wait for a message, and count the time as what it is waited for."""
+        part, before = self._waits_for, self._clock()
+        self._exchange(WAIT_S)
+        waited_s = self._clock() - before
+        self._upkeep.account.waited(waited_s)
+        self._times.waited(part, waited_s)
+
+    @property
+    def _waits_for(self) -> Part:
+        statuses = [delivery.status for delivery in self._deliveries.values()]
+        if self._play is None or not all(status.sends for status in statuses):
+            return Part.LEARNER
+        sent = any(status.ledger.sent.parcels for status in statuses)
+        return Part.DELIVERY if sent else Part.ROOM
 
     @property
     def _away(self) -> list[str]:
@@ -171,14 +188,17 @@ class ActorLoop:
         """Step until a player has finished, or messages are due; return whether one has."""
         clock, work = self._clock, self._work
         until = self._exchanged_at + EXCHANGE_S
-        before = clock()
+        begun = before = clock()
+        timed: Times | None = self._times  # the first of these steps
+        self._times.begin()
         with self._watchdog:
             while True:
-                work.steps += play.step()
-                now = clock()
+                work.steps += play.step(timed)
+                timed, now = None, clock()
                 if now - before > work.longest_step_s:
                     work.longest_step_s = now - before
                 if play.full or now >= until or self._stop:
+                    self._times.played(now - begun)
                     return play.full
                 before = now
 

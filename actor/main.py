@@ -4,10 +4,8 @@ import logging
 import secrets
 import socket
 import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,8 +35,6 @@ Form = tuple[
     "Connections", "Callable[..., ActorLoop | RateLoop]", "Callable[[str], object]"
 ]  # the connection, the maker of the loop, and the last words to the learner
 
-WORLDS = Path(__file__).parent / "worlds"
-FRAMES = 8  # of a hang that is in no environment
 SIGNAL_S = 1.5  # for a signal to end what is played; the supervisor expects the end within 2 s
 
 logger = logging.getLogger("farflung.actor.main")  # also under `python -m`
@@ -161,6 +157,7 @@ def take_part(asked: CollectorConfig, role: Role) -> int:
 def run(asked: CollectorConfig, keys: "ClientKeys | None", who: Who, role: Role) -> int:
     """Run an actor or worker from start to end; return its exit code."""
     # Not imported for --help: these need numpy and sockets.
+    from farflung.actor import hangs
     from farflung.actor.connection.port import GRACE_S
     from farflung.actor.rules import Heartbeat, Rules
     from farflung.actor.worlds.families import opener
@@ -180,7 +177,8 @@ def run(asked: CollectorConfig, keys: "ClientKeys | None", who: Who, role: Role)
     guard = MemoryGuard(int(asked.max_memory * 1e9), "--max-memory")
     with lifecycle.signals(stop), guard, sockets.context() as context:
         connection, make_loop, tell = role.form(context, partial(role.client, who.name), keys)
-        watchdog.last_words = partial(last_words, tell)
+        watchdog.last_words = partial(hangs.last_words, tell)
+        watchdog.standing = hangs.Suspicion(connection).look
         around = Surroundings(connection.problem, stop.wait, time.monotonic, watchdog.beat)
         open_world = opener(asked.environments, around, asked.vector)
         loop = make_loop(connection, open_world, rules, stop, watchdog, who)
@@ -230,18 +228,6 @@ def at_rate(
     connection = threads.connect(context, asked.learner, client(asked.policy), keys)
     make_loop = partial(RateLoop, rate_hz=asked.rate, without=without)
     return connection, make_loop, partial(threads.last_words, connection)
-
-
-def last_words(tell: Callable[[str], object], sentence: str) -> None:
-    """Tell the learner in which line the main thread hangs, from a thread that watches it."""
-    stack = traceback.extract_stack(sys._current_frames()[threading.main_thread().ident or 0])
-    tell("".join(traceback.format_list(from_world(stack))) + sentence)
-
-
-def from_world(stack: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Return the frames from the last one of our worlds on: the rest is an environment's."""
-    ours = [at for at, frame in enumerate(stack) if Path(frame.filename).parent == WORLDS]
-    return list(stack[ours[-1] if ours else -FRAMES :])
 
 
 if __name__ == "__main__":

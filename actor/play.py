@@ -15,6 +15,7 @@ from farflung.actor.playing import Acting, Playing, Unrecorded
 from farflung.actor.recording import Columns, Recorder, merged
 from farflung.actor.rounds import Share
 from farflung.actor.scores import Scores
+from farflung.actor.times import Part, Times
 from farflung.actor.worlds.world import Due, Outcomes, Turn, World
 from farflung.common import heads
 from farflung.common.data import seeds
@@ -103,17 +104,21 @@ class Play:
             policy for policy, player in self._players if player.owes is False and not player.full
         ]
 
-    def step(self) -> int:
+    def step(self, times: Times | None = None) -> int:
         """Let each policy act for its due seats and record what follows; return their number.
 
-        Those of policies that learn nothing do not count.
+        Those of policies that learn nothing do not count. `times` has begun to time this step.
         """
         players, acting, actions, count = self.players, self._acting, {}, 0
         for policy, due in self._turn.due.items():
             actions[policy] = chosen = acting[policy].act(due)
             if policy in players:
                 count += len(chosen)
+        if times is not None:
+            times.lap(Part.INFERENCE)
         self._turn = turn = self.world.step(actions)
+        if times is not None:
+            times.lap(Part.ENVIRONMENT)
         seen, outcomes = turn
         for policy, player in self._players:
             player.record(outcomes.get(policy), seen.get(policy))
@@ -121,6 +126,8 @@ class Play:
                 self.full = True
         for policy, other in self._others:
             other.record(outcomes.get(policy), seen.get(policy))
+        if times is not None:
+            times.lap(Part.RECORDING)
         return count
 
 

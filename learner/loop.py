@@ -2,11 +2,12 @@
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from farflung.common.protocol.messages import State
 from farflung.learner.core.core import Core
+from farflung.learner.core.split import Part
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import by_place
 from farflung.learner.observe.endpoint_status import EndpointStatus
@@ -25,6 +26,14 @@ from farflung.learner.schedule.schedule import (
     Wait,
 )
 from farflung.learner.storage.replay_extent import ReplayExtent
+
+PARTS: Mapping[type[Action], Part] = {
+    Update: Part.UPDATE,
+    Apply: Part.UPDATE,
+    Insert: Part.INSERT,
+    Publish: Part.PUBLISH,
+    Wait: Part.EXPERIENCE,
+}
 
 
 class Transport(Protocol):
@@ -82,6 +91,8 @@ class Loop:
         self._schedule, self._endpoint, self._transport = schedule, endpoint, transport
         self._queue, self._clock = endpoint.queue, clock
         self._moment = Moment()
+        self.seconds: dict[str, float] = dict.fromkeys(Part, 0.0)  # since the start, for its shares
+        self._part: Part | None = None  # that the time until the next decision belongs to
         self._paused = False  # as the endpoint knows it
 
     def run(self, supervisor: Supervision) -> None:
@@ -112,9 +123,13 @@ class Loop:
 
     def decide(self, over: bool, rows_wanted: int) -> Action:
         """Return the action that is next."""
-        moment = self._moment
+        moment, before = self._moment, self._moment.now
         moment.now, moment.over, moment.rows_wanted = self._clock(), over, rows_wanted
-        return self._schedule.decide(self.core.state, self._queue, moment)
+        if self._part is not None:
+            self.seconds[self._part] += moment.now - before
+        action = self._schedule.decide(self.core.state, self._queue, moment)
+        self._part = PARTS.get(type(action))
+        return action
 
     def do(self, action: Action) -> None:
         """Do one action, and note in the endpoint how far training is now."""

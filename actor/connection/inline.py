@@ -27,6 +27,9 @@ class Transport(Protocol):
     def exchange(self, timeout_s: float) -> None:
         """Exchange messages; first wait at most so long for one."""
 
+    def hangs(self) -> None:
+        """Report a step that hangs. For another thread."""
+
     def close(self, reason: str, patience_s: float) -> bool:
         """Send the rest and the bye; return whether everything was acknowledged."""
 
@@ -99,6 +102,10 @@ class InlineConnection:
         """Exchange messages; first wait at most so long for one."""
         self._transport.exchange(timeout_s)
 
+    def hangs(self) -> None:
+        """Report a step that hangs. For another thread."""
+        self._transport.hangs()
+
     def close(self, reason: str, patience_s: float) -> bool:
         """Send the rest and the bye; return whether everything was acknowledged."""
         return self._transport.close(reason, patience_s)
@@ -134,3 +141,6 @@ class InTurns:
 
     def last_words(self, text: str) -> None:
         """Do nothing: the learners end with their actors."""
+
+    def hangs(self) -> None:
+        """Do nothing: the learners hang too."""

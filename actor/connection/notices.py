@@ -5,6 +5,8 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
+from msgspec import structs
+
 from farflung.actor.connection.port import Work
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
@@ -54,6 +56,7 @@ class Notices:
         self._report_at = float("-inf")
         self._reported: Version | None = None  # as the version that is evaluated
         self._frames: deque[bytearray] = deque(maxlen=NOTICES)
+        self._last: Report | None = None
 
     def hello(self, held: Version, seats: int, evaluates: bool) -> None:
         """Greet the learner, and confirm its latest snapshot."""
@@ -72,10 +75,17 @@ class Notices:
         """Report the counters, the latest problems, and the version that is played or held."""
         self._reported = self.work.evaluating
         counters = self.work.counters | self._outbox.ledger.figures()
-        problems = self.problems.latest()
-        self._add(
-            Report(*self._origin, self._outbox.base, self._reported or held, counters, problems)
-        )
+        base, version = self._outbox.base, self._reported or held
+        self._last = Report(*self._origin, base, version, counters, self.problems.latest())
+        self._add(self._last)
+
+    def aside(self) -> bytearray | None:
+        """Return the last report, with what hangs since; None before it. For another thread."""
+        last = self._last
+        if last is None:
+            return None
+        counters = last.counters | {"hangs_s": self.work.hangs_s}
+        return wire.encode(structs.replace(last, counters=counters))
 
     def bye(self, reason: str) -> None:
         """Send the bye to a learner that is known, with the reason of the end."""
@@ -93,6 +103,7 @@ class Notices:
     def clear(self) -> None:
         """Drop all notices: their run is over."""
         self._frames.clear()
+        self._last = None
 
     @property
     def _origin(self) -> tuple[str, str, str, int]:

@@ -51,6 +51,9 @@ class Pair(Protocol):
     def last_words(self, text: str) -> None:
         """Tell the learner why this process ends. For another thread."""
 
+    def hangs(self) -> None:
+        """Report a step that hangs. For another thread."""
+
 
 Connect = Callable[[Address, PolicyClient], Pair]
 """Open the way to an address, with the first client there."""
@@ -121,6 +124,13 @@ class PolicyConnections:
         closed = [pair.close(reason, 0.0) for pair in self._pairs]  # all of them, in any case
         return all(closed)
 
+    def hangs(self) -> None:
+        """Report to each learner a step that hangs. For another thread."""
+        for delivery in self.deliveries.values():
+            delivery.work.hangs_s = self.work.hangs_s
+        for pair in self._pairs:
+            pair.hangs()
+
     def last_words(self, text: str) -> None:
         """Tell each learner why this process ends. For another thread."""
         for pair in self._pairs:
@@ -134,7 +144,8 @@ class PolicyConnections:
         alone, work = len(self.deliveries) == 1, self.work
         for delivery in self.deliveries.values():
             own = delivery.work
-            own.longest_step_s = work.longest_step_s
+            own.longest_step_s, own.hangs_s = work.longest_step_s, work.hangs_s
+            own.seconds = work.seconds
             own.steps = work.steps if alone else delivery.rows
 
     def _leave(self, client: PolicyClient) -> None:

@@ -61,8 +61,8 @@ class PolicyClient:
         self._standing = topics.standing(self.policy, self.actor, self.outbox.incarnation)
         self._encoder: Encode | None = None
         self._snapshot: tuple[Announcement, Encode] | None = None  # its weights follow
-        self._notices = Notices(policy, actor, self.tracker, self.outbox)
-        self.work = self._notices.work
+        self.notices = Notices(policy, actor, self.tracker, self.outbox)
+        self.work = self.notices.work
         self.archive = Archive(policy, actor)
 
     @property
@@ -204,7 +204,7 @@ class PolicyClient:
             self._begin_numbers(RUN_ENDED)
             self.joined = self.weights = self._snapshot = None
             self.steps, self.state = 0, State.RUN
-            self._notices.clear()
+            self.notices.clear()
             self.archive.clear()
         elif verdict is Verdict.RIVAL:
             text = self.tracker.rivalry(run, learner_id, epoch, now)
@@ -237,8 +237,8 @@ class PolicyClient:
             text = f"the learner is not understood: {self._stranger.detail}"
             raise NoLearner(text) from self._stranger
         self.archive.look(self.outbox.incarnation, now)
-        if self.joined is not None and self._notices.report_is_due(now):
-            self._notices.report(self._held)
+        if self.joined is not None and self.notices.report_is_due(now):
+            self.notices.report(self._held)
         if self._is_misplaced:
             self.tracker.want(now, at_once=not self._is_asked)
         return self.tracker.due(now, drained=drained, unanswered_since=self.outbox.unanswered_since)
@@ -258,7 +258,7 @@ class PolicyClient:
 
     def drain(self, now: float, send: Callable[[Frame], bool]) -> None:
         """Send all that should leave now, until `send` does not take a frame."""
-        if self.listens(now) and self._notices.drain(send) and self.joined is not None:
+        if self.listens(now) and self.notices.drain(send) and self.joined is not None:
             self.outbox.drain(now, send)
 
     def offer_of(self, joined: Joined, parcel: Cargo) -> bool:
@@ -273,24 +273,24 @@ class PolicyClient:
 
     def problem(self, kind: str, text: str) -> None:
         """Note a problem for the learner's screen."""
-        self._notices.problems.add(kind, text)
+        self.notices.problems.add(kind, text)
 
     def bye(self, reason: str) -> None:
         """Report a last time and send the bye, with the reason of the end."""
         if self.joined is not None:
-            self._notices.report(self._held)
-        self._notices.bye(reason)
+            self.notices.report(self._held)
+        self.notices.bye(reason)
 
     def drain_notices(self, send: Callable[[Frame], bool]) -> None:
         """Send the notices, even to a learner that seems to be away."""
-        self._notices.drain(send)
+        self.notices.drain(send)
 
     def _encode(self, parcel: Cargo, incarnation: int, sequence: int, base: int) -> Frame:
         assert self._encoder is not None
         return self._encoder(parcel, incarnation, sequence, base)
 
     def _hello(self) -> None:
-        self._notices.hello(self._held, self._seats, self._evaluates)
+        self.notices.hello(self._held, self._seats, self._evaluates)
 
     @property
     def _held(self) -> Version:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from farflung.actor.connection.archive import Archive
+from farflung.actor.times import PREFIX
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights
@@ -52,14 +53,18 @@ class Work:
     replaced: int = 0  # games in which random actions stood for an archived version
     # Of an actor at a fixed rate, by the names of a report; replaced as a whole.
     timing: Mapping[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # of actor.times.Part, since it began
+    hangs_s: float = 0.0  # that the present step of its environments takes, once that is suspect
 
     @property
     def counters(self) -> dict[str, float]:
         """The figures of a report, by name."""
-        names = ("steps", "episodes", "waits", "longest_step_s", "lost_steps")
+        names = ("steps", "episodes", "waits", "longest_step_s", "lost_steps", "hangs_s")
         learned = {"gradients": float(self.gradients)} if self.gradients else {}
         games = {"replaced": float(self.replaced)} if self.replaced else {}
-        return {name: getattr(self, name) for name in names} | learned | games | dict(self.timing)
+        seconds = {PREFIX + part: total for part, total in self.seconds.items()}
+        own = {name: getattr(self, name) for name in names}
+        return own | learned | games | seconds | dict(self.timing)
 
 
 class Newest(NamedTuple):
@@ -150,6 +155,9 @@ class Connections(Protocol):
 
     def exchange(self, timeout_s: float) -> None:
         """Exchange messages; first wait at most so long for one. Raise where that cannot go on."""
+
+    def hangs(self) -> None:
+        """Report a step that hangs. For another thread, while the owner of the loop cannot."""
 
     def close(self, reason: str, patience_s: float) -> bool:
         """Send the rest, wait at most so long for its acknowledgement, and send the bye.

@@ -5,7 +5,8 @@ All that depends on messages is in the policy clients, one for each policy that 
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import zmq
 
@@ -142,12 +143,23 @@ class Sockets:
         return all(client.outbox.idle for client in clients)
 
     def last_words(self, text: str) -> None:
-        """Tell the learner why this process ends. For another thread, while the owner's hangs.
+        """Tell the learner why this process ends: the last line of the text. For another thread."""
+        with self._aside() as send:
+            for client in list(self._clients.values()):
+                client.problem("hangs", text)
+                client.bye(text.splitlines()[-1])
+                client.drain_notices(send)
 
-        The last line of the text is the reason. A socket belongs to one thread, so this has one of
-        its own. Its context waits for it.
-        """
+    def hangs(self) -> None:
+        """Report a step that hangs. For another thread, while the owner's cannot."""
+        with self._aside() as send:
+            for client in list(self._clients.values()):
+                if (report := client.notices.aside()) is not None:
+                    send(report)
 
+    @contextmanager
+    def _aside(self) -> Iterator[Callable[[Frame], bool]]:
+        # A socket belongs to one thread, so this one has its own. Its context waits for it.
         def send(frame: Frame) -> bool:
             push.send(frame)
             return True
@@ -156,10 +168,7 @@ class Sockets:
             push = sockets.experience_sender(context, self.address, keys=self._keys)
             push.set(zmq.SNDTIMEO, LAST_WORDS_MS)
             try:
-                for client in list(self._clients.values()):
-                    client.problem("hangs", text)
-                    client.bye(text.splitlines()[-1])
-                    client.drain_notices(send)
+                yield send
             finally:
                 push.close(linger=LAST_WORDS_MS)
 

@@ -121,6 +121,9 @@ class ThreadedConnection:
             self._changed.clear()
         self._require_alive()
 
+    def hangs(self) -> None:
+        """Do nothing: this thread reports as usual."""
+
     def close(self, reason: str, patience_s: float) -> bool:
         """Let the thread send the rest and the bye; return whether all was acknowledged."""
         self._closing = reason, patience_s

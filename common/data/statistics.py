@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -37,6 +37,25 @@ class Rate:
             return None
         (before, low), (after, high) = self._samples[0], self._samples[-1]
         return (high - low) / (after - before) if after > before else None
+
+
+class Shares:
+    """The shares of cumulative counters in their growth over the last seconds, such as of time."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, Rate] = {}
+
+    def update(self, totals: Mapping[str, float], now: float) -> None:
+        """Take the counters' values."""
+        for part, total in totals.items():
+            self._rates.setdefault(part, Rate()).update(total, now)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Return the share of each, 0 to 1; empty while nothing has grown."""
+        grown = {part: rate.per_second or 0.0 for part, rate in self._rates.items()}
+        whole = sum(grown.values())
+        return {part: each / whole for part, each in grown.items()} if whole > 0 else {}
 
 
 class Spread:

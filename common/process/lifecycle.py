@@ -242,6 +242,7 @@ class Watchdog:
     def __init__(self, timeout_s: float, step: str = "an environment step") -> None:
         self.beats = 0
         self.last_words: Callable[[str], object] = lambda sentence: None  # called before the end
+        self.standing: Callable[[float], object] = lambda seconds: None  # called at each look
         self._timeout_s = timeout_s
         self._nap_s = min(1.0, timeout_s / 4)
         self._step = step
@@ -277,6 +278,7 @@ class Watchdog:
             self._arm_fallback()
             still_s = still_s + self._nap_s if self._watching and self.beats == seen else 0.0
             seen = self.beats
+            self.standing(still_s)
             if still_s >= self._timeout_s:
                 self._end()
         faulthandler.cancel_dump_traceback_later()

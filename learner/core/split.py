@@ -1,10 +1,20 @@
-"""The time of an update by its parts."""
+"""The time of the training thread by its parts, and that of an update by its own."""
 
 from collections.abc import Callable
+from enum import StrEnum
 
 from farflung.common.data.statistics import Spread
 
 RECENT = 200  # updates
+
+
+class Part(StrEnum):
+    """A part of the training thread's time."""
+
+    UPDATE = "update"  # also the application of workers' gradients
+    INSERT = "insert"
+    PUBLISH = "publish"
+    EXPERIENCE = "experience"  # waits: nothing can be done before more of it comes
 
 
 class Split:

@@ -75,6 +75,7 @@ class Endpoint:
         self.publisher.on_place = lambda member: self.log.note_place(member)
         self._steps = self._updates = 0
         self.bytes_in = self.bytes_out = 0  # of messages received, and on the feed
+        self.busy_s = 0.0  # of the thread that drives it, if that has a clock
         self._weights: deque[Weights] = deque(maxlen=1)  # only the newest counts
         self._documents: deque[str] = deque(maxlen=1)
 

@@ -230,6 +230,11 @@ class ItemLog(Protocol):
     problem: str  # a sentence, while items cannot be kept
     waiting_rows: int  # rows that are not delivered yet
 
+    @property
+    def disk_s(self) -> float:
+        """The seconds so far in which a disk was written, synced, or waited for."""
+        ...
+
     def append(self, items: Sequence[LoggedItem]) -> None:
         """Keep a burst of items, then deliver its parcels and settle all of them."""
         ...
@@ -258,7 +263,7 @@ class ItemLog(Protocol):
 class Unlogged:
     """The log of a run without durability: it delivers and settles every item at once."""
 
-    problem, waiting_rows = "", 0
+    problem, waiting_rows, disk_s = "", 0, 0.0
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver

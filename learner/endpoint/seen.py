@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Iterator
 
 from farflung.actor.realtime.figures import NAMES, RATE
+from farflung.actor.times import PREFIX, Part
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
-from farflung.common.data.statistics import Rate
+from farflung.common.data.statistics import Rate, Shares
 from farflung.common.net.bucket import Bucket
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
@@ -23,8 +24,10 @@ from farflung.common.protocol.wire import Envelope
 log = logging.getLogger(__name__)
 
 # The counters that are kept: the screen shows them.
-OWN = {"steps", "episodes", "waits", "longest_step_s", "lost_steps", "gradients", "replaced"}
+OWN = {"steps", "episodes", "waits", "longest_step_s", "lost_steps", "hangs_s"}
 SHOWN = OWN.union(
+    ("gradients", "replaced"),
+    (PREFIX + part for part in Part),
     (RATE + name for name in NAMES),
     (f"{state}.parcels" for state in ("acknowledged", "sent", "waiting", f"dropped.{FULL}")),
 )
@@ -56,6 +59,7 @@ class Seen:
         self.version = 0
         self.counters: dict[str, float] = {}
         self.rate = Rate()
+        self.time = Shares()  # of its time, by part
         self.problem = 0  # the highest number that was reported
         self.shown = Bucket(SHOWN_PROBLEMS, 0.0)
         self.returns = 0  # how often it came back after another incarnation of its name
@@ -102,6 +106,8 @@ class Records:
         seen.counters = {name: report.counters[name] for name in SHOWN & report.counters.keys()}
         seen.learns = seen.counters.get("gradients", 0.0) > computed
         seen.rate.update(report.counters.get("steps", 0.0), now)
+        known = {part: seen.counters.get(PREFIX + part) for part in Part}
+        seen.time.update({part: total for part, total in known.items() if total is not None}, now)
         for problem in report.problems:
             if problem.number > seen.problem:
                 seen.problem = problem.number

@@ -98,8 +98,10 @@ class NetworkThread:
             while not self._closing.is_set():
                 poller.poll(self._patience_ms)
                 now = time.monotonic()
-                if self._round(now):
-                    self._closing.wait(max(LEAST_NAP_S, now + NAP_S - time.monotonic()))
+                received, ended_at = self._round(now), time.monotonic()
+                self._endpoint.busy_s += ended_at - now
+                if received:
+                    self._closing.wait(max(LEAST_NAP_S, now + NAP_S - ended_at))
                 if self._listener.look_after(now):
                     self._pull, self._feed = self._listener.pull, self._listener.feed
                     self._gate.reset(now)

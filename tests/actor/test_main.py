@@ -13,7 +13,7 @@ import pytest
 from support.learner_double import LearnerDouble
 from support.stamps import a_stamp_spec
 
-from farflung.actor import main
+from farflung.actor import hangs, main
 from farflung.actor.config import ActorConfig
 from farflung.actor.realtime import processor
 from farflung.common.data.spec import Evaluation
@@ -212,12 +212,12 @@ def test_help_needs_neither_environments_nor_sockets(
 
 def test_hang_is_told_from_the_line_that_steps_the_world() -> None:
     """Our own frames above it tell nothing; of a hang elsewhere the last eight are told."""
-    worlds = main.WORLDS
+    worlds = hangs.WORLDS
 
     def frames(*paths: str) -> list[traceback.FrameSummary]:
         return [traceback.FrameSummary(path, 1, "f") for path in paths]
 
     inner = (f"{worlds}/lockstep.py", "/home/me/arm.py", "/usr/lib/serial.py")
     stack = frames("main.py", "loop.py", f"{worlds}/gymnasium.py", "loop.py", *inner)
-    assert [frame.filename for frame in main.from_world(stack)] == list(inner)
-    assert len(main.from_world(frames(*["policy.py"] * 20))) == 8
+    assert [frame.filename for frame in hangs.from_world(stack)] == list(inner)
+    assert len(hangs.from_world(frames(*["policy.py"] * 20))) == 8

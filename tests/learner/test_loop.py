@@ -151,3 +151,16 @@ def test_loop_ends_with_the_error_of_the_transport():
     counting.check = check
     with pytest.raises(RuntimeError, match="network thread"):
         run(counting)
+
+
+def test_time_of_each_action_is_counted_as_its_own():
+    """Three updates of 20 ms, each with a publication, then waits; all of it has a part."""
+    counting = Counting(updates=3, rounds=9)
+    loop = a_loop(counting)
+    loop.run(counting)
+    spent = {part: round(seconds / ROUND_S) for part, seconds in loop.seconds.items()}
+    assert spent["update"] == 3
+    assert spent["publish"] == len(counting.published)
+    assert spent["experience"] == counting.waits > 0
+    assert spent["insert"] == 0
+    assert sum(spent.values()) * ROUND_S == pytest.approx(counting.now - ROUND_S)

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,6 +64,8 @@ class Journal:
         self.problem = ""  # a sentence, while nothing can be written
         self.waiting_rows = 0  # rows that are not delivered yet
         self._log = Log(run_folder, totals, epoch, disk or Disk(), segment_bytes, durable=durable)
+        self._wrote_s = 0.0  # in which the disk was written, synced, or waited for
+        self._writes_since: float | None = None
         self._deliver, self._keep = deliver, keep
         self._entries: deque[Entry] = deque()
         self._needed_from = 0  # segments below this number are not needed
@@ -88,6 +91,13 @@ class Journal:
         """Write the place of an actor that plays rounds."""
         joined = Joined(member.actor, member.incarnation, member.index, member.start)
         self._put(Entry(Kind.JOINED, payloads.pack(joined), joined))
+
+    @property
+    def disk_s(self) -> float:
+        """The seconds so far in which the disk was written, synced, or waited for."""
+        with self._changed:
+            since = self._writes_since
+            return self._wrote_s + (0.0 if since is None else time.monotonic() - since)
 
     def drain(self, timeout_s: float) -> bool:
         """Wait for an idle thread, a failure or the time; return True if all is written."""
@@ -179,6 +189,7 @@ class Journal:
         """
         with self._changed:
             waiting = list(self._entries)
+            begun = self._writes_since = time.monotonic()
         try:
             ends = self._log.append([(entry.kind, entry.payload) for entry in waiting])
         except OSError as error:
@@ -189,6 +200,10 @@ class Journal:
         if ends:
             self._log.sync()
             self._report_room()
+        with self._changed:
+            self._wrote_s += time.monotonic() - begun
+            self._writes_since = None
+        if ends:
             self._settle(waiting[: len(ends)], ends)
         self._log.remove(self._needed_from)
 

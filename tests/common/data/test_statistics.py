@@ -9,6 +9,7 @@ from farflung.common.data.statistics import (
     History,
     Interval,
     Rate,
+    Shares,
     Spread,
     confidence,
     share,
@@ -181,3 +182,25 @@ def test_intervals_of_shares_hold_the_true_one_in_95_of_100_cases() -> None:
     wins = np.random.default_rng(2).binomial(100, 0.9, 5000)
     held = sum(low <= 0.9 <= high for _, low, high in (share(int(won), 100) for won in wins))
     assert 0.93 < held / 5000 < 0.97
+
+
+def test_shares_are_those_of_the_growth_in_the_last_seconds() -> None:
+    """From 0 to 10 s all was of `a`; of the 4 s after it 3 are of `b`."""
+    shares = Shares()
+    assert shares.parts == {}
+    shares.update({"a": 5.0, "b": 0.0}, 0.0)
+    assert shares.parts == {}
+    shares.update({"a": 15.0, "b": 0.0}, 10.0)
+    assert shares.parts == {"a": 1.0, "b": 0.0}
+    shares.update({"a": 16.0, "b": 3.0}, 14.0)
+    assert shares.parts == pytest.approx({"a": 11 / 14, "b": 3 / 14})
+    shares.update({"a": 16.0, "b": 9.0}, 20.0)  # what was before 10 s is forgotten
+    assert shares.parts == pytest.approx({"a": 0.1, "b": 0.9})
+
+
+def test_counter_that_begins_again_has_no_negative_share() -> None:
+    """As after a restart of its process."""
+    shares = Shares()
+    for now, total in enumerate((5.0, 6.0, 0.0, 1.0)):
+        shares.update({"a": total, "b": float(now)}, float(now))
+    assert shares.parts == pytest.approx({"a": 0.5, "b": 0.5})

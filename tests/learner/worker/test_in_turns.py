@@ -131,7 +131,7 @@ def test_several_workers_are_late_and_the_books_balance(tmp_path):
     assert all(ledger.balanced for ledger in counts)
     refused = sum(ledger.refused["stale"].parcels for ledger in counts if ledger.refused)
     assert 0 < refused <= found.refused["stale"]
-    assert [worker.client._notices.problems.latest() for worker in workers] == [(), (), ()]
+    assert [worker.client.notices.problems.latest() for worker in workers] == [(), (), ()]
     core, endpoint, _ = distant(tmp_path, 12, workers=3, name="patient", max_staleness=3)
     assert books(endpoint).refused == {}
 

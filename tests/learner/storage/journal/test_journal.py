@@ -281,3 +281,25 @@ def test_journal_that_keeps_everything_removes_no_segment(make_journal):
     one.append(6)
     one.settled(1)
     assert one.numbers[: len(before)] == before
+
+
+def test_journal_counts_the_time_of_its_disk(make_journal, monkeypatch):
+    """While a sync lasts it counts too; an idle journal counts nothing."""
+    one = make_journal()
+    one.append(1)
+    one.settled(1)
+    begun, go = threading.Event(), threading.Event()
+    sync = one.disk.sync
+    monkeypatch.setattr(
+        one.disk, "sync", lambda descriptor: (begun.set(), go.wait(60), sync(descriptor))
+    )
+    before = one.journal.disk_s
+    one.append(2)
+    assert begun.wait(60)
+    eventually(lambda: one.journal.disk_s > before + 0.05)
+    go.set()
+    one.settled(1)
+    idle = one.journal.disk_s
+    assert idle > before + 0.05
+    assert one.journal.drain(60)
+    assert one.journal.disk_s == idle
