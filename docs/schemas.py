@@ -48,6 +48,11 @@ FIELDS = {
         "ratio_held": "samples for each row, since the warm-up",
         "weight": "times of --replay-ratio, as it was set while training",
         "waiting": "the side that waited most during the last seconds",
+        "verdict": "the part that holds the run up, by the last seconds, and the remedy",
+        "training_time": "share of the last seconds of the training thread, by part",
+        "actors_time": "mean share of the last seconds of the actors that collect, by part",
+        "disk_busy": "share of the last seconds in which the journal wrote or synced",
+        "network_busy": "share of the last seconds in which the network thread worked",
         "lag_p50": "versions between the one that collected a row and the newest: median",
         "lag_p95": "versions so, of one row in twenty",
         "replay_size": "rows in the replay",
@@ -96,6 +101,14 @@ FIELDS = {
         "number": "rows or updates that are missing now",
         "share": "share of the last seconds that was waited, 0 to 1",
     },
+    "Verdict": {
+        "bound": (
+            "learner-bound, actor-bound, network-bound, disk-bound, hangs (an environment), "
+            "balanced or unknown; a newer learner may know more"
+        ),
+        "share": "share of its time that the side waits which waits for that part, 0 to 1",
+        "sentence": "the verdict for people, with the remedy; empty: unknown",
+    },
     "GradientStatus": {
         "received": "messages: applied, waiting, repeated and refused",
         "applied": "messages that an update used",
@@ -132,6 +145,8 @@ FIELDS = {
         "proven": "a parcel of it was taken, in this epoch or an earlier one",
         "real_time": "the clock of an actor at a fixed rate; null: it has none",
         "lost_steps": "steps that it took and did not record",
+        "time": "share of its last seconds, by part; empty where it measures none",
+        "hangs_s": "seconds of the present step of its environments; 0: it is no suspect",
     },
     "RealTimeStatus": {
         "rate_hz": "steps a second that it keeps to",

@@ -67,6 +67,7 @@ class Training:
         self.core = build_core(config, folder, where, epoch, spec)
         self.core.split = Split(time.perf_counter)
         self.status = StatusBuilder(config, folder, self.core, str(where))
+        self.status.time.seconds = lambda: self.loop.seconds
         self._config, self._folder = config, folder
         if heads.masked(self.core.spec):
             log.info("actions: those that the environment allows in info['action_mask']")
@@ -247,6 +248,8 @@ class Training:
             most = core.spec.evaluation.max_steps
             cut = f" ({result.cut(most)} of {result.episodes} cut after {most:,} steps)"
             facts += f", evaluation {result.mean:.1f}{cut if result.cut(most) else ''}"
+        slow = self.status.time.mostly
+        facts += f"\nmost of the time: {slow}" if slow else ""
         learned = "" if core.trained else f"\n{NOTHING_LEARNED}"
         return f"""\
 {self.supervisor.verdict}{learned}

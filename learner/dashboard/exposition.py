@@ -33,6 +33,11 @@ FAMILIES = {  # name: type and help; docs/dashboard.md lists them
     "replay_rows": ("gauge", "Rows in the replay."),
     "replay_capacity_rows": ("gauge", "Rows that the replay has room for."),
     "waiting_ratio": ("gauge", "Part of the last seconds with this wait, 0 to 1."),
+    "verdict": ("gauge", "1 for the part that holds the run up, if any is known."),
+    "training_time_ratio": ("gauge", "Part of the last seconds of training, 0 to 1."),
+    "actors_time_ratio": ("gauge", "Part of the last seconds of actors, their mean, 0 to 1."),
+    "disk_busy_ratio": ("gauge", "Part of the last seconds in which the journal wrote, 0 to 1."),
+    "network_busy_ratio": ("gauge", "Part in which the learner's network thread worked, 0 to 1."),
     "actors": ("gauge", "Actors by state."),
     "parcels_received_total": ("counter", "Parcels: accepted, repeated and refused."),
     "parcels_duplicate_total": ("counter", "Parcels that came again."),
@@ -102,6 +107,8 @@ def _gauges(status: Status) -> Iterator[Sample]:
     yield "updates_per_second", {}, status.updates_per_second
     yield "replay_rows", {}, status.replay_size
     yield "replay_capacity_rows", {}, status.replay_capacity
+    yield "disk_busy_ratio", {}, status.disk_busy
+    yield "network_busy_ratio", {}, status.network_busy
     yield "problems", {}, len(status.problems)
     yield "process_cpu_percent", {}, status.cpu
     yield "process_memory_bytes", {}, status.memory
@@ -114,6 +121,12 @@ def _by_label(status: Status) -> Iterator[Sample]:
     yield "policy_lag_versions", {"quantile": "0.95"}, status.lag_p95
     if status.waiting.cause != Cause.NONE:
         yield "waiting_ratio", {"cause": status.waiting.cause}, status.waiting.share
+    if status.verdict.sentence:
+        yield "verdict", {"bound": status.verdict.bound}, 1
+    for part, share in status.training_time.items():
+        yield "training_time_ratio", {"part": part}, share
+    for part, share in status.actors_time.items():
+        yield "actors_time_ratio", {"part": part}, share
     for state, number in Counter(actor.state for actor in status.actors).items():
         yield "actors", {"state": state}, number
     for part, seconds in status.update_split.items():

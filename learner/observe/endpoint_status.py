@@ -38,6 +38,8 @@ class EndpointStatus:
     bytes_in: int = 0
     bytes_out: int = 0  # on the feed, each message once
     gradients: GradientStatus = field(default_factory=GradientStatus)
+    disk_s: float = 0.0  # in which the journal wrote and synced, since the start
+    network_s: float = 0.0  # in which the network thread worked
 
 
 def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
@@ -58,6 +60,8 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
         problem_texts=tuple(ProblemStatus(*each) for each in receiver.records.texts()),
         roster=endpoint.roster.state(),
         gradients=gradient_status(receiver.inboxes.gradients),
+        disk_s=endpoint.log.disk_s,
+        network_s=endpoint.busy_s,
     )
 
 
@@ -97,4 +101,6 @@ def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
         seen_ago=seen_ago,
         proven=proven,
         real_time=real_time_status(counters),
+        time=seen.time.parts,
+        hangs_s=counters.get("hangs_s", 0.0),
     )

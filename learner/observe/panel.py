@@ -7,12 +7,14 @@ Python runs nothing else: with four frames a second that would cost training 2 %
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from textwrap import wrap
 
 from rich.panel import Panel
 from rich.text import Text
 
 from farflung.common.data.fields import DEFAULT_POLICY
 from farflung.common.process.invocation import pasted
+from farflung.common.process.text import printable
 from farflung.learner.core.pacing import Cause
 from farflung.learner.observe.figures import figures, update_split
 from farflung.learner.observe.formatting import (
@@ -24,7 +26,15 @@ from farflung.learner.observe.formatting import (
     sparkline,
     waiting,
 )
-from farflung.learner.observe.frame import STATES, STYLES, WIDEST, framed, labelled, table_row
+from farflung.learner.observe.frame import (
+    LABEL,
+    STATES,
+    STYLES,
+    WIDEST,
+    framed,
+    labelled,
+    table_row,
+)
 from farflung.learner.observe.real_time import sentences
 from farflung.learner.observe.status import ActorState, ActorStatus, Status
 
@@ -59,7 +69,8 @@ def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
     problems = [*timed[:1], *_problems(status), *timed[1:]][: 4 if height >= 22 else 2]
     below = [*gap, *problems] if problems else []
     heads = [*_heads(status, width, height < LOW), *gap]
-    waits = [*gap, labelled("waiting", waiting(status.waiting) or "neither side", "yellow"), *gap]
+    waits = [*gap, labelled("waiting", waiting(status.waiting) or "neither side", "yellow")]
+    waits += [*_verdict(status, width), *gap]
     actors = 1 + min(2, len(status.actors)) + (len(status.actors) > 2)
     facts = list(_facts(status, width))
     if split := update_split(status):
@@ -69,6 +80,14 @@ def _rows(status: Status, width: int, height: int) -> Iterator[Text]:
     yield from (*heads, *facts, *waits)
     yield from actor_rows(status, width, room - len(facts))
     yield from below
+
+
+def _verdict(status: Status, width: int) -> Iterator[Text]:
+    """Yield the verdict in as many rows as it needs: its remedy comes last."""
+    for number, words in enumerate(
+        wrap(printable(status.verdict.sentence), max(20, width - LABEL))
+    ):
+        yield labelled("" if number else "verdict", words, "yellow")
 
 
 def _title(status: Status) -> Text:

@@ -82,6 +82,7 @@ def line(status: Status) -> str:
         f"actors {status.present}",
         f"waiting: {wait}" if (wait := waiting(status.waiting)) else "",
         f"refused or lost {count(problems)}" if problems else "",
+        status.verdict.sentence,
     ]
     return printable(", ".join(part for part in parts if part))
 

@@ -11,6 +11,7 @@ from farflung.common.data.fields import DEFAULT_POLICY
 from farflung.common.process.errors import Refused
 from farflung.common.process.text import printable
 from farflung.learner.core.pacing import Cause
+from farflung.learner.observe.verdict import Verdict
 
 LARGEST = (1 << 63) - 1  # whole number in a document: readers in other languages hold no larger
 
@@ -66,6 +67,8 @@ class ActorStatus:
     proven: bool = True  # a parcel of it was taken, in this epoch or an earlier one
     real_time: RealTimeStatus | None = None  # of an actor at a fixed rate
     lost_steps: Reported = 0  # that it took and did not record
+    time: dict[str, float] = field(default_factory=dict)  # shares, of actor.times.Part
+    hangs_s: float = 0.0  # that the present step of its environments takes; 0: it is no suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,11 @@ class Status:
     ratio_held: float | None = None
     weight: float = 1.0  # of the wanted one, as it was set while training
     waiting: WaitingStatus = WaitingStatus()
+    verdict: Verdict = field(default_factory=Verdict)  # which side holds the run up
+    training_time: dict[str, float] = field(default_factory=dict)  # shares, of core.split.Part
+    actors_time: dict[str, float] = field(default_factory=dict)  # the mean of those that collect
+    disk_busy: float | None = None  # share of the last seconds in which the journal wrote or synced
+    network_busy: float | None = None  # so, in which the network thread worked
     lag_p50: float | None = None  # versions between the one that collected a row and the newest
     lag_p95: float | None = None
     replay_size: Count = 0

@@ -20,6 +20,7 @@ from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.games_view import GamesView
 from farflung.learner.observe.machine import Machine
 from farflung.learner.observe.status import EvaluationStatus, FigureStatus, Status, WaitingStatus
+from farflung.learner.observe.time_split import TimeSplit
 from farflung.learner.schedule.rounds import round_updates
 from farflung.learner.storage.run_folder import Run
 
@@ -44,6 +45,7 @@ class StatusBuilder:
         self.evaluation_left = 0  # episodes to go of an evaluation in this process
         self._steps, self._updates = Rate(), Rate()
         self._in, self._out, self._machine = Rate(), Rate(), Machine()
+        self.time = TimeSplit(config, core.pacing)
         self._waits, self._games = Waits(), GamesView(scripts_of(core.spec.selfplay))
         self._lasting = Status(
             run=run.identity,
@@ -73,6 +75,7 @@ class StatusBuilder:
         self.noticed = self._cut()
         verdicts = progress.constant_observations.verdict, core.guard.sentence
         noticed = filter(None, (*verdicts, self.noticed, self._unreported()))
+        waiting, use = self._waiting(view, leaving), self._use(view, seconds)
         return replace(
             self._lasting,
             state=State.PAUSE if core.state.paused and leaving is State.RUN else leaving,
@@ -93,13 +96,14 @@ class StatusBuilder:
             steps_per_second=self._steps.per_second,
             updates_per_second=self._updates.per_second,
             **self._ratio(),
-            waiting=self._waiting(view, leaving),
+            waiting=waiting,
+            **self.time.look(view, waiting.cause, use["machine_cpu"], seconds),
             lag_p50=progress.lag.p50,
             lag_p95=progress.lag.p95,
             replay_size=core.replay.size,
             replay_capacity=core.replay.capacity,
             update_split=dict(core.split.seconds),
-            **self._use(view, seconds),
+            **use,
             checkpoint_pause_s=self.checkpoint_pause_s,
             received=view.received,
             duplicates=view.duplicates,

@@ -2,7 +2,7 @@
 
 import { Chart } from "./charts.js";
 import { Sheet } from "./tables.js";
-import { count, duration, element, figure, rate, say } from "./text.js";
+import { count, duration, element, figure, percent, rate, say } from "./text.js";
 
 const REMEMBERED = 600; // seconds of the actor in detail
 const STYLES = { silent: "silent-word", waiting: "waiting-word" };
@@ -78,6 +78,9 @@ export class Actors {
       "last heard": `${figure(actor.seen_ago)} s ago`,
       "brought a parcel": actor.proven ? "yes" : "not yet",
     };
+    const time = Object.entries(actor.time ?? {}).filter(([, share]) => share >= 0.005);
+    if (time.length) facts["time"] = time.map(([part, share]) => `${part} ${percent(share)}`).join(", ");
+    if (actor.hangs_s) facts["one step takes"] = `${figure(actor.hangs_s)} s so far`;
     for (const [name, value] of Object.entries(actor.real_time ?? {})) facts[`real time: ${name.replaceAll("_", " ")}`] = figure(value);
     this.facts.replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
     const at = Date.now() / 1000;

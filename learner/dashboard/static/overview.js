@@ -97,7 +97,10 @@ export class Overview {
     this.about = element("p", "about");
     this.waits = element("p", "waits", null, element("span", "quiet", "waiting: "), element("b"));
     this.tiles = Object.fromEntries(TILES.map(([label, key]) => [key, tile(label)]));
-    this.split = new Split();
+    this.verdict = element("p", "waits", null, element("span", "quiet", "verdict: "), element("b"));
+    this.split = new Split("Where an update's time goes");
+    this.training = new Split("Where the learner's time goes");
+    this.acting = new Split("Where the actors' time goes");
     this.charts = new Map();
     this.grid = element("div", "charts");
     this.buttons = ["steps", "time"].map((by) => {
@@ -113,7 +116,7 @@ export class Overview {
     this.press();
     const tiles = element("div", "tiles", null, ...Object.values(this.tiles).map((each) => each.root));
     const tools = element("div", "tools", null, ...this.buttons, element("span", "quiet", "drag to zoom, double-click to go back"));
-    root.replaceChildren(this.about, this.waits, tiles, this.split.root, tools, this.grid);
+    root.replaceChildren(this.about, this.waits, this.verdict, tiles, this.training.root, this.acting.root, this.split.root, tools, this.grid);
   }
 
   press() {
@@ -123,8 +126,9 @@ export class Overview {
 
   show(detail) {
     const status = detail.status;
-    this.split.root.hidden = !status;
+    for (const each of [this.split, this.training, this.acting]) each.root.hidden = !status;
     this.waits.hidden = !status;
+    this.verdict.hidden = !status?.verdict.sentence;
     if (status) this.showStatus(status, detail);
     else this.showSummary(detail.run, detail.versions);
   }
@@ -134,6 +138,7 @@ export class Overview {
     const parts = [status.environment, `${status.algorithm}${where}`, status.mode, status.policy === "default" ? "" : `policy ${status.policy}`, `${detail.lasted} since this start, epoch ${status.epoch}`, status.join];
     say(this.about, parts.filter(Boolean).join(" · "));
     say(this.waits.lastChild, detail.waiting || "neither side");
+    say(this.verdict.lastChild, status.verdict.sentence);
     const { tiles } = this;
     const evaluation = status.evaluation;
     const target = status.steps_target;
@@ -151,7 +156,10 @@ export class Overview {
     tiles.actors.say(count(status.actors.length - absent + status.more_actors), absent ? `${count(absent)} silent or gone` : "all there");
     tiles.goal.root.hidden = !status.until;
     tiles.goal.say(status.goal_seconds == null ? "not in sight" : `about ${duration(status.goal_seconds)}`, status.until);
-    this.split.show(status.update_split);
+    const all = Object.values(status.update_split).reduce((sum, seconds) => sum + seconds, 0);
+    this.split.show(status.update_split, `${figure(1000 * all)} ms`);
+    this.training.show(status.training_time, "the last seconds");
+    this.acting.show(status.actors_time, "the mean of those that collect");
   }
 
   showSummary(run, versions) {
@@ -240,15 +248,15 @@ function tile(label) {
   };
 }
 
-// The time of an update as one bar of its parts.
+// A time as one bar of its parts.
 class Split {
-  constructor() {
+  constructor(title) {
     this.bar = element("div", "bar");
     this.legend = element("div", "legend");
-    this.root = element("section", "panel", null, element("h3", "", "Where an update's time goes"), this.bar, this.legend);
+    this.root = element("section", "panel", null, element("h3", "", title), this.bar, this.legend);
   }
 
-  show(split) {
+  show(split, words) {
     const parts = Object.entries(split).filter(([, seconds]) => seconds > 0);
     const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
     this.root.hidden = !whole;
@@ -264,7 +272,7 @@ class Split {
       ...parts.map(([name, seconds], number) =>
         element("span", "", null, element("i", `key ${SHADES[number % SHADES.length]}`), `${name} `, element("b", "", percent(seconds / whole))),
       ),
-      element("span", "", null, "in all ", element("b", "", `${figure(1000 * whole)} ms`)),
+      element("span", "", null, "in all ", element("b", "", words)),
     );
   }
 }

@@ -12,6 +12,7 @@ from farflung.learner.dashboard.access import Access
 from farflung.learner.dashboard.library import Library, key_of
 from farflung.learner.dashboard.live import HEARD_S
 from farflung.learner.observe.status import ProblemStatus, Status, from_document, to_document
+from farflung.learner.observe.verdict import Verdict
 
 pytestmark = [
     pytest.mark.slow,
@@ -93,6 +94,28 @@ def test_charts_have_the_values_of_the_api(page: Page, dashboard: Served) -> Non
         ".getImageData(0, 0, c.width, c.height).data; return d.some((v) => v > 0); })()"
     )
     assert page.value(ink) is True
+    clean(page, dashboard)
+
+
+def test_overview_has_the_verdict_and_the_time_of_both_sides(
+    page: Page, dashboard: Served, moved: Moved
+) -> None:
+    """Shares are those of the status; the actor in detail has its own. A remedy is text."""
+    times = {"training_time": {"update": 0.75, "experience": 0.25}, "actors_time": {"room": 1.0}}
+    actor = replace(STATUS.actors[0], time={"room": 0.625, "environment": 0.375}, hangs_s=7.0)
+    said = replace(STATUS, verdict=Verdict("actor-bound", 0.25, HOSTILE), actors=(actor,), **times)
+    moved.hear(said)
+    tab(page, dashboard, "overview")
+    page.wait_for("document.querySelector('main').textContent.includes('update 75%')")
+    whole = page.value("document.querySelector('main').textContent")
+    assert "verdict: <img src=x" in whole
+    assert "experience 25%" in whole
+    assert "room 100%" in whole
+    tab(page, dashboard, "actors")
+    page.wait_for("document.querySelectorAll('tbody tr').length === 1")
+    page.value("document.querySelector('tbody tr').click()")
+    page.wait_for("document.querySelector('.panel dl').textContent.includes('room 63%')")
+    assert "7.0" in page.value("document.querySelector('.panel dl').textContent")
     clean(page, dashboard)
 
 

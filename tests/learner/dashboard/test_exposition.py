@@ -11,6 +11,7 @@ from farflung.learner.dashboard.exposition import FAMILIES, exposition
 from farflung.learner.dashboard.library import Library
 from farflung.learner.dashboard.live import HEARD_S
 from farflung.learner.observe.status import WaitingStatus
+from farflung.learner.observe.verdict import Verdict
 
 PAGE = Path(__file__).parents[3] / "docs/dashboard.md"
 
@@ -31,7 +32,9 @@ def test_figures_are_those_of_the_status() -> None:
     """By run and policy, with further labels where there are several."""
     library = Library()
     waits = WaitingStatus("rows", 5, 0.25)
-    library.hear(replace(STATUS, waiting=waits, actors=crowd(3)), "127.0.0.1:5555")
+    times = {"training_time": {"update": 0.75}, "actors_time": {"room": 0.5}}
+    shares = {**times, "disk_busy": 0.125, "verdict": Verdict("balanced", 0.5, "balanced: as is")}
+    library.hear(replace(STATUS, waiting=waits, actors=crowd(3), **shares), "127.0.0.1:5555")
     found, base = read(library), (STATUS.run, "default")
     assert found["farflung_up"] == {base: 1.0}
     assert found["farflung_steps_total"] == {base: 500.0}
@@ -41,6 +44,11 @@ def test_figures_are_those_of_the_status() -> None:
     assert found["farflung_parcels_refused_total"] == {(*base, "schema"): 3.0}
     assert found["farflung_actors"] == {(*base, "running"): 3.0}
     assert found["farflung_waiting_ratio"] == {(*base, "rows"): 0.25}
+    assert found["farflung_verdict"] == {(*base, "balanced"): 1.0}
+    assert found["farflung_training_time_ratio"] == {(*base, "update"): 0.75}
+    assert found["farflung_actors_time_ratio"] == {(*base, "room"): 0.5}
+    assert found["farflung_disk_busy_ratio"] == {base: 0.125}
+    assert "farflung_network_busy_ratio" not in found
     assert found["farflung_metric"] == {(*base, "loss"): 0.5}
     assert "farflung_policy_lag_versions" not in found  # not known yet
 

@@ -19,6 +19,7 @@ from farflung.learner.observe.status import (
     Status,
     WaitingStatus,
 )
+from farflung.learner.observe.verdict import Figures, judge
 
 ACTORS = tuple(
     ActorStatus(f"cpu{number:02}", ActorState.RUNNING, 16, 2300.0, 12204, 3417, 61204, 3, 0.2)
@@ -109,6 +110,18 @@ def test_a_frame_shows_what_matters(width: int) -> None:
     """On a wide and on a narrow terminal alike."""
     frame = "\n".join(lines(STATUS, width))
     assert [words for words in WORDS if words not in frame] == []
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_frame_has_the_whole_verdict(width: int) -> None:
+    """In as many rows as it takes: the remedy comes last. Without one there is no row."""
+    found = judge(Figures({"experience": 0.7}, {"environment": 0.9}))
+    frame = lines(changed(verdict=found), width, 30)
+    first = next(number for number, row in enumerate(frame) if "verdict " in row)
+    rows = [row.strip("│ ") for row in frame[first : first + (3 if width > 80 else 4)]]
+    said = " ".join(row.removeprefix("verdict").strip() for row in rows)
+    assert said.startswith(found.sentence)
+    assert "verdict" not in "".join(lines(STATUS))
 
 
 @pytest.mark.parametrize("width", [80, 120])
