@@ -49,7 +49,7 @@ class Figures:
     processors: float = 0.0  # of this machine that were used
     hanging: Mapping[str, float] = field(default_factory=dict)  # seconds of a step, by actor
     environment: str = ""
-    knob: str = "--replay-ratio"  # that says how much is learned from each row
+    knob: str = "--replay-ratio"  # of `KNOBS`: it says how much is learned from each row
     synced: bool = True  # --durability fsync
 
 
@@ -96,8 +96,8 @@ def _learner(found: Figures, waits: float) -> Verdict:
     return Verdict(
         Bound.LEARNER,
         waits,
-        f"learner-bound: actors wait {_percent(waits)} of their time for room, while "
-        f"{_percent(own[slowest])} of training's goes to {WORDS[slowest]}; {remedy}",
+        f"learner-bound: actors wait {_percent(waits)} of their time for {KNOBS[found.knob]}, "
+        f"and {_percent(own[slowest])} of training's goes to {WORDS[slowest]}; {remedy}",
     )
 
 
@@ -126,9 +126,11 @@ def _disk(found: Figures, waits: float) -> Verdict:
 
 
 def _network(found: Figures, waits: float) -> Verdict:
-    remedy = "use a faster line, or run actors nearer to the learner"
+    remedy = "use a faster line, or let actors be further ahead: --tolerance"
     if found.network >= FULL:
         remedy = "the learner's network thread is busy: raise --horizon or --envs of actors"
+    elif found.processors >= FULL:
+        remedy = "the processors of the learner's machine are busy: run fewer actors there"
     return Verdict(
         Bound.NETWORK,
         waits,
@@ -137,6 +139,11 @@ def _network(found: Figures, waits: float) -> Verdict:
     )
 
 
+KNOBS = {
+    "--replay-ratio": "the replay ratio",
+    "--epochs": "the epochs of rollouts",
+    "--round-updates": "the updates of rounds",
+}
 WORDS = {Part.UPDATE: "updates", Part.INSERT: "the replay", Part.PUBLISH: "publishing"}
 PLAYED = {
     ActorPart.ENVIRONMENT: "environment steps",

@@ -31,6 +31,8 @@ from farflung.common.process.log import Who
 from farflung.common.protocol import wire
 from farflung.common.protocol.messages import State
 
+STARTED = Clock().now
+
 
 class Stage:
     """A loop, and what stops it.
@@ -207,6 +209,29 @@ class TestCollecting:
         stage = play(learner, each)
         assert len(learner.accepted) == 4
         assert stage.turns > 200
+
+    @pytest.mark.parametrize("part", ["room", "delivery", "learner"])
+    def test_time_is_counted_as_what_it_went_to(
+        self, play: Callable[..., Stage], part: str
+    ) -> None:
+        """A learner without room, one that keeps nothing yet, one without weights."""
+        learner = LearnerDouble(a_stamp_spec(), versions=0 if part == "learner" else 1)
+
+        def each(stage: Stage) -> None:
+            if stage.turns == 50:
+                learner.room = 0 if part == "room" else 8
+            if stage.turns == 50 and part == "delivery":
+                learner.endpoint.settle = lambda: 0  # type: ignore[method-assign]
+            if stage.turns == 300:
+                stage.stop.set("enough")
+
+        stage = play(learner, each)
+        seconds = stage.client.work.seconds
+        waits = {name: seconds[name] for name in ("room", "delivery", "learner")}
+        assert max(waits, key=lambda name: waits[name]) == part
+        assert waits[part] > 0.8 * sum(waits.values()) > 10
+        assert (seconds["environment"] > 0) is (part != "learner")
+        assert sum(seconds.values()) == pytest.approx(stage.clock.now - STARTED, abs=0.2)
 
     def test_it_logs_a_line_a_minute(
         self, play: Callable[..., Stage], caplog: pytest.LogCaptureFixture

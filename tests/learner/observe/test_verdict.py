@@ -53,8 +53,8 @@ def test_learner_bound_names_the_setting_to_lower():
     """The replay ratio, the epochs of a rollout, or the updates of a round."""
     slow = {"learner": {"update": 0.9, "insert": 0.06}, "actors": {"room": 0.63}}
     assert sentence(**slow) == (
-        "learner-bound: actors wait 63 % of their time for room, while 90 % of training's goes to "
-        "updates; lower --replay-ratio, or use a faster device"
+        "learner-bound: actors wait 63 % of their time for the replay ratio, and 90 % of "
+        "training's goes to updates; lower --replay-ratio, or use a faster device"
     )
     assert "; lower --epochs, or" in sentence(**slow, knob="--epochs")
     published = {"learner": {"update": 0.3, "publish": 0.6}, "actors": {"room": 0.63}}
@@ -89,14 +89,16 @@ def test_disk_bound_names_a_weaker_promise_only_where_there_is_one():
     assert sentence(learner=STARVED, actors=MIDDLE, disk=0.97, synced=False).endswith("disk")
 
 
-def test_network_bound_tells_the_line_from_the_learners_thread():
-    """Its thread is at work for 80 % of the time: more bandwidth would not help."""
+def test_network_bound_tells_the_line_from_the_learners_machine():
+    """Its thread or its processors are at work for 80 % of the time: a line would not help."""
     said = sentence(learner=STARVED, actors=MIDDLE)
     assert said == (
         "network-bound: actors wait 60 % of their time for messages on their way, and the learner "
-        "70 % for experience; use a faster line, or run actors nearer to the learner"
+        "70 % for experience; use a faster line, or let actors be further ahead: --tolerance"
     )
-    assert "raise --horizon" in sentence(learner=STARVED, actors=MIDDLE, network=0.8)
+    busy = {"learner": STARVED, "actors": MIDDLE, "processors": 0.8}
+    assert sentence(**busy).endswith("machine are busy: run fewer actors there")
+    assert "raise --horizon" in sentence(**busy, network=0.8)
 
 
 def test_environment_that_hangs_is_named_with_its_actor():
