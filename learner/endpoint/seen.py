@@ -59,11 +59,18 @@ class Seen:
         self.version = 0
         self.counters: dict[str, float] = {}
         self.rate = Rate()
-        self.time = Shares()  # of its time, by part
+        self.shares: dict[str, float] = {}  # of its time, by part, as of the last report
+        self._seconds = Shares()
         self.problem = 0  # the highest number that was reported
         self.shown = Bucket(SHOWN_PROBLEMS, 0.0)
         self.returns = 0  # how often it came back after another incarnation of its name
         self.clashes = False  # two incarnations with this name were reported
+
+    def note_time(self, now: float) -> None:
+        """Take the shares of time from the counters, rounded: a status has them of each actor."""
+        known = {part.value: self.counters.get(PREFIX + part) for part in Part}
+        self._seconds.update({p: total for p, total in known.items() if total is not None}, now)
+        self.shares = {part: round(share, 3) for part, share in self._seconds.parts.items()}
 
 
 class Records:
@@ -106,8 +113,7 @@ class Records:
         seen.counters = {name: report.counters[name] for name in SHOWN & report.counters.keys()}
         seen.learns = seen.counters.get("gradients", 0.0) > computed
         seen.rate.update(report.counters.get("steps", 0.0), now)
-        known = {part: seen.counters.get(PREFIX + part) for part in Part}
-        seen.time.update({part: total for part, total in known.items() if total is not None}, now)
+        seen.note_time(now)
         for problem in report.problems:
             if problem.number > seen.problem:
                 seen.problem = problem.number

@@ -101,6 +101,6 @@ def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
         seen_ago=seen_ago,
         proven=proven,
         real_time=real_time_status(counters),
-        time=seen.time.parts,
+        time=seen.shares,
         hangs_s=counters.get("hangs_s", 0.0),
     )

@@ -67,6 +67,19 @@ def test_an_actor_is_described_by_what_it_reports(learner):
     assert (actor.episodes, actor.acknowledged, actor.waiting, actor.seen_ago) == (5, 8, 3, 2.0)
 
 
+def test_time_of_an_actor_is_shared_out_between_its_reports(learner):
+    """Of 8 s between two reports it waited 6 s; the step at hand takes 7 s. One report is none."""
+    receive(learner, hello())
+    for now, (room, environment) in enumerate([(0.0, 1.0), (6.0, 3.0)]):
+        times = {"seconds.room": room, "seconds.environment": environment, "seconds.x": 9.0}
+        counters = {**COUNTERS, **times, "hangs_s": 7.0 * now}
+        report = Report("run-1", "default", "box-1", 7, 1, Version(1, 3), counters)
+        receive(learner, report, 1.0 + 8 * now)
+        (actor,) = endpoint_status(learner.endpoint, 1.0 + 8 * now).actors
+        assert actor.time == ({"room": 0.75, "environment": 0.25} if now else {})
+        assert actor.hangs_s == 7.0 * now
+
+
 def test_problem_has_its_traceback(learner):
     """As lines, so that a status on the feed has no line ends in its texts."""
     receive(learner, hello())
