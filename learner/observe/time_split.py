@@ -26,7 +26,7 @@ class TimeSplit:
         self.seconds: Callable[[], Mapping[str, float]] = dict
         self._training, self._disk, self._network = Shares(), Rate(), Rate()
         self._config = config
-        self._knob = "--epochs" if pacing.rollout else "--replay-ratio"
+        self._knob = f"--{config.algorithm}.epochs" if pacing.rollout else "--replay-ratio"
         self._knob = "--round-updates" if round_updates(config) else self._knob
         self._found: Counter[str] = Counter()
         self._sentences: dict[str, str] = {}

@@ -49,7 +49,7 @@ class Figures:
     processors: float = 0.0  # of this machine that were used
     hanging: Mapping[str, float] = field(default_factory=dict)  # seconds of a step, by actor
     environment: str = ""
-    knob: str = "--replay-ratio"  # of `KNOBS`: it says how much is learned from each row
+    knob: str = "--replay-ratio"  # that says how much is learned from each row
     synced: bool = True  # --durability fsync
 
 
@@ -90,13 +90,14 @@ def _hangs(found: Figures) -> Verdict:
 def _learner(found: Figures, waits: float) -> Verdict:
     own = {part: found.learner.get(part, 0.0) for part in (Part.UPDATE, Part.INSERT, Part.PUBLISH)}
     slowest = max(own, key=lambda part: own[part])
+    paced_by = KNOBS.get(found.knob, "the epochs of rollouts")
     remedy = f"lower {found.knob}, or use a faster device"
     if slowest is Part.PUBLISH:
         remedy = "raise --publish-every"
     return Verdict(
         Bound.LEARNER,
         waits,
-        f"learner-bound: actors wait {_percent(waits)} of their time for {KNOBS[found.knob]}, "
+        f"learner-bound: actors wait {_percent(waits)} of their time for {paced_by}, "
         f"and {_percent(own[slowest])} of training's goes to {WORDS[slowest]}; {remedy}",
     )
 
@@ -141,7 +142,6 @@ def _network(found: Figures, waits: float) -> Verdict:
 
 KNOBS = {
     "--replay-ratio": "the replay ratio",
-    "--epochs": "the epochs of rollouts",
     "--round-updates": "the updates of rounds",
 }
 WORDS = {Part.UPDATE: "updates", Part.INSERT: "the replay", Part.PUBLISH: "publishing"}

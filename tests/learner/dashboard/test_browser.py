@@ -106,15 +106,15 @@ def test_overview_has_the_verdict_and_the_time_of_both_sides(
     said = replace(STATUS, verdict=Verdict("actor-bound", 0.25, HOSTILE), actors=(actor,), **times)
     moved.hear(said)
     tab(page, dashboard, "overview")
-    page.wait_for("document.querySelector('main').textContent.includes('update 75%')")
+    page.wait_for("document.querySelector('main').textContent.includes('update 75 %')")
     whole = page.value("document.querySelector('main').textContent")
     assert "verdict: <img src=x" in whole
-    assert "experience 25%" in whole
-    assert "room 100%" in whole
+    assert "experience 25 %" in whole
+    assert "room 100 %" in whole
     tab(page, dashboard, "actors")
     page.wait_for("document.querySelectorAll('tbody tr').length === 1")
     page.value("document.querySelector('tbody tr').click()")
-    page.wait_for("document.querySelector('.panel dl').textContent.includes('room 63%')")
+    page.wait_for("document.querySelector('.panel dl').textContent.includes('room 63 %')")
     assert "7.0" in page.value("document.querySelector('.panel dl').textContent")
     clean(page, dashboard)
 

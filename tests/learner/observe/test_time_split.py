@@ -55,8 +55,10 @@ def test_fields_of_a_status():
 
 
 def test_setting_that_is_named_is_that_of_the_run():
-    """Rollouts have epochs."""
-    assert "--epochs" in looked(a_split(rollout=16))["verdict"].sentence
+    """Rollouts have epochs, a setting of their algorithm."""
+    split = a_split(rollout=16, algorithm="ppo")
+    assert "for the epochs of rollouts" in looked(split)["verdict"].sentence
+    assert "lower --ppo.epochs" in split.mostly
 
 
 @pytest.mark.parametrize("cause", [Cause.WARMUP, Cause.PAUSE, Cause.ACTORS, Cause.EVALUATION])

@@ -56,7 +56,7 @@ def test_learner_bound_names_the_setting_to_lower():
         "learner-bound: actors wait 63 % of their time for the replay ratio, and 90 % of "
         "training's goes to updates; lower --replay-ratio, or use a faster device"
     )
-    assert "; lower --epochs, or" in sentence(**slow, knob="--epochs")
+    assert "; lower --ppo.epochs, or" in sentence(**slow, knob="--ppo.epochs")
     published = {"learner": {"update": 0.3, "publish": 0.6}, "actors": {"room": 0.63}}
     assert sentence(**published).endswith("60 % of training's goes to publishing; " + RARER)
 
