@@ -278,7 +278,8 @@ class Watchdog:
             self._arm_fallback()
             still_s = still_s + self._nap_s if self._watching and self.beats == seen else 0.0
             seen = self.beats
-            self.standing(still_s)
+            with suppress(Exception):  # without its report the watch goes on
+                self.standing(still_s)
             if still_s >= self._timeout_s:
                 self._end()
         faulthandler.cancel_dump_traceback_later()
@@ -290,8 +291,7 @@ class Watchdog:
         stream = sys.__stderr__ or sys.stderr  # past a stand-in, which would still hold the line
         sentence = f"{self._step} has taken longer than {self._timeout_s:g} s; the process ends"
         faulthandler.dump_traceback_later(3.0, exit=True)  # so long may all this take
-        stream.write(f"{sentence}. Its threads:\n")
-        stream.flush()
+        print(f"{sentence}. Its threads:", file=stream, flush=True)
         faulthandler.dump_traceback(all_threads=True)
         with suppress(Exception):
             self.last_words(sentence)

@@ -279,6 +279,23 @@ def test_watchdog_ends_a_process_with_a_hanging_step(
     assert "test_watchdog_ends_a_process_with_a_hanging_step" in written
 
 
+def test_watchdog_tells_for_how_long_no_step_has_ended(exits: Exits) -> None:
+    """At each look, up to the timeout. An error there does not end the watch."""
+    watchdog, told = Watchdog(0.08), list[float]()
+
+    def stand(seconds: float) -> None:
+        told.append(seconds)
+        raise OSError("no socket is left")
+
+    watchdog.standing = stand
+    with watchdog:
+        assert exits.happened.wait(60)
+        watchdog.close()
+    assert set(exits.codes) == {75}
+    standing = told[told.index(0.02) :][:4]  # each look is a nap later
+    assert standing == pytest.approx([0.02, 0.04, 0.06, 0.08])
+
+
 @pytest.mark.slow
 def test_watchdog_accepts_beats_and_rest(exits: Exits) -> None:
     """Steps within the timeout, and any time outside its block, are fine."""
