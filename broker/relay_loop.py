@@ -20,6 +20,7 @@ from farflung.common.net.address import Address
 from farflung.common.net.gate import Gate
 from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
 from farflung.common.net.listener import Listener
+from farflung.common.net.rights import require_right
 from farflung.common.net.shares import BROKER
 from farflung.common.net.sockets import Context, Held
 from farflung.common.process.errors import ConfigurationError, Refused
@@ -39,7 +40,7 @@ DRAIN_MESSAGES = 256  # in one go, so that acknowledgements are never late
 STATUS_S = 1.0
 UNKNOWN = "unknown policy"
 NAME_CHARACTERS = 160  # of an actor's name; no longer one is right
-WORDS = (Kind.HELLO, Kind.REPORT, Kind.BYE)
+WORDS = (Kind.HELLO, Kind.REPORT, Kind.COMMAND, Kind.BYE)
 
 
 class Broker:
@@ -234,6 +235,7 @@ class Broker:
         kind, now = wire.kind_of(frame.buffer), self._clock()
         policy, actor = wire.peek(frame.buffer)
         sender = self._front.require(frame, actor)
+        require_right(sender, steers=kind == Kind.COMMAND)
         key = actor[:NAME_CHARACTERS], 0  # incarnations are not read here
         if kind in WORDS:
             self._names.spend_word(sender, now, len(frame))

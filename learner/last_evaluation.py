@@ -52,7 +52,7 @@ class LastEvaluation:
             most_s,
             extra=LASTING,
         )
-        work = _Work(self.spec, self.seats, weights)
+        work = Work(self.spec, self.seats, weights, PLACE)
         thread = threading.Thread(target=work.run, name="last evaluation", daemon=True)
         thread.start()
         until = time.monotonic() + most_s
@@ -67,14 +67,15 @@ class LastEvaluation:
         return work.parcel
 
 
-class _Work:
+class Work:
     """The thread's part: it steps until all episodes have ended or it is over."""
 
-    def __init__(self, spec: Spec, seats: int, weights: Weights) -> None:
+    def __init__(self, spec: Spec, seats: int, weights: Weights, place: str) -> None:
         self.parcel: Parcel | None = None
         self.problem = ""
         self.over = False
         self._spec, self._seats, self._weights = spec, seats, weights
+        self._place = place  # in the seed tree
         self._evaluator = greedy(spec, seats * spec.agents)
 
     @property
@@ -91,7 +92,7 @@ class _Work:
 
     def _play(self) -> None:
         around = Surroundings(self._note, lambda seconds: None, time.monotonic)
-        key = EVALUATION, PLACE
+        key = EVALUATION, self._place
         world = families.open_world(self._spec, self._seats, key=key, around=around, cut=True)
         try:
             play = Play(world, {self._spec.policy: self._evaluator})

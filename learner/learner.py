@@ -20,6 +20,7 @@ from farflung.common.process.lifecycle import Stop, interruptible, signals, stop
 from farflung.common.process.log import LASTING, Who
 from farflung.common.process.uncollected import uncollected
 from farflung.common.protocol.messages import State
+from farflung.common.protocol.wire import Kind
 from farflung.learner.api.callback import Host
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.spec import saved_spec
@@ -52,6 +53,7 @@ log = logging.getLogger(__name__)
 GRACE_S = 5.0  # for local actors to end
 CHECKPOINT_S = 60.0  # to end after a last checkpoint, once standard input is closed
 COMMAND = Host()
+COMMANDS = frozenset({Kind.COMMAND})  # each learner takes them, with any schedule
 
 
 class Learner:
@@ -169,7 +171,7 @@ class Learner:
         )
 
     def _make_endpoint(self, spec: Spec) -> Endpoint:
-        takes, recovered = schedule_of(self.config).takes, self._recovered
+        takes, recovered = schedule_of(self.config).takes | COMMANDS, self._recovered
         largest = self.config.largest_value
         if recovered is None:
             return Endpoint(spec, takes=takes, largest=largest)

@@ -34,7 +34,7 @@ COMMANDS = (
     Command(
         "pause",
         "farflung.learner.cli.steer:pause",
-        "Pause the training of a run on this machine.",
+        "Pause the training of a run.",
     ),
     Command(
         "resume",
@@ -43,8 +43,18 @@ COMMANDS = (
     ),
     Command(
         "set",
-        "farflung.learner.cli.steer:set_weight",
-        "Change how much a run learns from each step while it trains.",
+        "farflung.learner.cli.steer:set_values",
+        "Change settings of a run while it trains: learning-rate=1e-4, weight=2.",
+    ),
+    Command(
+        "checkpoint",
+        "farflung.learner.cli.steer:checkpoint",
+        "Let a learner write a checkpoint now.",
+    ),
+    Command(
+        "stop",
+        "farflung.learner.cli.steer:stop",
+        "Let a learner write its last checkpoint and end.",
     ),
     Command(
         "check",
@@ -65,7 +75,7 @@ COMMANDS = (
     Command(
         "evaluate",
         "farflung.learner.cli.policies:evaluate",
-        "Play episodes of a run's policy: mean return, or a video.",
+        "Play episodes of a run's policy; or let a learner at ADDRESS evaluate now.",
     ),
     Command(
         "export",

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from farflung.common.process.lifecycle import Stop
-from farflung.common.process.log import Who, once_every
+from farflung.common.process.log import Who
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callbacks import Callbacks
 from farflung.learner.config import LearnerConfig
@@ -20,13 +20,12 @@ from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import ActorState, Status
 from farflung.learner.observe.status_builder import StatusBuilder
 from farflung.learner.schedule.goal import Goal
-from farflung.learner.storage import steering
+from farflung.learner.steering.executor import Executor
 from farflung.learner.storage.saver import Saver
 
 log = logging.getLogger(__name__)
 
 COLLECTS = (ActorState.JOINING, ActorState.RUNNING, ActorState.LEARNING, ActorState.WAITING)
-NO_EFFECT = "no effect where the number of updates does not follow --replay-ratio"
 CHECK_S = 0.25  # between two checks of everything but the end of the run
 
 
@@ -51,6 +50,7 @@ class Supervisor:
         self.missing: Callable[[], list[int]] = list  # the actors that a round waits for
         self.callbacks = Callbacks(core, saver)
         self.saver = saver
+        self.executor: Executor | None = None  # of commands
         self._core, self._status, self._children = core, status, children
         self._transport = transport
         self._goal, self._late = Goal(config), Late()
@@ -59,7 +59,6 @@ class Supervisor:
         self._checkpoint_every = config.checkpoint_every
         self._checked_at = self._looked_at = 0.0
         self._noticed = ""
-        self._steering = steering.Watch(saver.folder)
         self._saved_at = time.monotonic()
         self._shown: Status | None = None  # the newest status
 
@@ -145,11 +144,14 @@ class Supervisor:
 
     def save(self) -> None:
         """Write the last checkpoint."""
+        if self.executor is not None:
+            self.executor.close()
         self.saver.finish(self._transport.status.roster)
 
     def _check(self, now: float) -> None:
         self._who.version = str(self._core.state.version)
-        self._steer()
+        if self.executor is not None:
+            self.executor.tick()
         for death in self._children.tick(now):
             self._report(death)
         self._require_actors()
@@ -175,22 +177,6 @@ class Supervisor:
         for sink in self.sinks:
             sink.show(status)
 
-    def _steer(self) -> None:
-        """Pause, go on, or take another weight, if that is wished."""
-        wished = self._steering.look()
-        if self._steering.problem:
-            log.warning(self._steering.problem, extra=once_every(60))
-        if wished is None:
-            return
-        state = self._core.state
-        if wished.paused != state.paused:
-            state.paused = wished.paused
-            log.info("training pauses: learner resume" if wished.paused else "training goes on")
-        if wished.weight != state.pacing.weight:
-            state.pacing.weigh(wished.weight)
-            pace = f"{state.pacing.pace:g} samples of each row"
-            log.info("weight %g: %s", wished.weight, pace if state.pacing.weighs else NO_EFFECT)
-
     def _notice(self) -> None:
         """Log what is noticed about the newest evaluation, once."""
         if self._status.noticed and self._status.noticed != self._noticed:
@@ -202,6 +188,10 @@ class Supervisor:
         lost, view = self._children.lost(EVALUATOR), self._transport.status
         if lost is not None and not any(actor.state in COLLECTS for actor in view.actors):
             self._stop.set(lost.given_up, lost.process.returncode)
+
+    def checkpoint(self) -> None:
+        """Start a checkpoint now."""
+        self._checkpoint(time.monotonic())
 
     def _checkpoint(self, now: float) -> None:
         """Start a checkpoint beside training, unless the last one is still being written."""

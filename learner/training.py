@@ -39,6 +39,7 @@ from farflung.learner.schedule import every
 from farflung.learner.schedule.rounds import sentence
 from farflung.learner.schedule.schedule import schedule_of
 from farflung.learner.selfplay import pooling
+from farflung.learner.steering.executor import Executor
 from farflung.learner.storage import archive
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.recover import Recovered
@@ -111,20 +112,18 @@ class Training:
         self.supervisor = Supervisor(
             config, self.core, self.status, self._saver, transport, children, stop, who, started_at
         )
-        self.supervisor.missing = lambda: schedule.missing(self.core.state, queue)
+        supervisor, save = self.supervisor, self.supervisor.checkpoint
+        supervisor.executor = Executor(config, self.core, self._saver, queue, stop, save)
+        supervisor.missing = lambda: schedule.missing(self.core.state, queue)
         feed: StatusSink[Status] = StatusSink(
             "telemetry", lambda status: endpoint.publish_status(to_document(status)), 1.0
         )
-        view = RunView(
-            folder=self._folder.folder,
-            environment=config.environment,
-            algorithm=config.algorithm,
-        )
-        supervisor = self.supervisor
+        of = config.environment, config.algorithm
+        view = RunView(folder=self._folder.folder, environment=of[0], algorithm=of[1])
         supervisor.callbacks.follow(host.callbacks, view, supervisor.figures, started_at)
         screens = host.screen or screen(config.ui, sys.stdout), metrics(self._folder.folder)
         outlets = map(sent_on, started(config.log_to, self._facts()))
-        self.supervisor.sinks += [*screens, feed, *outlets]
+        supervisor.sinks += [*screens, feed, *outlets]
 
     def _open_pool(self, endpoint: Endpoint) -> None:
         """Publish the pool with each version, and hand out the archived versions in it."""

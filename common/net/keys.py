@@ -15,12 +15,18 @@ from farflung.common.net.address import Address
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
 
-ACTOR, BROKER = ROLES = ("actor", "broker")
+ACTOR, BROKER, OPERATOR = ROLES = ("actor", "broker", "operator")
 SERVER_FILE = "server.key"
 CLIENT_FILE = "actor.key"
 ALLOWED = "allowed"  # a folder beside these
+NEEDED = {
+    ACTOR: "an actor needs: --keys",
+    BROKER: "a broker needs: --upstream-keys",
+    OPERATOR: "an operator needs: learner pause ADDRESS --keys, and so on",
+}
 FILE_BYTES = 1 << 16  # of a key file at most; ours have 300
 DEFAULT_FILE = Path("~/.config/farflung") / CLIENT_FILE  # of an actor that dials another machine
+OPERATOR_FILE = Path("~/.config/farflung/operator.key")  # of one who steers from another machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +125,11 @@ def client_keys(path: Path) -> ClientKeys:
     )
 
 
-def client_keys_for(address: Address, path: str) -> ClientKeys | None:
+def client_keys_for(address: Address, path: str, usual: Path = DEFAULT_FILE) -> ClientKeys | None:
     """Return the keys for an address: the named ones, or the default ones for another machine."""
     if path:
         return client_keys(Path(path))
-    usual = DEFAULT_FILE.expanduser()
+    usual = usual.expanduser()
     return client_keys(usual) if not address.is_loopback and usual.exists() else None
 
 
@@ -185,8 +191,7 @@ def _make_client(folder: Path, label: str, role: str, again: bool) -> str:
         return f"{listed}: kept as it is; its {path.name} is elsewhere"
     public, secret = zmq.curve_keypair()
     texts = {"label": label, "role": role, "public": public.decode(), "secret": secret.decode()}
-    flag = "a broker needs: --upstream-keys" if role == BROKER else "an actor needs: --keys"
-    about = f"all that {flag}"
+    about = f"all that {NEEDED[role]}"
     _write(path, about, 0o600, **texts, server=server_keys(folder).public.decode())
     _allow(listed, Client(label, role), public.decode())
     return f"{path}: made, for {role}s; take it to their machines"
@@ -266,7 +271,7 @@ def _require_client(label: str, role: str, where: str) -> None:
     if label == SERVER_FILE.removesuffix(".key"):
         raise ConfigurationError(f"{where}: {label} is the server's own file")
     if role not in ROLES:
-        raise ConfigurationError(f"{where}: {role!r} is no role: write {' or '.join(ROLES)}")
+        raise ConfigurationError(f"{where}: {role!r} is no role: write one of {', '.join(ROLES)}")
 
 
 def _key(path: Path, content: dict[str, object], name: str) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from farflung.common.net.bucket import Bucket
-from farflung.common.net.keys import ACTOR, Client
+from farflung.common.net.keys import ACTOR, OPERATOR, Client
 
 TOPIC_BYTES = 32  # of a topic in this account, beside its own length
 TOPIC_MEMORY = 90  # at most for each of these, measured: libzmq has two tries of single bytes
@@ -29,7 +29,7 @@ class Share(NamedTuple):
 class Shares(NamedTuple):
     """The bounds of a feed."""
 
-    actor: Share  # of a connection with a key of role actor
+    actor: Share  # of a connection with a key of role actor or operator
     many: Share  # of one that may be a broker: with a key of that role, or without keys
     total: Share  # of all connections
 
@@ -73,7 +73,7 @@ class Account:
 
     def open(self, client: Client, now: float) -> Holder:
         """Return the holder of a new connection."""
-        share = self._shares.actor if client.role == ACTOR else self._shares.many
+        share = self._shares.actor if client.role in (ACTOR, OPERATOR) else self._shares.many
         holder = self.holders[client.connection] = Holder(client, share, now)
         return holder
 

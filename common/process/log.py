@@ -103,6 +103,11 @@ def start(
     return log
 
 
+def set_level(level: str) -> None:
+    """Let lines of this level and above through, from now on."""
+    logging.getLogger(OURS).setLevel(level.upper())
+
+
 def once_every(seconds: float) -> dict[str, float]:
     """Mark a line that may repeat: `log.warning("…", extra=once_every(10))`.
 

@@ -152,6 +152,7 @@ class Command(Numbered, frozen=True, forbid_unknown_fields=True):
 
     rows: ClassVar[int] = 0  # environment steps in it
 
+    epoch: Natural  # of the learner that is asked: another start of it refuses the command
     name: Name
     arguments: dict[str, Any]  # plain values
 

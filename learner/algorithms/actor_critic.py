@@ -52,6 +52,7 @@ class ActorCritic(OnDevice):
         self.network: nn.Module = network.to(device)
         self.parameters = FlatParameters(self.network)
         self._optimizer = FlatAdam(self.parameters, settings.learning_rate)
+        self._rate = settings.learning_rate
         self._updates = 0
 
     @classmethod
@@ -109,7 +110,11 @@ class ActorCritic(OnDevice):
         own = self.settings
         learned = self._updates * len(batch) / own.epochs  # environment steps
         left = max(0.0, 1 - learned / own.anneal_steps) if own.anneal_steps else 1.0
-        return torch.tensor(own.learning_rate * left)
+        return torch.tensor(self._rate * left)
+
+    def take_learning_rate(self, rate: float | None) -> None:
+        """Take another step size before it is annealed; None: that of the settings."""
+        self._rate = self.settings.learning_rate if rate is None else rate
 
     def apply(self, gradients: Gradients) -> None:
         """Make one step of Adam along the clipped gradient."""

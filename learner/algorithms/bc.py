@@ -94,6 +94,10 @@ class BC(OnDevice):
         """Make one step of Adam."""
         self._trained.step(gradients.tensors["network"])
 
+    def take_learning_rate(self, rate: float | None) -> None:
+        """Take another step size; None: that of the settings."""
+        self._trained.take_learning_rate(self.settings.learning_rate if rate is None else rate)
+
     def state(self) -> dict[str, Tensor]:
         """Return everything that training changes, by name."""
         return self._trained.state("network")

@@ -68,6 +68,10 @@ class ContinuousAlgorithm(OnDevice):
         rows = Transitions(spec, n_step=self.settings.n_step, gamma=self.settings.gamma)
         return Replay(spec, rows, Uniform(batch_size, seed), capacity=capacity)
 
+    def take_learning_rate(self, rate: float | None) -> None:
+        """Take another step size of the policy, not of the critics; None: that of the settings."""
+        self._actor.take_learning_rate(self.settings.learning_rate if rate is None else rate)
+
     def target_of(self, trained: Trained) -> TargetNetwork:
         """Return a target network that follows by the share of the settings."""
         polyak = self.settings.polyak

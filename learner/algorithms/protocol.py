@@ -5,7 +5,7 @@ docs/algorithms.md explains it with a complete example.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -73,6 +73,17 @@ class Follower(Algorithm, Protocol):
 
         The module of `policy()` has the weights after so many updates, `passed` of which are new;
         None if they do not go on from the weights before.
+        """
+
+
+@runtime_checkable
+class Steerable(Protocol):
+    """An algorithm with a step size that `learner set learning-rate=` can change while it runs."""
+
+    def take_learning_rate(self, rate: float | None) -> None:
+        """Take another step size in the place of that in the settings; None: that one again.
+
+        A schedule goes on, from the new one. It is set again where a run is resumed.
         """
 
 

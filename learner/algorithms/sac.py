@@ -38,6 +38,11 @@ class SAC(ContinuousAlgorithm):
         self._target_entropy = -float(math.prod(self._shape)) if asked is None else asked
         self._target = self.target_of(self._critics)
 
+    def take_learning_rate(self, rate: float | None) -> None:
+        """Take another step size of policy and temperature; None: that of the settings."""
+        super().take_learning_rate(rate)
+        self._temperature.take_learning_rate(self.settings.learning_rate if rate is None else rate)
+
     def gradients(self, batch: Batch) -> Gradients:
         """Return the gradients of critics, actor and temperature, all at the same weights."""
         observations = self.inputs(batch.observations)

@@ -50,6 +50,10 @@ class Trained(OnDevice):
         """Make one step of Adam along `gradients()`, shortened to `max_norm` unless that is 0."""
         self._optimizer.step(gradients.tensors, max_norm)
 
+    def take_learning_rate(self, rate: float) -> None:
+        """Take another step size from the next step on."""
+        self._optimizer.learning_rate = rate
+
     def target(self, *, polyak: float = 0.0, every: int = 1) -> TargetNetwork:
         """Return a copy of the network that follows it: `follow(updates)` after each update.
 

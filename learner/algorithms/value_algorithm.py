@@ -44,6 +44,7 @@ class ValueAlgorithm(OnDevice):
             self.network, self._parameters, polyak=polyak, every=settings.target_every
         )
         self._updates = 0
+        self._rate = settings.learning_rate
 
     @property
     def target(self) -> nn.Module:
@@ -55,7 +56,11 @@ class ValueAlgorithm(OnDevice):
         """The step size of the next update."""
         own = self.settings
         left = max(0.0, 1 - self._updates / own.anneal_updates) if own.anneal_updates else 1.0
-        return own.learning_rate * left
+        return self._rate * left
+
+    def take_learning_rate(self, rate: float | None) -> None:
+        """Take another step size before it is annealed; None: that of the settings."""
+        self._rate = self.settings.learning_rate if rate is None else rate
 
     def policy(self) -> nn.Module:
         """Return the network that acts."""

@@ -55,7 +55,9 @@ def status(
     return 0
 
 
-def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "actor") -> int:
+def keys(
+    folder: Path, /, *, add: str = "", role: Literal["actor", "broker", "operator"] = "actor"
+) -> int:
     """Make the keys of a learner or broker and of its clients. Existing keys are kept.
 
     Copy a `.key` file to the machine that uses it, and nowhere else. Remove a file from the folder
@@ -69,7 +71,7 @@ def keys(folder: Path, /, *, add: str = "", role: Literal["actor", "broker"] = "
         Label of another client: makes LABEL.key and allowed/LABEL.pub. The names of its actors
         begin with LABEL/.
     role
-        Role of that client; a broker may relay actors of any name.
+        Role of that client; a broker may relay actors of any name, an operator sends commands.
     """
     from farflung.common.net.keys import make
 

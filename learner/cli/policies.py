@@ -16,6 +16,7 @@ from farflung.common.process.errors import UsageError
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.cli.at_work import at_work
 from farflung.learner.cli.progress import Progress, problem
+from farflung.learner.cli.steer import USUAL, To, is_folder, steer
 from farflung.learner.policies.asked import UNSHOWN, Asked
 from farflung.learner.policies.named import checkpoint_of
 
@@ -28,19 +29,26 @@ def evaluate(
     *,
     asked: Annotated[Asked, Parameter(name="*")] = DEFAULTS,
     json: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    to: To = USUAL,
 ) -> int:
     """Play episodes of a run's policy, and show their mean return with its 95 % interval.
 
     The environments and their wrappers are the run's. The start states are none of its own
     evaluations'. Where several policies play a world, the other runs of the team play along.
 
+    With HOST:PORT the learner there plays --evaluate-episodes of its present policy, beside its
+    training, and shows the result; --keys, --feed-port, --policy and --wait are for that.
+
     Parameters
     ----------
     run
-        The folder of the run, or RUN@CHECKPOINT; the folder of a team, for all its policies.
+        The folder of the run, or RUN@CHECKPOINT; the folder of a team, for all its policies; or the
+        address of a learner at work, as HOST:PORT.
     json
         Print all figures as one line of JSON.
     """
+    if ":" in str(run) and not is_folder(str(run)):
+        return steer(str(run), "evaluate", {}, to)
     run, checkpoint = checkpoint_of(run, asked.checkpoint)
     asked = replace(asked, checkpoint=checkpoint)
     with at_work(run.name, f"evaluating {run}"):

@@ -15,7 +15,7 @@ from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version, Weights, pack
 from farflung.common.process.errors import Diverged
 from farflung.common.protocol.tensors import Gradients as WorkerGradients
-from farflung.learner.algorithms.protocol import Algorithm, Gradients
+from farflung.learner.algorithms.protocol import Algorithm, Gradients, Steerable
 from farflung.learner.core.curves import published, require_name
 from farflung.learner.core.guard import IN_A_ROW, FiniteWatch, Guard
 from farflung.learner.core.normalisation import Normaliser, acting_policy, clipped
@@ -26,6 +26,7 @@ from farflung.learner.core.split import Split
 from farflung.learner.core.worker_gradients import OVERFLOW, STALE, mean
 from farflung.learner.graph.acting_graph import state_arrays
 from farflung.learner.replay.replay import Batch, Replay
+from farflung.learner.steering.orders import AS_BEGUN, Steering
 from farflung.learner.storage.checkpoint import copies
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Core:
         # Returns the tensors of the last good checkpoint; raises where there is none.
         self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
         self.pool: Callable[[], Pool | None] = lambda: None  # what is published with each version
+        self.steering = AS_BEGUN  # as commands have changed it
+        self._ratio = pacing.ratio  # as configured
         self._staleness = math.inf if spec.learning is None else spec.learning.staleness
         self._module = acting_policy(algorithm, normaliser)
         self._weights_watch = FiniteWatch(_as_tensors(self._weights()))
@@ -70,6 +73,21 @@ class Core:
     def pacing(self) -> Pacing:
         """The replay ratio and both sides' counts."""
         return self.state.pacing
+
+    def steer(self, steering: Steering) -> None:
+        """Take the values that commands have set, from now on."""
+        state, before, self.steering = self.state, self.steering, steering
+        state.paused, state.publish_every = steering.paused, steering.publish_every or 0
+        ratio = self._ratio if steering.replay_ratio is None else steering.replay_ratio
+        if (ratio, steering.weight) != (state.pacing.ratio, state.pacing.weight):
+            state.pacing.weigh(steering.weight, ratio)
+        if steering.learning_rate != before.learning_rate and isinstance(self.algorithm, Steerable):
+            self.algorithm.take_learning_rate(steering.learning_rate)
+
+    @property
+    def has_learning_rate(self) -> bool:
+        """True if the algorithm takes another step size while it runs."""
+        return isinstance(self.algorithm, Steerable)
 
     def insert(self, parcels: Sequence[Parcel]) -> None:
         """Add the rows of checked parcels to the replay and their results to the statistics."""

@@ -94,10 +94,11 @@ class Pacing:
         """False where a weight has no effect: the updates of a round or rollout have a number."""
         return math.isfinite(self.ratio) and not self.rollout
 
-    def weigh(self, weight: float) -> None:
-        """Take another weight from the next row on, where one has an effect."""
+    def weigh(self, weight: float, ratio: float | None = None) -> None:
+        """Take another weight, or ratio too, from the next row on, where it has an effect."""
         if self.weighs:
             before, self.weight = self.pace, weight
+            self.ratio = self.ratio if ratio is None else ratio
             self.owed += (before - self.pace) * max(0, self.rows - self.warmup)
 
     def inserted(self, rows: int) -> None:
@@ -199,6 +200,7 @@ class CoreState:
     published_steps: int = 0
     published_updates: int = 0
     paused: bool = False  # nothing is learned or collected until it is not
+    publish_every: int = 0  # updates between two versions, as a command set it; 0: as configured
 
     @property
     def unpublished(self) -> int:

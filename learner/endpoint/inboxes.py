@@ -1,7 +1,8 @@
-"""The inboxes of a learner: one that the journal makes durable, and one for workers' gradients.
+"""The inboxes of a learner: one that the journal makes durable, those of gradients and commands.
 
-Gradients are not kept. After a restart of the learner their numbers mean nothing, so a worker draws
-an incarnation for each epoch, and nothing of them is in the journal or a checkpoint.
+Gradients and commands are not kept. After a restart of the learner their numbers mean nothing, so
+their senders draw an incarnation for each epoch, and nothing of them is in the journal or a
+checkpoint.
 """
 
 from farflung.common.process.errors import Refused
@@ -11,16 +12,17 @@ from farflung.common.protocol.wire import Kind
 
 
 class Inboxes:
-    """Both inboxes. An incarnation sends gradients or other numbered messages, never both.
+    """The inboxes. An incarnation sends rows, gradients or commands, and never two of them.
 
-    The ledger of the second one is the book of gradients: all that came are applied, waiting,
-    repeated, or refused for a reason.
+    The ledgers of the others are the books of gradients and of commands: all that came are settled,
+    waiting, repeated, or refused for a reason.
     """
 
     def __init__(self, durable: Inbox, takes: frozenset[Kind]) -> None:
         self.durable = durable
-        self.gradients = Inbox(durable.epoch)
-        self._takes = Kind.GRADIENTS in takes
+        self.gradients, self.commands = Inbox(durable.epoch), Inbox(durable.epoch)
+        others = {Kind.GRADIENTS: self.gradients, Kind.COMMAND: self.commands}
+        self._others: dict[int, Inbox] = {kind: others[kind] for kind in others if kind in takes}
 
     @property
     def epoch(self) -> int:
@@ -28,19 +30,22 @@ class Inboxes:
         return self.durable.epoch
 
     def of(self, kind: int) -> Inbox:
-        """Return the inbox of a kind. Gradients that are not taken count as parcels do."""
-        return self.gradients if self._takes and kind == Kind.GRADIENTS else self.durable
+        """Return the inbox of a kind. One that is not taken counts as parcels do."""
+        return self._others.get(kind, self.durable)
 
     def holder(self, actor: str, incarnation: int) -> Inbox:
         """Return the inbox of an incarnation."""
-        return self.gradients if self.gradients.knows(actor, incarnation) else self.durable
+        for inbox in self._others.values():
+            if inbox.knows(actor, incarnation):
+                return inbox
+        return self.durable
 
     def require_one_sort(self, kind: int, actor: str, incarnation: int) -> None:
-        """Refuse gradients of an actor, and rows of a worker."""
+        """Refuse gradients of an actor, rows of a worker, and so on."""
         own = self.of(kind)
-        other = self.durable if own is self.gradients else self.gradients
-        if other.knows(actor, incarnation):
-            raise Refused("kind", f"{actor} sends rows and gradients under one incarnation")
+        for other in (self.durable, *self._others.values()):
+            if other is not own and other.knows(actor, incarnation):
+                raise Refused("kind", f"{actor} sends several kinds under one incarnation")
 
     def knows(self, actor: str, incarnation: int) -> bool:
         """Return whether any number of an incarnation was received."""

@@ -71,6 +71,7 @@ class Item(Generic[ContentT_co]):
     frame: bytes | bytearray | memoryview  # as received; dropped once the log has it
     settlements: Settlements
     end: Position | None = None  # of its record, once a journal has it
+    by: str = ""  # who asks, of a command: for the log
     load: Load | None = None  # in the buffer that peers share, until training takes the item
 
     @property

@@ -11,6 +11,7 @@ from farflung.common.data.fields import LARGEST
 from farflung.common.data.spec import Spec
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT, Client, require_own_name
+from farflung.common.net.rights import ROLE, require_right
 from farflung.common.process.errors import Refused
 from farflung.common.process.log import once_every
 from farflung.common.process.text import printable
@@ -27,6 +28,7 @@ from farflung.common.protocol.shared_buffer import Load, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.tensors import GradientsEnvelope, read_gradients_envelope
 from farflung.common.protocol.wire import Envelope, Kind, Opened
+from farflung.learner.endpoint.commands import CommandIntake
 from farflung.learner.endpoint.gradients import GradientCheck
 from farflung.learner.endpoint.inboxes import Inboxes
 from farflung.learner.endpoint.items import (
@@ -41,10 +43,11 @@ from farflung.learner.endpoint.seen import Records, require_bounded, require_pla
 
 log = logging.getLogger(__name__)
 
+WITH_ROWS = (Kind.PARCEL, Kind.GRADIENTS)
 NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
 CREDIT = "credit"
 POISON = ("magnitude", "nonfinite")  # after several an actor is in quarantine
-FLOODS = ("names", "rate", CREDIT)  # refusals that are shown once for each peer
+FLOODS = ("names", "rate", ROLE, CREDIT)  # refusals that are shown once for each peer
 PROBLEMS = 50  # of all actors, the latest
 
 
@@ -73,13 +76,13 @@ class Receiver:
         self.seen = self.records.newest
         self.names = Names(self._forget, float(spec.horizon))
         self.allowances, self.quarantine = Allowances(self.inboxes), Quarantine()
-        self._spec, self._snapshots, self._settlements = spec, snapshots, settlements
-        self._buffer = buffer
+        self._spec, self._snapshots = spec, snapshots
+        self._settlements, self._buffer = settlements, buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._takes = takes
-        self._parcels = ParcelCodec(spec, largest)
-        self._gradients = GradientCheck(spec, largest)
+        self.commands = CommandIntake(self.inboxes.commands, self.acknowledgements, settlements)
+        self._parcels, self._gradients = ParcelCodec(spec, largest), GradientCheck(spec, largest)
 
     def receive(
         self, frame: bytes | bytearray | memoryview, now: float, sender: Client | None = ANY_CLIENT
@@ -91,9 +94,10 @@ class Receiver:
         try:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
-            if wire.kind_of(frame) not in NUMBERED:
+            if wire.kind_of(frame) not in WITH_ROWS:
                 self.names.spend_word(sender, now, len(frame))
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
+            require_right(sender, steers=opened.kind is Kind.COMMAND)
             if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)
                 return None
@@ -104,6 +108,8 @@ class Receiver:
             self.inboxes.require_one_sort(opened.kind, *key)
             self.names.note_message(sender, key, now)
             self.acknowledgements.note_message(key, now)
+            if isinstance(envelope, Command) and Kind.COMMAND in self._takes:
+                return self.commands.take(envelope, sender, now)
             self._require_granted(opened.kind, envelope, sender, len(frame), now)
         except Refused as refusal:
             client = sender or ANY_CLIENT
@@ -211,10 +217,8 @@ class Receiver:
             self._gradients.require_rows_wanted(parcel)
             require_place(self.roster, self._spec, envelope, parcel, now)
             return parcel
-        if isinstance(envelope, GradientsEnvelope):
-            return self._gradients.read(opened, envelope, self.newest)
-        assert isinstance(envelope, Command)
-        return envelope
+        assert isinstance(envelope, GradientsEnvelope)  # commands are taken elsewhere
+        return self._gradients.read(opened, envelope, self.newest)
 
     def _receive_message(self, opened: Opened, now: float, sender: Client) -> None:
         message = wire.read(opened)

@@ -10,6 +10,7 @@ from farflung.learner.observe.real_time import real_time_status
 from farflung.learner.observe.status import (
     ActorState,
     ActorStatus,
+    CommandStatus,
     GradientStatus,
     ProblemStatus,
 )
@@ -40,6 +41,7 @@ class EndpointStatus:
     gradients: GradientStatus = field(default_factory=GradientStatus)
     disk_s: float = 0.0  # in which the journal wrote and synced, since the start
     network_s: float = 0.0  # in which the network thread worked
+    commands: CommandStatus = field(default_factory=CommandStatus)
 
 
 def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
@@ -62,16 +64,20 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
         gradients=gradient_status(receiver.inboxes.gradients),
         disk_s=endpoint.log.disk_s,
         network_s=endpoint.busy_s,
+        commands=CommandStatus(*books(receiver.inboxes.commands)),
     )
 
 
 def gradient_status(inbox: Inbox) -> GradientStatus:
     """Return the books of gradients. Those that are not settled wait for their step."""
+    return GradientStatus(*books(inbox))
+
+
+def books(inbox: Inbox) -> tuple[int, int, int, int, dict[str, int]]:
+    """Return how many came, are settled, wait, came again, and were refused by reason."""
     ledger, waiting = inbox.ledger, inbox.unsettled
-    applied = ledger.accepted - waiting
-    return GradientStatus(
-        ledger.received, applied, waiting, ledger.duplicate, dict(sorted(ledger.refused.items()))
-    )
+    settled, refused = ledger.accepted - waiting, dict(sorted(ledger.refused.items()))
+    return ledger.received, settled, waiting, ledger.duplicate, refused
 
 
 def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:

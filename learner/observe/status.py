@@ -116,6 +116,20 @@ class GradientStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandStatus:
+    """The books of commands over the network: received = done + waiting + repeated + refused.
+
+    They begin again with each start of the learner.
+    """
+
+    received: Count = 0
+    done: Count = 0
+    waiting: Count = 0
+    repeated: Count = 0
+    refused: dict[str, Count] = field(default_factory=dict)  # by reason
+
+
+@dataclass(frozen=True, slots=True)
 class OpponentStatus:
     """The games against one opponent, of all versions in all seats."""
 
@@ -195,6 +209,8 @@ class Status:
     ratio_wanted: float | None = None
     ratio_held: float | None = None
     weight: float = 1.0  # of the wanted one, as it was set while training
+    steered: dict[str, float | str | None] = field(default_factory=dict)
+    """Settings that were changed while training, by the names of their flags."""
     waiting: WaitingStatus = WaitingStatus()
     verdict: Verdict = field(default_factory=Verdict)  # which side holds the run up
     training_time: dict[str, float] = field(default_factory=dict)  # shares, of core.split.Part
@@ -221,6 +237,7 @@ class Status:
     lost: Count = 0  # numbers that actors gave up and that never arrived, by their own word
     refused: dict[str, Count] = field(default_factory=dict)  # by reason
     gradients: GradientStatus = GradientStatus()  # of workers
+    commands: CommandStatus = CommandStatus()  # of those who steer
 
     games: GamesStatus = GamesStatus()
     archived: Count = 0  # versions

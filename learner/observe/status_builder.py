@@ -110,6 +110,8 @@ class StatusBuilder:
             lost=view.lost,
             refused=dict(view.refused),
             gradients=view.gradients,
+            commands=view.commands,
+            steered=dict(core.steering.settings),
             games=self._games.status(progress.standings, seconds, leaving is not State.RUN),
             archived=self.archived,
             actors=view.actors,

@@ -127,7 +127,7 @@ class Asynchronous:
         if core.paused:
             return Wait(PAUSED)
         may_publish = moment.now - moment.published_at >= PUBLISH_S and not core.pacing.is_within
-        if may_publish and core.unpublished >= self.publish_every:
+        if may_publish and core.unpublished >= (core.publish_every or self.publish_every):
             return PUBLISH
         if inserts := self.inserts(core, queue):
             return inserts

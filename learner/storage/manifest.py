@@ -10,6 +10,7 @@ from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.protocol.packing import from_plain
 from farflung.common.protocol.roster import RosterState
 from farflung.learner.selfplay.games import Row
+from farflung.learner.steering.orders import Steering
 
 MANIFEST = "MANIFEST"
 FOLDER = "checkpoints"
@@ -27,6 +28,7 @@ TOTALS = "journal_totals"
 GAMES = "games"
 NORMALISATION = "normalisation"
 DEMONSTRATIONS = "demonstrations"  # the state of sampling them
+STEERING = "steering"  # as commands have changed it
 PACING = "pacing"  # the weight, and the samples that earlier ones owe
 NUMBERS = ("steps", "updates", "episodes", "samples", REPLAY_FROM, REPLAY_ROWS)
 KINDS: dict[str, Any] = {
@@ -41,6 +43,7 @@ KINDS: dict[str, Any] = {
     "roster": RosterState,
     GAMES: tuple[Row, ...],
     PACING: tuple[float, float],
+    STEERING: Steering,
     NORMALISATION: dict[str, tuple[int, bytes, bytes]],
 }  # the types of known facts; each may be absent
 

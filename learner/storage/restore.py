@@ -17,6 +17,7 @@ from farflung.common.process.log import once_every
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.wire import Envelope
 from farflung.learner.core.core import Core
+from farflung.learner.steering.orders import AS_BEGUN
 from farflung.learner.storage import checkpoint, manifest
 from farflung.learner.storage.checkpoint import Checkpoint
 from farflung.learner.storage.journal import payloads, record, segments
@@ -29,6 +30,7 @@ from farflung.learner.storage.manifest import (
     POSITION,
     REPLAY_FROM,
     REPLAY_HASH,
+    STEERING,
 )
 from farflung.learner.storage.recover import Recovered, SlowProgress
 from farflung.learner.storage.replay_extent import ReplayExtent
@@ -90,6 +92,7 @@ def restore_checkpoint(run_folder: Path, core: Core) -> Checkpoint:
         )
         return Checkpoint({})
     saved = checkpoint.load(run_folder)
+    core.steer(saved.facts.get(STEERING, AS_BEGUN))
     core.pacing.weight, core.pacing.owed = saved.facts.get(PACING, (1.0, 0.0))
     try:
         core.algorithm.restore(saved.tensors)

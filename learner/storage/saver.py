@@ -32,6 +32,7 @@ from farflung.learner.storage.manifest import (
     PACING,
     POSITION,
     REPLAY_HASH,
+    STEERING,
     needed_from,
 )
 from farflung.learner.storage.replay_extent import ReplayExtent, journal_facts
@@ -64,6 +65,7 @@ class Saver:
         self._run, self._core = run, core
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+        self.failed = False  # the last one could not be written
         self._pause = threading.Event()  # never set: the pause between two attempts
 
     @property
@@ -89,7 +91,7 @@ class Saver:
     def begin(self, roster: RosterState | None = None) -> None:
         """Copy the state of training, and let a thread write it. Not while busy."""
         begun_at = time.monotonic()
-        taken = self._take(roster)
+        taken, self.failed = self._take(roster), False
         self.pause_s = time.monotonic() - begun_at
         self._thread = threading.Thread(
             target=self._write, args=(taken, self.pause_s), name="checkpoint", daemon=True
@@ -151,6 +153,7 @@ class Saver:
             "updates": core.state.updates,
             "episodes": core.progress.episodes,
             "samples": core.pacing.samples,
+            STEERING: to_plain(core.steering),
             PACING: (core.pacing.weight, core.pacing.owed),
             "random": torch.get_rng_state().numpy().tobytes(),  # of the network, such as dropout
             "replay": core.replay.state(),
@@ -176,7 +179,7 @@ class Saver:
                 break
             except Exception as error:  # the top of a thread; training raises it
                 if attempt == ATTEMPTS - 1 or not descriptors.exhausted(error):
-                    self._error = error
+                    self._error, self.failed = error, True
                     return
                 log.warning("a checkpoint waits: %s", error, extra=once_every(30))
             self._pause.wait(AGAIN_S)

@@ -1,70 +1,108 @@
-"""The steering of a run while it trains: paused or not, and its weight. A file in its folder.
+"""The files of steering in a run's folder: the record of commands, and those that wait to be done.
 
-Commands write it, and the learner looks at it now and then; so it holds after a restart too.
+The learner alone writes the record. Who may write in the folder leaves commands there, which are
+the same messages as on the wire, as JSON.
 """
 
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from farflung.common.process import atomic_file
 from farflung.common.process.errors import ConfigurationError, Refused
+from farflung.common.process.log import once_every
 from farflung.common.protocol import packing
+from farflung.common.protocol.messages import Command
+from farflung.learner.steering.record import Record
+
+log = logging.getLogger(__name__)
 
 FILE = "steering.json"  # in the folder of a run
-LEAST, MOST = 0.01, 100.0  # weights
+COMMANDS = "commands"  # the folder beside it
+FILE_BYTES = 64 << 10  # of a command; ours have 200
+AT_ONCE = 64  # commands in one look
+NONE = Record()
+
+StructT = TypeVar("StructT", bound=Struct)
 
 
-class Steering(Struct, frozen=True, forbid_unknown_fields=True):
-    """The wishes for a run: the default is one that trains as its settings say."""
+class Waiting(NamedTuple):
+    """A command that waits in the folder."""
 
-    paused: bool = False
-    weight: float = 1.0  # of its replay ratio: samples for each row are so many times as many
-
-    def __post_init__(self) -> None:
-        """Refuse a weight that could never be held."""
-        if not LEAST <= self.weight <= MOST:  # NaN is not
-            raise ValueError(f"a weight is {LEAST:g} to {MOST:g}, and not {self.weight:g}")
+    path: Path
+    command: Command
 
 
-def read(run_folder: Path) -> Steering:
-    """Return the steering of a run, or refuse a file that makes no sense."""
+def read(run_folder: Path, none: Record = NONE) -> Record:
+    """Return the record of a run's commands, or refuse a file that makes no sense."""
     path = run_folder / FILE
     try:
-        return packing.from_plain(Steering, json.loads(path.read_bytes()))
+        return _read(Record, path.read_bytes())
     except FileNotFoundError:
-        return Steering()
-    except (OSError, ValueError, RecursionError, Refused) as error:
+        return none
+    except (OSError, Refused) as error:
         raise ConfigurationError(f"{path} cannot be used ({error}): remove it") from error
 
 
-def write(run_folder: Path, steering: Steering) -> None:
-    """Replace the steering of a run, durably."""
-    atomic_file.write(run_folder / FILE, json.dumps(packing.to_plain(steering)).encode())
+def write(run_folder: Path, record: Record) -> None:
+    """Replace the record of a run, durably."""
+    atomic_file.write(run_folder / FILE, _written(record))
 
 
-class Watch:
-    """Looks at the steering of a run, and reads it where the file is another one than before."""
+def leave(run_folder: Path, command: Command, at_ns: int) -> Path:
+    """Leave a command for the learner of a run; they are done in the order of their times."""
+    atomic_file.make_folder(run_folder / COMMANDS)
+    path = run_folder / COMMANDS / f"{at_ns:020}-{command.incarnation:016x}.json"
+    atomic_file.write(path, _written(command))
+    return path
 
-    def __init__(self, run_folder: Path) -> None:
-        self.problem = ""  # a sentence about a file that cannot be used
-        self._folder, self._seen = run_folder, (0, 0)
 
-    def look(self) -> Steering | None:
-        """Return what is wished since the last look; None: nothing new."""
+def waiting(run_folder: Path) -> Iterator[Waiting]:
+    """Yield the commands that wait, the oldest first; name and remove a file that is none."""
+    for name in _names(run_folder / COMMANDS)[:AT_ONCE]:
+        path = run_folder / COMMANDS / name
         try:
-            found = (self._folder / FILE).stat()
-            seen = found.st_mtime_ns, found.st_ino
-        except OSError:
-            seen = 0, 0
-        if seen == self._seen:
-            return None
-        self._seen = seen
-        try:
-            steering = read(self._folder)
-        except ConfigurationError as error:
-            self.problem = str(error)
-            return None
-        self.problem = ""
-        return steering
+            yield Waiting(path, _read(Command, _content(path)))
+        except OSError as error:
+            log.warning("%s cannot be read: %s", path, error.strerror, extra=once_every(60))
+        except Refused as refusal:
+            log.warning("%s is no command, and is removed (%s)", path, refusal)
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a command that was decided about."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:
+        return []  # no command was ever left here
+    return sorted(name for name in names if name.endswith(".json") and not name.startswith("."))
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(FILE_BYTES + 1)
+    if len(content) > FILE_BYTES:
+        raise Refused("oversized", f"more than {FILE_BYTES:,} bytes")
+    return content
+
+
+def _read(kind: type[StructT], content: bytes) -> StructT:
+    try:
+        return packing.from_plain(kind, json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise Refused("malformed", str(error)) from error
+
+
+def _written(value: Struct) -> bytes:
+    return json.dumps(packing.to_plain(value), indent=1).encode() + b"\n"

@@ -38,7 +38,7 @@ from farflung.common.data.states import EPISODE, state_columns
 from farflung.common.data.weights import Version
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import FarflungError, Refused
-from farflung.common.protocol import tensors, topics, wire
+from farflung.common.protocol import packing, tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import Acknowledgement, Announcement, Command, Credit
 from farflung.common.protocol.parcels import ParcelCodec
@@ -46,6 +46,8 @@ from farflung.common.protocol.tensors import Gradients, GradientsCodec
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import PARCELS
+from farflung.learner.steering.orders import AS_BEGUN, Steering
+from farflung.learner.steering.record import decide
 
 IMAGE = Space("box", "uint8", (2, 2, 1))
 PAIR = Space("multidiscrete", "int64", (2,), (3, 4))
@@ -173,12 +175,15 @@ def gradients_seeds() -> list[bytes]:
 
 
 def test_command(data: bytes) -> None:
-    """A command; what is read is written the same again."""
+    """A command; what is read is written the same again, and changes a run within bounds."""
     message = wire.read(wire.open_frame(frame(data), wire.EXPERIENCE))
     if isinstance(message, Command):
         assert message.base <= message.sequence
         again = wire.read(wire.open_frame(wire.encode(message)))
         assert wire.encode(again) == wire.encode(message)
+        order = decide(message, "run-1", 1, {})
+        steered = order.applied(AS_BEGUN)
+        assert packing.from_plain(Steering, packing.to_plain(steered)) == steered
 
 
 def command_seeds() -> list[bytes]:
@@ -226,6 +231,7 @@ def test_gate(data: bytes) -> None:
     inbox = endpoint.inbox
     assert inbox.ledger.balanced
     assert endpoint.receiver.inboxes.gradients.ledger.balanced
+    assert endpoint.receiver.inboxes.commands.ledger.balanced
     for key, credit in endpoint.receiver.acknowledgements.due(8.0, lambda key: Credit(1, 1)):
         received = inbox.received(*key)
         wire.encode(Acknowledgement("run-1", "default", *key, 5, 1, *received, credit))

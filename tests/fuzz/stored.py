@@ -17,7 +17,7 @@ import torch
 from fuzz.inputs import JSON, PACKED, RAW, RECORD, join, segment
 from fuzz.messages import specs
 from fuzz.target import Target
-from support.makers import a_frame, a_spec, some_weights
+from support.makers import a_command, a_frame, a_spec, some_weights
 from support.messages import parcel_of
 
 from farflung.common.data.draw import Episode, opponent
@@ -39,6 +39,8 @@ from farflung.learner.observe.status import (
     from_document,
     to_document,
 )
+from farflung.learner.steering.record import Record as AsRecorded
+from farflung.learner.steering.record import decide
 from farflung.learner.storage import (
     archive,
     audit_checkpoints,
@@ -46,6 +48,7 @@ from farflung.learner.storage import (
     manifest,
     policies,
     run_folder,
+    steering,
 )
 from farflung.learner.storage.audit import Audit
 from farflung.learner.storage.checkpoint import Checkpoint
@@ -251,6 +254,31 @@ def test_archived_weights(data: bytes) -> None:
     policies.read_weights(place(), a_spec(), "1.1")
 
 
+def test_steering(data: bytes) -> None:
+    """Read the record of commands, and a command that waits in the folder."""
+    shutil.rmtree(place() / steering.COMMANDS, ignore_errors=True)
+    path = written(f"{steering.COMMANDS}/1.json", data)
+    waiting = list(steering.waiting(place()))
+    assert path.exists() == bool(waiting)  # what is no command is removed
+    for each in waiting:
+        with suppress(FarflungError):
+            decide(each.command, "run-1", 1, {})
+    written(steering.FILE, data)
+    with suppress(ConfigurationError):
+        record = steering.read(place())
+        steering.write(place(), record)
+        assert steering.read(place()) == record
+
+
+def steering_seeds() -> list[bytes]:
+    """Return a command and a record as they are written."""
+    command = a_command(arguments={"weight": 2.0, "log-level": "debug"})
+    order = decide(command, "run-1", 1, {})
+    steering.write(place(), AsRecorded().executed(command, order, 1, "box-1", "now"))
+    path = steering.leave(place(), command, 1)
+    return [path.read_bytes(), (place() / steering.FILE).read_bytes(), DEEP]
+
+
 def test_pool(data: bytes) -> None:
     """A pool of opponents: one that is taken has one for every episode, and a bound."""
     pool = packing.from_plain(Pool, packing.unpack(data, "pool"))
@@ -345,6 +373,7 @@ TARGETS = (
         test_archived_weights,
         lambda: [bytes(tensors.encode_weights(some_weights(a_spec())))],
     ),
+    Target("steering", test_steering, steering_seeds, JSON),
     Target("pool", test_pool, pool_seeds, PACKED),
     Target(
         "run", test_run, lambda: [b'{"run": "run-1", "environment": "CartPole-v1"}', DEEP], JSON

@@ -160,7 +160,7 @@ def a_gradients_item(settlements=None, **changes):
 
 def a_command(**changes):
     """A command that sets one thing."""
-    command = Command("run-1", "default", "box-1", 7, 1, 1, "set", {"replay_ratio": 2.5})
+    command = Command("run-1", "default", "box-1", 7, 1, 1, 1, "set", {"replay-ratio": 2.5})
     return structs.replace(command, **changes)
 
 

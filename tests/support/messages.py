@@ -68,11 +68,11 @@ def from_actor(sender: Sender = SENDER) -> dict[str, wire.Message]:
     """Return one of each message without columns that actors and other clients send."""
     counters = {"steps": 12.0, "longest_step_s": 0.5}
     problem = Problem(1, "environment", "Traceback\nValueError: größer")
-    arguments = {"replay_ratio": 2.5, "names": ["a", None, True]}
+    arguments = {"replay-ratio": 2.5, "log-level": "debug", "weight": None}
     return {
         "hello": Hello(*sender, 99, VERSION, 1, 4, False),
         "report": Report(*sender, 3, VERSION, counters, (problem,)),
-        "command": Command(*sender, 1, 1, "set", arguments),
+        "command": Command(*sender, 1, 1, 1, "set", arguments),
         "bye": Bye(*sender, 3, "interrupted"),
     }
 

@@ -326,10 +326,12 @@ def test_odd_envelopes_of_gradients_and_commands_have_no_number(taker, kind, cha
 
 def test_gradients_and_commands_are_only_taken_under_the_senders_own_label(taker):
     """As parcels are; a client of another label numbers nothing."""
-    for frame in (a_gradients_frame(taker.spec), bytes(wire.encode(a_command()))):
-        assert taker.receiver.receive(frame, 0.0, Client("lab", "actor")) is None
-    assert taker.receiver.inbox.ledger.refused == {"label": 1}
+    command = bytes(wire.encode(a_command()))
+    for frame, role in ((a_gradients_frame(taker.spec), "actor"), (command, "operator")):
+        assert taker.receiver.receive(frame, 0.0, Client("lab", role)) is None
     assert taker.receiver.inboxes.gradients.ledger.refused == {"label": 1}
+    assert taker.receiver.inboxes.commands.ledger.refused == {"label": 1}
+    assert taker.receiver.inbox.ledger.received == 0
 
 
 def test_the_first_refusal_of_a_kind_reaches_the_screen(side, frame):

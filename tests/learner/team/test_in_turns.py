@@ -1,16 +1,19 @@
 """A team in one process: its learners take turns, and each has a run of its own."""
 
 import io
+import time
 
 import pytest
 from support import games
+from support.makers import a_command
 from support.team import SEATS, Team
 
 from farflung.actor.worlds import registered
+from farflung.common.data.fields import draw_identity
 from farflung.common.protocol.messages import State
 from farflung.learner.storage import manifest, steering
 from farflung.learner.storage.audit import audit
-from farflung.learner.storage.steering import Steering
+from farflung.learner.storage.run_folder import open_run
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +89,13 @@ def test_evaluations_of_a_team_in_rounds_count(team):
     assert all(each.learner.evaluation for each in team.last.policies.values())
 
 
+def steer(run, name, arguments=None):
+    """Leave a command in the folder of a run: its learner is this process."""
+    asked = {"run": open_run(run).identity, "name": name, "arguments": arguments or {}}
+    command = a_command(**asked, epoch=0, incarnation=draw_identity())
+    steering.leave(run, command, time.time_ns())
+
+
 def test_policy_that_is_paused_lets_the_others_go_on(team):
     """Its agents act on its last weights; once it goes on, it reaches its goal too."""
     seen = []
@@ -93,14 +103,15 @@ def test_policy_that_is_paused_lets_the_others_go_on(team):
     def steers(status, stop):
         red, blue = (status.policies[policy] for policy in SEATS)
         if not seen and red.learner is not None:
-            steering.write(team.run("red"), Steering(paused=True, weight=2.0))
+            steer(team.run("red"), "pause")
+            steer(team.run("red"), "set", {"weight": 2})
             seen.append("asked")
         elif seen == ["asked"] and red.learner.state == State.PAUSE:
             seen.append(red.learner.steps)
         elif len(seen) == 2 and blue.stage == "finished":
             assert red.learner.steps == seen[1]
             assert red.learner.weight == 2.0
-            steering.write(team.run("red"), Steering(weight=2.0))
+            steer(team.run("red"), "resume")
             seen.append("asked to go on")
 
     assert team.train(each=steers, steps=2000) == 0
