@@ -60,7 +60,7 @@ OTHERS = {
     "--install-completion",
     "--at-once",
     "--folder",
-    "--weight",
+    "--wait",
     "--id",
     "--whole",
     "--token-file",
@@ -83,6 +83,8 @@ FREE_OF_CHARGE = {
     "learner pause",
     "learner resume",
     "learner set",
+    "learner checkpoint",
+    "learner stop",
     "learner dashboard",
 }
 

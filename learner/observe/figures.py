@@ -65,6 +65,10 @@ def _flow(status: Status) -> Iterator[tuple[str, str]]:
     yield "parcels", count(status.received)
     if books := status.gradients.received:
         yield "gradients", f"{count(status.gradients.applied)} of {compact(books)}"
+    if status.steered:
+        yield "as set", ", ".join(f"{key} {value}" for key, value in status.steered.items())
+    if refused := sum(status.commands.refused.values()):
+        yield "commands", f"{count(status.commands.done)} done, {count(refused)} refused"
 
 
 def _machine(status: Status) -> Iterator[tuple[str, str]]:

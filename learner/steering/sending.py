@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-import zmq
-
 from farflung.common.net.address import Address
 from farflung.common.net.diagnose import diagnose
 from farflung.common.net.keys import ACTOR, ClientKeys
-from farflung.common.net.sockets import Context, experience_sender, feed_subscriber
+from farflung.common.net.sockets import Context, Socket, experience_sender, feed_subscriber
 from farflung.common.process.errors import (
     ConfigurationError,
     Exit,
@@ -25,7 +23,7 @@ from farflung.common.process.errors import (
 from farflung.common.process.text import printable
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Beacon
-from farflung.learner.steering.asking import Asking
+from farflung.learner.steering.asking import AGAIN_S, Asking
 from farflung.learner.steering.meanings import meaning
 
 FIND_S = 10.0  # for a first beacon: a learner sends one each second
@@ -54,13 +52,12 @@ def ask(
     asking = Asking(actor, beacon, *order)
     with (
         feed_subscriber(context, address, asking.topics, keys=keys) as feed,
-        experience_sender(context, address, keys=keys) as push,
+        experience_sender(context, address, 2 + round(wait_s / AGAIN_S), keys) as push,
     ):
         end = time.monotonic() + wait_s
         while not asking.answered and time.monotonic() < end:
             if (frame := asking.due(time.monotonic())) is not None:
-                with suppress(zmq.Again):
-                    push.send(frame, zmq.NOBLOCK)
+                push.send(frame)  # it never waits: the queue has room for all repetitions
             for received in _messages(feed, LOOK_S):
                 asking.receive(received, time.monotonic())
     what = f"{beacon.policy} of run {beacon.run} at {address}"
@@ -118,9 +115,9 @@ def find(context: Context, address: Address, keys: ClientKeys | None, policy: st
     return next(iter(found.values()))
 
 
-def _messages(feed: Any, timeout_s: float) -> Iterator[bytes]:
+def _messages(feed: Socket, timeout_s: float) -> Iterator[bytes]:
     """Yield what is there, the first within so long."""
-    if feed.poll(max(1, int(1000 * timeout_s))):
-        with suppress(zmq.Again):
-            while True:
-                yield feed.recv_multipart(zmq.NOBLOCK)[-1]
+    patience_ms = max(1, int(1000 * timeout_s))
+    while feed.poll(patience_ms):
+        yield feed.recv_multipart()[-1]
+        patience_ms = 0

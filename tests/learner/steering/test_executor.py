@@ -19,7 +19,7 @@ from farflung.learner.storage.saver import Saver
 
 
 class Bench:
-    """A run whose learner is an executor: commands come in, outcomes go out."""
+    """A run with an executor for a learner: commands come in, outcomes go out."""
 
     def __init__(self, folder, **changes):
         self.config = a_config(**changes)
