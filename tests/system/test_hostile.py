@@ -108,7 +108,6 @@ def attacks(spec, number):
     yield "protocol", patched(good, 2, b"\x02")
     yield "kind", patched(good, 3, b"\x63")
     yield "malformed", bytes(wire.assemble(Kind.GRADIENTS, {"run": spec.run}))
-    yield "malformed", bytes(wire.assemble(Kind.COMMAND, {"run": spec.run}))
     yield (
         "kind",
         bytes(wire.assemble(Kind.BEACON, {"deep": [[]] * 100_000})),
@@ -156,6 +155,52 @@ def attack(pusher, spec, rounds):
 def all_refused(learner, count):
     """Wait for so many refusals; return them by reason."""
     return learner.shows(lambda status: sum(status.refused.values()) >= count).refused
+
+
+def hostile_commands(spec):
+    """Yield commands that none sends, after the reason under which each counts."""
+    good = {
+        "run": spec.run,
+        "policy": spec.policy,
+        "actor": "mallory",
+        "sequence": 1,
+        "base": 1,
+        "epoch": 1,
+        "name": "set",
+    }
+    for identity, (reason, changes) in enumerate(
+        (
+            ("malformed", {"sequence": -1}),
+            ("malformed", {"name": "x" * 60_000}),
+            ("run", {"run": "another-run"}),
+            ("epoch", {"epoch": 7}),
+            ("epoch", {"epoch": 0}),
+            ("command", {"name": "launch"}),
+            ("key", {"arguments": {"x" * 50_000: 1.0}}),
+            ("key", {"arguments": {}}),
+            ("value", {"arguments": {"weight": float("nan")}}),
+            ("value", {"arguments": {"learning-rate": "\x1b[2J" * 9_000}}),
+            ("number out of range", {"sequence": 1 << 40}),
+        ),
+        start=1,
+    ):
+        fields = {"incarnation": identity, "arguments": {"weight": 1.0}, **good, **changes}
+        yield reason, bytes(wire.assemble(Kind.COMMAND, fields))
+
+
+def test_hostile_commands_are_refused_in_a_sentence_and_change_nothing(shared, spec, attacker):
+    """Each counts under its reason in the books of commands."""
+    before = shared.shows(lambda status: True)
+    expected = dict(before.commands.refused)
+    for reason, frame in hostile_commands(spec):
+        attacker.send(frame)
+        expected[reason] = expected.get(reason, 0) + 1
+    status = shared.shows(
+        lambda status: sum(status.commands.refused.values()) >= sum(expected.values())
+    )
+    assert status.commands.refused == expected
+    assert (status.steered, status.commands.done) == (before.steered, before.commands.done)
+    assert max(map(len, shared.said.splitlines())) < 2100
 
 
 def test_hostile_messages_count_under_their_own_reasons(shared, shell, spec, attacker):
