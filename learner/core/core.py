@@ -63,7 +63,7 @@ class Core:
         self.last_good: Callable[[], Mapping[str, torch.Tensor]] = _nothing
         self.pool: Callable[[], Pool | None] = lambda: None  # what is published with each version
         self.steering = AS_BEGUN  # as commands have changed it
-        self._ratio = pacing.ratio  # as configured
+        self._ratio = 0.0  # as configured, once a command may have changed it
         self._staleness = math.inf if spec.learning is None else spec.learning.staleness
         self._module = acting_policy(algorithm, normaliser)
         self._weights_watch = FiniteWatch(_as_tensors(self._weights()))
@@ -78,6 +78,7 @@ class Core:
         """Take the values that commands have set, from now on."""
         state, before, self.steering = self.state, self.steering, steering
         state.paused, state.publish_every = steering.paused, steering.publish_every or 0
+        self._ratio = self._ratio or state.pacing.ratio
         ratio = self._ratio if steering.replay_ratio is None else steering.replay_ratio
         if (ratio, steering.weight) != (state.pacing.ratio, state.pacing.weight):
             state.pacing.weigh(steering.weight, ratio)

@@ -21,6 +21,7 @@ from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.sinks import StatusSink
 from farflung.learner.observe.status import ActorStatus, WaitingStatus
 from farflung.learner.observe.status_builder import StatusBuilder
+from farflung.learner.steering.orders import AS_BEGUN
 from farflung.learner.storage import checkpoint
 from farflung.learner.storage.run_folder import new_run
 from farflung.learner.storage.saver import Saver
@@ -285,6 +286,7 @@ def test_last_checkpoint_holds_counters_randomness_and_roster(make):
         "random": random,
         "replay": b"",
         "pacing": (1.0, 0.0),
+        "steering": AS_BEGUN,
         "roster": {"starts": [1], "members": []},
     }
     assert found.tensors.keys() == one.core.algorithm.state().keys()
