@@ -232,8 +232,8 @@ def intact(frame: memoryview) -> bool:
 
 
 def kind_of(frame: bytes | bytearray | memoryview) -> int:
-    """Return the kind that a frame names, before anything is checked; -1 if it is too short."""
-    return frame[KIND_AT] if len(frame) > KIND_AT else -1
+    """Return the kind that a frame names, before it is checked; -1 if it is no frame of ours."""
+    return frame[KIND_AT] if len(frame) > KIND_AT and frame[: len(MAGIC)] == MAGIC else -1
 
 
 def checksum(frame: bytes | bytearray | memoryview) -> int:

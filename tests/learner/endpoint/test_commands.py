@@ -155,3 +155,10 @@ def test_rows_and_commands_under_one_incarnation_are_refused(side):
     item.settle()
     side.endpoint.receive([(a_frame(side.spec), NEAR)], 0.0)
     assert side.receiver.inbox.ledger.refused == {"kind": 1}
+
+
+def test_bytes_that_are_no_frame_are_in_no_book_of_commands(side):
+    """Also where one of them happens to be the number of the kind."""
+    side.endpoint.receive([(b"\x00\x00\x01\x05" + bytes(300), OPERATOR)], 0.0)
+    assert books(side).received == 0
+    assert side.receiver.inbox.ledger.refused == {"magic": 1}
