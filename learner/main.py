@@ -127,6 +127,7 @@ EXAMPLES = {
     "learner evaluate runs/lander": "play 100 episodes of its best policy",
     "learner worker gpu-box:5555": "collect and learn for another learner's --gradients",
     "learner status gpu-box": "show how a run is doing",
+    "learner set gpu-box learning-rate=1e-4": "change a setting while it trains",
 }
 
 
