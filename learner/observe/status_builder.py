@@ -105,13 +105,7 @@ class StatusBuilder:
             update_split=dict(core.split.seconds),
             **use,
             checkpoint_pause_s=self.checkpoint_pause_s,
-            received=view.received,
-            duplicates=view.duplicates,
-            lost=view.lost,
-            refused=dict(view.refused),
-            gradients=view.gradients,
-            commands=view.commands,
-            steered=dict(core.steering.settings),
+            **_books(view),
             games=self._games.status(progress.standings, seconds, leaving is not State.RUN),
             archived=self.archived,
             actors=view.actors,
@@ -131,10 +125,12 @@ class StatusBuilder:
         return self._waits.add(FOR_GRADIENTS if self._alone else self._core.pacing.waiting)
 
     def _ratio(self) -> dict[str, Any]:
-        """Return the replay ratio, as it is wanted and held now."""
+        """Return the replay ratio, as it is wanted and held now, and all that was set."""
         pacing, fixed = self._core.pacing, self._lasting.ratio_wanted is None
         wanted = None if fixed else pacing.pace
-        return {"ratio_wanted": wanted, "ratio_held": pacing.held, "weight": pacing.weight}
+        steered = dict(self._core.steering.settings)
+        held = {"ratio_wanted": wanted, "ratio_held": pacing.held}
+        return held | {"weight": pacing.weight, "steered": steered}
 
     def _use(self, view: EndpointStatus, seconds: float) -> dict[str, Any]:
         """Return the use of processor, memory and network."""
@@ -216,6 +212,18 @@ class StatusBuilder:
             f"{cut} of the {result.episodes} episodes of the newest evaluation were cut after "
             f"{most:,} steps (--evaluate-max-steps): under the greedy policy they go on"
         )
+
+
+def _books(view: EndpointStatus) -> dict[str, Any]:
+    """Return the books of all that came in."""
+    return {
+        "received": view.received,
+        "duplicates": view.duplicates,
+        "lost": view.lost,
+        "refused": dict(view.refused),
+        "gradients": view.gradients,
+        "commands": view.commands,
+    }
 
 
 def _course(progress: Progress) -> dict[str, Any]:
