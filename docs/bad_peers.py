@@ -45,22 +45,24 @@ def siege(found: Results) -> str:
 
 def attacks(found: Results) -> str:
     """Describe every attack alone, on an earlier tree and on this one."""
-    arms = {name: found["arms"][name] for name in ("then", "now") if name in found["arms"]}
-    names = sorted({line["attack"] for arm in arms.values() for line in arm["lines"]})
-    trees = " → ".join(arm["of"] for arm in arms.values())
+    arms = [found["arms"][name] for name in ("then", "now") if name in found["arms"]]
+    names = sorted({line["attack"] for arm in arms for line in arm["lines"]})
+    columns = [
+        (arm, way)
+        for arm in arms
+        for way in WAYS
+        if any(line["way"] == way for line in arm["lines"])
+    ]
+    heads = [way if arm is arms[-1] else f"{way}, {arm['of']}" for arm, way in columns]
     rows = [
-        f"| {name} | "
-        + " | ".join(
-            " → ".join(outcome(arm["lines"], name, way) for arm in arms.values()) for way in WAYS
-        )
-        + " |"
+        f"| {name} | " + " | ".join(outcome(arm["lines"], name, way) for arm, way in columns) + " |"
         for name in names
     ]
-    seconds = next(iter(arms.values()))["seconds"]
+    seconds = arms[0]["seconds"]
     return "\n".join(
         [
             wrapped(
-                f"**Every attack alone** ({trees}), for {seconds:g} s on a learner and on the "
+                f"**Every attack alone**, for {seconds:g} s on a learner and on the "
                 "broker in front of it, each with an honest actor. Each cell has the steps/s "
                 "meanwhile of the slower honest actor, as a part of those before; then the "
                 "memory by which learner or broker grew, from 50 MB on; and what else happened: "
@@ -70,8 +72,8 @@ def attacks(found: Results) -> str:
                 "nothing of them."
             ),
             "",
-            "| attack | " + " | ".join(WAYS) + " |",
-            "|---" * (1 + len(WAYS)) + "|",
+            "| attack | " + " | ".join(heads) + " |",
+            "|---" * (1 + len(heads)) + "|",
             *rows,
             "",
             source(found),
@@ -87,9 +89,9 @@ def outcome(lines: list[Results], name: str, way: str) -> str:
         return "–"
     grown = max(line["learner_mb"], line["broker_mb"])
     said = [f"{line['during'] / line['before']:.0%}" if line["before"] else "0 before"]
+    said = ["idle"] if line["processors"] < 0.02 else said
     said += [f"+{grown:.0f} MB"] if grown >= 50 else []
     said += ["ended"] if line["ended"] else []
     said += ["not back"] if line["back_s"] is None and not line["ended"] else []
     said += ["no join"] if line["join_s"] is None and not line["ended"] else []
-    said += ["idle"] if line["processors"] < 0.02 else []
     return ", ".join(said)

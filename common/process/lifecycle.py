@@ -291,7 +291,7 @@ class Watchdog:
         stream = sys.__stderr__ or sys.stderr  # past a stand-in, which would still hold the line
         sentence = f"{self._step} has taken longer than {self._timeout_s:g} s; the process ends"
         faulthandler.dump_traceback_later(3.0, exit=True)  # so long may all this take
-        print(f"{sentence}. Its threads:", file=stream, flush=True)
+        stream.write(f"{sentence}. Its threads:\n")  # standard error keeps no whole line back
         faulthandler.dump_traceback(all_threads=True)
         with suppress(Exception):
             self.last_words(sentence)
