@@ -5,14 +5,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from farflung.actor import evaluator
-from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connections, Delivery, Joined
+from farflung.actor.connection.port import EXCHANGE_S, WAIT_S, Connections, Delivery, Joined, Newest
 from farflung.actor.evaluator import Evaluator
 from farflung.actor.gathering import Gathering
+from farflung.actor.holding import ENVIRONMENTS, SESSION, grows
 from farflung.actor.opening import OpenWorld, Runs, open_play
 from farflung.actor.play import Play, exploring
 from farflung.actor.playing import Playing
 from farflung.actor.rules import Rules
 from farflung.actor.times import Part, Times
+from farflung.actor.tracing import Tracing
 from farflung.actor.upkeep import Upkeep
 from farflung.actor.worlds.world import World
 from farflung.common.data.parcel import Parcel
@@ -34,12 +36,14 @@ class ActorLoop:
         who: Who,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self._work = connection, connection.work
+        self._connection, self._work, self._spans = connection, connection.work, connection.spans
+        self._tracing = Tracing(connection.spans)
         self._deliveries: Mapping[str, Delivery] = connection.deliveries
         self._gathering = Gathering(connection)
         self._open_world, self._rules = open_world, rules
         self._stop, self._watchdog, self._who, self._clock = stop, watchdog, who, clock
         self._play: Play | None = None
+        self._begun: Play | None = None  # the last one of which a window began
         self._runs: Runs = {}  # that it is of
         # Played, and not handed over yet: with the run that they are of.
         self._parcels: dict[str, deque[tuple[Joined, Parcel]]] = {}
@@ -70,7 +74,9 @@ class ActorLoop:
         play, waits = self._play, self._wait_for_room()
         if waits or play is None or not self._begin(play):
             return False
-        if self._finish(play):
+        with self._spans.span("window"):
+            finished = self._finish(play)
+        if finished:
             self._hand_over()
         return True
 
@@ -109,7 +115,7 @@ class ActorLoop:
         """Close the environments."""
         if self._play is not None:
             self._play.world.close()
-        self._play = None
+        self._play = self._begun = None
 
     def _change_runs(self) -> None:
         """Make the world and the players of the runs that were joined.
@@ -128,7 +134,8 @@ class ActorLoop:
         if runs:
             how = self._open, self._player, self._rules, self._watchdog
             weights = {policy: self._deliveries[policy].newest.weights for policy in runs}
-            self._play = open_play(runs, *how, weights)
+            with grows(self._work, ENVIRONMENTS):
+                self._play = open_play(runs, *how, weights)
 
     def _open(self, runs: Runs, role: str) -> World:
         world = self._open_world(runs, role)
@@ -153,7 +160,8 @@ class ActorLoop:
             if one.joined is not self._runs[policy]:
                 return False  # another run has come since the last look
         with self._watchdog:  # a session of a large graph takes its time
-            if not play.begin_each(newest, self._away):
+            self._tracing.look(play)
+            if not self._begin_each(play, newest):
                 return False
         versions = {policy: one.weights.version for policy, one in newest.items() if one.weights}
         self._who.version = " ".join(map(str, versions.values()))
@@ -163,6 +171,15 @@ class ActorLoop:
             with self._watchdog:
                 play.reset()
         return True
+
+    def _begin_each(self, play: Play, newest: Mapping[str, Newest]) -> bool:
+        """Begin the windows; note what the sessions of the first ones take."""
+        if play is self._begun:
+            return play.begin_each(newest, self._away)
+        with grows(self._work, SESSION):
+            if play.begin_each(newest, self._away):
+                self._begun = play
+        return play is self._begun
 
     def _finish(self, play: Play) -> bool:
         """Step until a player has finished, exchanging messages now and then.
@@ -205,7 +222,7 @@ class ActorLoop:
     def _take(self, play: Play, policies: Iterable[str]) -> None:
         """Take what these policies have played."""
         for policy in policies:
-            with self._watchdog:
+            with self._watchdog, self._spans.span("pack"):
                 parcels = play.players[policy].parcels()
             waiting = self._parcels.setdefault(policy, deque())
             for parcel in parcels:
@@ -235,6 +252,7 @@ class ActorLoop:
         return waits
 
     def _exchange(self, timeout_s: float) -> None:
-        self._connection.exchange(timeout_s)
+        with self._spans.span("waiting" if timeout_s else "exchange"):
+            self._connection.exchange(timeout_s)
         self._exchanged_at = now = self._clock()
         self._upkeep.look(now)

@@ -11,7 +11,7 @@ import numpy as np
 from farflung.actor.acting.memory import SeatMemory
 from farflung.actor.acting.noisy import NoisyPolicy, exploring_policy
 from farflung.actor.acting.policy import ActingPolicy, Policy
-from farflung.actor.playing import Acting, Playing, Unrecorded
+from farflung.actor.playing import Acts, Playing, Unrecorded
 from farflung.actor.recording import Columns, Recorder, merged
 from farflung.actor.rounds import Share
 from farflung.actor.scores import Scores
@@ -57,7 +57,7 @@ class Play:
         """Make turns of players; beside them others act, which learn nothing."""
         self.world, self.players = world, players
         self._players, self._others = tuple(players.items()), tuple(others.items())
-        self._acting: Mapping[str, Acting] = {**players, **others}
+        self.acting: Mapping[str, Acts] = {**players, **others}
         self.full = False  # a player has finished
         self._turn = Turn({}, {})
 
@@ -109,7 +109,7 @@ class Play:
 
         Those of policies that learn nothing do not count. `times` has begun to time this step.
         """
-        players, acting, actions, count = self.players, self._acting, {}, 0
+        players, acting, actions, count = self.players, self.acting, {}, 0
         for policy, due in self._turn.due.items():
             actions[policy] = chosen = acting[policy].act(due)
             if policy in players:

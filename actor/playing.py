@@ -9,11 +9,15 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 
 
-class Acting(Protocol):
-    """A policy at an actor, as the world sees it."""
+class Acts(Protocol):
+    """A policy at an actor, as it acts."""
 
     def act(self, due: Due) -> np.ndarray:
         """Return actions [n, *shape] for the due seats."""
+
+
+class Acting(Acts, Protocol):
+    """A policy at an actor, as the world sees it."""
 
     def record(self, outcomes: Outcomes | None, due: Due | None) -> None:
         """Take in what became of seats, and what is due now."""

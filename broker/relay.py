@@ -244,4 +244,5 @@ class BrokerStatus:
     refused: dict[str, int]
     feed_messages: int
     subscriptions: int
+    memory: int  # bytes of the process
     upstreams: tuple[UpstreamStatus, ...]

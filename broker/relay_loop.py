@@ -26,6 +26,7 @@ from farflung.common.net.sockets import Context, Held
 from farflung.common.process.errors import ConfigurationError, Refused
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import once_every
+from farflung.common.process.memory import resident_bytes
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Telemetry
 from farflung.common.protocol.names import Names
@@ -100,6 +101,7 @@ class Broker:
             refused=dict(self._refused),
             feed_messages=self._published,
             subscriptions=len(self._subscriptions),
+            memory=resident_bytes().total,
             upstreams=tuple(
                 upstream.status(self._routes.of(index), now)
                 for index, upstream in enumerate(self._upstreams)
@@ -240,7 +242,7 @@ class Broker:
         if kind in WORDS:
             self._names.spend_word(sender, now, len(frame))
         self._names.note_message(sender, key, now)
-        if kind not in WORDS:
+        if kind not in WORDS and kind != Kind.SPANS:
             self._names.note_parcel(key, 0)
         upstream = self._routes.find(policy)
         if upstream is None:

@@ -63,6 +63,7 @@ FIELDS = {
         "machine_cpu": "percent of all processors, of all processes",
         "memory": "bytes, of this process",
         "machine_memory": "percent of the machine's memory, of all processes",
+        "memory_parts": "bytes of this process by part: replay, network, versions, parcels, ...",
         "bytes_in": "bytes of messages that came from actors",
         "bytes_out": "bytes of messages on the feed, however many receive them",
         "bytes_in_per_second": "bytes a second from actors",
@@ -156,6 +157,7 @@ FIELDS = {
         "lost_steps": "steps that it took and did not record",
         "time": "share of its last seconds, by part; empty where it measures none",
         "hangs_s": "seconds of the present step of its environments; 0: it is no suspect",
+        "memory": "bytes of its process, and of the parts of it that it can tell",
     },
     "RealTimeStatus": {
         "rate_hz": "steps a second that it keeps to",

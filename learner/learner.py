@@ -252,6 +252,7 @@ class Learner:
                 endpoint.queue.put,
                 durable=config.durability == "fsync",
                 keep=config.keep_journal,
+                spans=endpoint.spans,
             )
 
 

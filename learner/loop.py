@@ -34,6 +34,14 @@ PARTS: Mapping[type[Action], Part] = {
     Publish: Part.PUBLISH,
     Wait: Part.EXPERIENCE,
 }
+NAMES: dict[type[Action], str] = {  # of spans
+    Update: "update",
+    Insert: "insert",
+    Apply: "apply",
+    Publish: "publish",
+    Wait: "waiting",
+    Stop: "stop",
+}
 
 
 class Transport(Protocol):
@@ -89,7 +97,8 @@ class Loop:
         self.core = core
         self.extent = ReplayExtent()  # the part of the journal that entered the replay
         self._schedule, self._endpoint, self._transport = schedule, endpoint, transport
-        self._queue, self._clock = endpoint.queue, clock
+        self._queue, self._clock, self._spans = endpoint.queue, clock, endpoint.spans
+        core.split.spans = endpoint.spans
         self._moment = Moment()
         self.seconds: dict[str, float] = dict.fromkeys(Part, 0.0)  # since the start, for its shares
         self._part: Part | None = None  # that the time until the next decision belongs to
@@ -134,6 +143,16 @@ class Loop:
     def do(self, action: Action) -> None:
         """Do one action, and note in the endpoint how far training is now."""
         self._transport.check()
+        with self._spans.span(NAMES[type(action)]):
+            self._act(action)
+        state = self.core.state
+        if state.paused != self._paused:
+            self._paused = state.paused
+            self._endpoint.pause(state.paused)
+        room = self._schedule.room(state, self._moment)
+        self._endpoint.progress(state.steps, state.updates, room)
+
+    def _act(self, action: Action) -> None:
         match action:
             case Update():
                 self.core.update()
@@ -147,13 +166,7 @@ class Loop:
             case Wait():
                 self._transport.wait()
             case Stop():
-                return
-        state = self.core.state
-        if state.paused != self._paused:
-            self._paused = state.paused
-            self._endpoint.pause(state.paused)
-        room = self._schedule.room(state, self._moment)
-        self._endpoint.progress(state.steps, state.updates, room)
+                pass
 
     def drain(self) -> None:
         """Insert all that waits, without pacing: it is acknowledged already.

@@ -27,6 +27,16 @@ COMMANDS = (
         "status", "farflung.learner.cli.commands:status", "Show the status of a running learner."
     ),
     Command(
+        "trace",
+        "farflung.learner.cli.trace:trace",
+        "Record what learner and actors do, on one time line.",
+    ),
+    Command(
+        "memory",
+        "farflung.learner.cli.trace:memory",
+        "Show what holds memory in learner, actors and brokers.",
+    ),
+    Command(
         "dashboard",
         "farflung.learner.cli.dashboard:dashboard",
         "Show runs in a browser, at work or ended.",
@@ -128,6 +138,8 @@ EXAMPLES = {
     "learner worker gpu-box:5555": "collect and learn for another learner's --gradients",
     "learner status gpu-box": "show how a run is doing",
     "learner set gpu-box learning-rate=1e-4": "change a setting while it trains",
+    "learner trace gpu-box --open": "show what its processes do on a time line, in Perfetto",
+    "learner memory gpu-box": "show what holds memory in each of them",
 }
 
 

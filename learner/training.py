@@ -66,7 +66,7 @@ class Training:
         log.info("run %s in %s, training on %s (%s)", folder.identity, folder.folder, where, reason)
         log.info("making environment, network and acting graph", extra=LASTING)
         self.core = build_core(config, folder, where, epoch, spec)
-        self.core.split = Split(time.perf_counter)
+        self.core.split = Split(time.monotonic)
         self.status = StatusBuilder(config, folder, self.core, str(where))
         self.status.time.seconds = lambda: self.loop.seconds
         self._config, self._folder = config, folder

@@ -65,6 +65,8 @@ OTHERS = {
     "--whole",
     "--token-file",
     "--host-name",
+    "--open",
+    "--seconds",
 }  # of the parser, of subcommands, of other programs
 FREE_OF_CHARGE = {
     "learner keys",
@@ -86,6 +88,8 @@ FREE_OF_CHARGE = {
     "learner checkpoint",
     "learner stop",
     "learner dashboard",
+    "learner trace",
+    "learner memory",
 }
 
 

@@ -44,6 +44,7 @@ FULL = Status(
     lag_p50=1.0,
     lag_p95=1.0,
     update_split={"sample": 0.1},
+    memory_parts={"replay": 9},
     checkpoint_pause_s=0.1,
     refused={"nonfinite": 2},
     gradients=GradientStatus(3, 1, 1, 0, {"stale": 1}),
@@ -51,7 +52,11 @@ FULL = Status(
     archived=3,
     actors=(
         ActorStatus(
-            "lab/a", ActorState.RUNNING, steps_per_second=2.0, real_time=RealTimeStatus(50.0)
+            "lab/a",
+            ActorState.RUNNING,
+            steps_per_second=2.0,
+            real_time=RealTimeStatus(50.0),
+            memory={"resident": 9},
         ),
         ActorStatus("b", ActorState.LEFT),
     ),

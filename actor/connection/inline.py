@@ -15,6 +15,7 @@ from farflung.actor.connection.port import (
     require_alone,
 )
 from farflung.common.data.parcel import Parcel
+from farflung.common.protocol.spans import Tracer
 
 
 class Transport(Protocol):
@@ -57,6 +58,11 @@ class InlineConnection:
     def work(self) -> Work:
         """Figures that the owner of the loop counts, for reports."""
         return self._client.work
+
+    @property
+    def spans(self) -> Tracer:
+        """The spans of this process."""
+        return self._client.notices.taker.tracer
 
     @property
     def deliveries(self) -> Mapping[str, Delivery]:

@@ -1,4 +1,4 @@
-"""The notices of an actor to its learner: hello, report with its problems, bye."""
+"""The notices of an actor to its learner: hello, report with its problems, spans, bye."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,11 +8,13 @@ from typing import Any
 from msgspec import structs
 
 from farflung.actor.connection.port import Work
+from farflung.actor.holding import holding
 from farflung.common.data.weights import Version
 from farflung.common.protocol import wire
 from farflung.common.protocol.learner_tracker import LearnerTracker
-from farflung.common.protocol.messages import Bye, Hello, Problem, Report
+from farflung.common.protocol.messages import Bye, Hello, Probe, Problem, Report, Spans
 from farflung.common.protocol.outbox import Frame, Outbox
+from farflung.common.protocol.spans import Taker, Tracer, microseconds
 
 REPORT_S = 2.0
 SOON_S = 0.5  # of an evaluator that plays another version now
@@ -53,10 +55,13 @@ class Notices:
         self.problems = Problems()
         self._policy, self._actor = policy, actor
         self._tracker, self._outbox = tracker, outbox
+        self.weights_bytes = 0  # of the version that came last
         self._report_at = float("-inf")
         self._reported: Version | None = None  # as the version that is evaluated
         self._frames: deque[bytearray] = deque(maxlen=NOTICES)
         self._last: Report | None = None
+        self.taker = Taker(Tracer("steps"))  # of spans; its owner may share a tracer
+        self._spans: bytearray | None = None  # the newest answer to a probe
 
     def hello(self, held: Version, seats: int, evaluates: bool) -> None:
         """Greet the learner, and confirm its latest snapshot."""
@@ -74,7 +79,8 @@ class Notices:
     def report(self, held: Version) -> None:
         """Report the counters, the latest problems, and the version that is played or held."""
         self._reported = self.work.evaluating
-        counters = self.work.counters | self._outbox.ledger.figures()
+        memory = holding(self.weights_bytes, self._outbox.held_bytes, self.work.memory)
+        counters = self.work.counters | self._outbox.ledger.figures() | memory
         base, version = self._outbox.base, self._reported or held
         self._last = Report(*self._origin, base, version, counters, self.problems.latest())
         self._add(self._last)
@@ -98,7 +104,18 @@ class Notices:
             if not send(self._frames[0]):
                 return False
             self._frames.popleft()
+        if self._spans is not None and send(self._spans):
+            self._spans = None
         return True
+
+    def answer(self, probe: Probe) -> None:
+        """Send the spans since the last probe, and the time: it is after the probe came."""
+        if (probe.run, probe.learner_id) != (self._tracker.run, self._tracker.learner_id):
+            return
+        at = microseconds(self.taker.tracer.clock())
+        batch = self.taker.take(probe.room)
+        spans = Spans(*self._origin, probe.asked, at, self.taker.lost, *batch)
+        self._spans = wire.encode(spans)
 
     def clear(self) -> None:
         """Drop all notices: their run is over."""

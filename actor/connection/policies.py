@@ -15,6 +15,7 @@ from farflung.actor.connection.port import Work
 from farflung.actor.connection.sockets import wait_for
 from farflung.actor.realtime.alone import WithoutLearner
 from farflung.common.net.address import Address
+from farflung.common.protocol.spans import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -71,10 +72,10 @@ class PolicyConnections:
         answer: WithoutLearner = WithoutLearner.GO_ON,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.work = Work()
+        self.work, self.spans = Work(), Tracer("steps")
         self.deliveries: dict[str, PolicyDelivery] = {}
-        self._make_client, self._answer, self._clock = make_client, answer, clock
-        clients = [make_client(policy) for _ in addresses]
+        self._make, self._answer, self._clock = make_client, answer, clock
+        clients = [self._make_client(policy) for _ in addresses]
         self._pairs = [connect(where, one) for where, one in zip(addresses, clients, strict=True)]
         self._add(policy, clients)
 
@@ -136,6 +137,12 @@ class PolicyConnections:
         for pair in self._pairs:
             pair.last_words(text)
 
+    def _make_client(self, policy: str) -> PolicyClient:
+        """Make a client; all of them ask for the spans of one recorder."""
+        client = self._make(policy)
+        client.notices.taker.tracer = self.spans
+        return client
+
     def _add(self, policy: str, clients: Sequence[PolicyClient]) -> None:
         self.deliveries[policy] = PolicyDelivery(clients, self._answer, self._clock())
 
@@ -145,7 +152,7 @@ class PolicyConnections:
         for delivery in self.deliveries.values():
             own = delivery.work
             own.longest_step_s, own.hangs_s = work.longest_step_s, work.hangs_s
-            own.seconds = work.seconds
+            own.seconds, own.memory = work.seconds, work.memory
             own.steps = work.steps if alone else delivery.rows
 
     def _leave(self, client: PolicyClient) -> None:

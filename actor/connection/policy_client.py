@@ -17,7 +17,7 @@ from farflung.common.process.errors import NoLearner, Refused
 from farflung.common.process.log import once_every
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.learner_tracker import Action, LearnerTracker, Verdict
-from farflung.common.protocol.messages import Acknowledgement, Announcement, Beacon, State
+from farflung.common.protocol.messages import Acknowledgement, Announcement, Beacon, Probe, State
 from farflung.common.protocol.outbox import EPOCH_ENDED, RUN_ENDED, Frame, Outbox, WhenFull
 from farflung.common.protocol.wire import Kind
 
@@ -114,6 +114,8 @@ class PolicyClient:
                 self._receive_acknowledgement(message, now)
             elif isinstance(message, Announcement) and topic == self.snapshot_topic:
                 self._receive_snapshot(message, now)
+            elif isinstance(message, Probe):
+                self.notices.answer(message)
         except Refused as refusal:
             if refusal.reason == "protocol" and not self.tracker.run:
                 self._stranger = refusal
@@ -162,6 +164,7 @@ class PolicyClient:
         weights = tensors.read_weights(opened, origin.spec.graph.weights)
         if self.tracker.take(weights.run, weights.version, now):
             self.weights, self._came_at = weights, now
+            self.notices.weights_bytes = len(weights.block)
             self.steps = max(self.steps, weights.steps)
         if requested and self._snapshot is not None:
             self._arrive(*self._snapshot)

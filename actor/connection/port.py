@@ -18,6 +18,7 @@ from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.protocol.ledger import Ledger
 from farflung.common.protocol.messages import State
+from farflung.common.protocol.spans import Tracer
 
 EXCHANGE_S = 0.005  # between two exchanges while there is something else to do
 WAIT_S = 0.1  # for a message while there is nothing else to do
@@ -51,6 +52,8 @@ class Work:
     lost_steps: int = 0  # without a recorded outcome
     gradients: int = 0  # that a worker computed
     replaced: int = 0  # games in which random actions stood for an archived version
+    # Bytes that parts of it took, by the names of `actor.holding`; replaced as a whole.
+    memory: Mapping[str, int] = field(default_factory=dict)
     # Of an actor at a fixed rate, by the names of a report; replaced as a whole.
     timing: Mapping[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # of actor.times.Part, since it began
@@ -142,6 +145,10 @@ class Connections(Protocol):
     @property
     def work(self) -> Work:
         """Figures of the whole actor; of one policy they are its own."""
+
+    @property
+    def spans(self) -> Tracer:
+        """The spans of the process, recorded while a learner asks for them."""
 
     @property
     def deliveries(self) -> Mapping[str, Delivery]:

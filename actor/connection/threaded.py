@@ -45,6 +45,7 @@ class ThreadedConnection:
         """Start the thread. `connect` is called in it: a socket belongs to one thread."""
         self.address = address
         self.work: Work = client.work
+        self.spans = client.notices.taker.tracer
         self._client, self._connect, self._clock = client, connect, clock
         self._parcels: deque[tuple[Joined, Parcel]] = deque()  # written here, emptied by the thread
         self._missed, self._counted = (0, 0), (0, 0)  # parcels and rows that had no room there

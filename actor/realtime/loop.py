@@ -31,6 +31,7 @@ from farflung.actor.realtime.overruns import Overruns
 from farflung.actor.realtime.parts import Parts, Stopwatch, TimedPolicy, TimedWorld
 from farflung.actor.realtime.processor import keep_pauses_short
 from farflung.actor.rules import Rules
+from farflung.actor.tracing import Tracing
 from farflung.actor.upkeep import Upkeep
 from farflung.actor.worlds.world import World
 from farflung.common.process.errors import ConfigurationError
@@ -59,7 +60,8 @@ class RateLoop:
         without: Answer = WithoutLearner.GO_ON,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self._work = connection, connection.work
+        self._connection, self._work, self._spans = connection, connection.work, connection.spans
+        self._tracing = Tracing(connection.spans)
         self._open_world, self._rules = open_world, rules
         self._stop, self._watchdog, self._who, self._now = stop, watchdog, who, now
         self._upkeep = Upkeep(connection, rules, stop, who)
@@ -136,6 +138,7 @@ class RateLoop:
         newest = self._prepared
         if newest.joined is not self._joined or newest.weights is None:
             return False
+        self._tracing.look(play)
         self._came_at = newest.came_at
         self._who.version = str(newest.weights.version)
         self._in_window = play.begin(newest.weights, newest.steps)
@@ -146,7 +149,9 @@ class RateLoop:
         assert self._joined is not None
         self._in_window = False
         for player in play.players.values():
-            for parcel in player.parcels() if player.full else ():
+            with self._spans.span("pack"):
+                parcels = player.parcels() if player.full else []
+            for parcel in parcels:
                 self._work.episodes += len(parcel.results.returns)
                 self._upkeep.account.finished(parcel.results.returns.tolist())
                 self._connection.offer(self._joined, parcel)

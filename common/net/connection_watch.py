@@ -99,6 +99,11 @@ class ConnectionWatch:
             monitors.append(monitor)
         self._arrived.append(monitors)
 
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of messages that were not read, at the last look."""
+        return self._intake.messages
+
     # ---- for the authenticator's thread
 
     @property

@@ -31,6 +31,7 @@ class Intake:
         more = largest - MAX_MESSAGE_BYTES
         self._unfinished, self._unread = UNFINISHED + more, UNREAD + more
         self.topics = 0  # bytes of subscriptions that were not read at the last look
+        self.messages = 0  # and of messages
         self._feed, self._messages = _Look(), _Look()
 
     def most(self, one: Connection) -> int:
@@ -53,7 +54,8 @@ class Intake:
     def excess_of_messages(self, received: Sizes, drained: int) -> Iterator[Excess]:
         """Yield the connections to end where messages come in, drained so often so far."""
         held = {one: _waiting(one, size) for one, size in received.items()}
-        yield from _largest(held, sum(held.values()) - self._unread, "unread")
+        self.messages = sum(held.values())
+        yield from _largest(held, self.messages - self._unread, "unread")
         for one, size in self._messages.judged(received, drained):
             if size - _read(one) > self._unfinished:
                 yield Excess(one, "unfinished")

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from farflung.common.process.errors import Exit
 
@@ -32,13 +33,27 @@ def available_bytes(limits: tuple[Path, ...] = LIMITS) -> int:
     return min(found)
 
 
-def own_bytes(process: Path = PROCESS) -> int:
-    """Return the resident memory of this process that no file backs; 0 if it is not known."""
+class Resident(NamedTuple):
+    """The resident memory of a process in bytes; 0 if it is not known."""
+
+    total: int
+    files: int  # pages of programs and libraries: processes of one machine share them
+
+
+def resident_bytes(process: Path = PROCESS) -> Resident:
+    """Return the resident memory of this process."""
     try:
         _, resident, shared, *_ = map(int, process.read_text().split())
     except OSError:
-        return 0
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+        return Resident(0, 0)
+    page = os.sysconf("SC_PAGE_SIZE")
+    return Resident(resident * page, shared * page)
+
+
+def own_bytes(process: Path = PROCESS) -> int:
+    """Return the resident memory of this process that no file backs; 0 if it is not known."""
+    resident = resident_bytes(process)
+    return resident.total - resident.files
 
 
 class MemoryGuard:

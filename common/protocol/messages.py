@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from farflung.common.data.fields import (
+    ACTOR,
     IDENTITY_BITS,
     ActorName,
     Identity,
@@ -33,6 +34,8 @@ class State(StrEnum):
 
 
 Reason = Annotated[str, Meta(pattern=r"\A[ -~]{1,64}\Z")]  # of a refusal: one line of plain text
+# Microseconds of a process's monotonic clock
+Moment = Annotated[int, Meta(ge=0, lt=1 << IDENTITY_BITS)]
 Place = Annotated[int, Meta(ge=-1, lt=1 << IDENTITY_BITS)]  # in the seed tree; -1: none
 
 
@@ -164,3 +167,47 @@ class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):
     policy: str
     learner_id: int
     document: str  # JSON
+
+
+class Probe(Struct, frozen=True, forbid_unknown_fields=True):
+    """A learner asks all its actors for spans, and for the time on their clocks."""
+
+    run: Name
+    policy: Name
+    learner_id: int
+    asked: Moment  # by the learner's clock
+    room: Natural  # spans that an actor may send before the next probe
+
+
+class Spans(Struct, frozen=True, forbid_unknown_fields=True):
+    """The answer of an actor, at once: the spans that it recorded since the one before."""
+
+    run: Name
+    policy: Name
+    actor: ActorName
+    incarnation: Identity
+    asked: Moment  # as in the probe
+    at: Moment  # by the actor's clock, between the probe and this answer
+    lost: Natural  # spans without room, since it began
+    threads: tuple[Name, ...]
+    names: tuple[Name, ...]
+    spans: bytes
+
+
+Traced = Annotated[str, Meta(pattern=rf"\A(?:{ACTOR.pattern})?\Z")]  # actor; empty: the learner
+
+
+class Trace(Struct, frozen=True, forbid_unknown_fields=True):
+    """The spans of one process, passed on by the learner to those who watch."""
+
+    run: Name
+    policy: Name
+    learner_id: int
+    actor: Traced
+    asked: Moment
+    at: Moment
+    received: Moment  # by the learner's clock, as `asked`
+    lost: Natural
+    threads: tuple[Name, ...]
+    names: tuple[Name, ...]
+    spans: bytes

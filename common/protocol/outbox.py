@@ -104,6 +104,11 @@ class Outbox(Generic[Item]):
         """The time since which something is sent and nothing answered; None if nothing is sent."""
         return self._progress_at if self._sent else None
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all that waits or is not acknowledged."""
+        return self._waiting_bytes + self.unacknowledged_bytes
+
     def offer(self, item: Item, rows: int, size: int) -> bool:
         """Take an item to send; return False if there is no room, and it must be offered again."""
         while self._waiting and self._waiting_bytes + size > self._capacity:

@@ -28,6 +28,11 @@ class SharedBuffer:
         self._size = self._rows = 0
         self._released: deque[Load] = deque()
 
+    @property
+    def size(self) -> int:
+        """Bytes that wait, as of the last message."""
+        return self._size
+
     def has_room(self, peer: int | str, size: int) -> bool:
         """Return whether a peer may have so many bytes more, and any rows."""
         while self._released:

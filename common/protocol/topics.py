@@ -18,7 +18,7 @@ OF_FIRST = -2  # one from the learner of the world's first policy; none from ano
 FREE = -1  # the first that is free
 PARTS = {"a": 1, "v": 4, "z": 2}  # numbers at the end of private topics, by kind
 # Of one policy or of all; status of one broker or of all.
-SHARED = re.compile(rb"[swct]/(?:%b/)?|t/broker:(?:%b/)?" % (NAMED, NAMED))
+SHARED = re.compile(rb"[swctx]/(?:%b/)?|t/broker:(?:%b/)?" % (NAMED, NAMED))
 
 
 class Private(NamedTuple):
@@ -63,6 +63,11 @@ def telemetry(policy: str = "") -> bytes:
     return f"t/{policy}/".encode() if policy else b"t/"
 
 
+def trace(policy: str = "") -> bytes:
+    """Return the topic of spans: while a client is subscribed to it, processes record some."""
+    return f"x/{policy}/".encode() if policy else b"x/"
+
+
 def acknowledgement(policy: str, actor: str, incarnation: int) -> bytes:
     """Return the topic of an incarnation's acknowledgements."""
     return f"a/{policy}/{actor}/{incarnation:016x}".encode()
@@ -98,11 +103,12 @@ def broker(name: str = "") -> bytes:
     return f"t/broker:{name}/".encode() if name else b"t/broker:"
 
 
+ALL_SHARED = (announcement, weights, beacon, telemetry, trace)
+
+
 def is_shared_of(policy: str, topic: bytes) -> bool:
     """Return whether a subscription is to shared topics of this policy, and not to everything."""
-    return topic != b"" and any(
-        shared(policy).startswith(topic) for shared in (announcement, weights, beacon, telemetry)
-    )
+    return topic != b"" and any(shared(policy).startswith(topic) for shared in ALL_SHARED)
 
 
 def is_allowed(topic: bytes) -> bool:

@@ -26,8 +26,11 @@ from farflung.common.protocol.messages import (
     Command,
     Hello,
     Numbered,
+    Probe,
     Report,
+    Spans,
     Telemetry,
+    Trace,
 )
 from farflung.common.protocol.packing import from_flat, from_plain, to_plain
 
@@ -48,23 +51,41 @@ class Kind(IntEnum):
     REPORT = 4
     COMMAND = 5
     BYE = 6
+    SPANS = 7
     ANNOUNCEMENT = 16
     WEIGHTS = 17
     BEACON = 18
     TELEMETRY = 19
     ACKNOWLEDGEMENT = 20
+    PROBE = 21
+    TRACE = 22
 
 
-Message = Hello | Report | Command | Bye | Announcement | Beacon | Telemetry | Acknowledgement
+Message = (
+    Hello
+    | Report
+    | Command
+    | Bye
+    | Spans
+    | Announcement
+    | Beacon
+    | Telemetry
+    | Acknowledgement
+    | Probe
+    | Trace
+)
 KINDS: dict[Kind, type[Message]] = {
     Kind.HELLO: Hello,
     Kind.REPORT: Report,
     Kind.COMMAND: Command,
     Kind.BYE: Bye,
+    Kind.SPANS: Spans,
     Kind.ANNOUNCEMENT: Announcement,
     Kind.BEACON: Beacon,
     Kind.TELEMETRY: Telemetry,
     Kind.ACKNOWLEDGEMENT: Acknowledgement,
+    Kind.PROBE: Probe,
+    Kind.TRACE: Trace,
 }
 KIND_OF: dict[type[Message], Kind] = {message: kind for kind, message in KINDS.items()}
 

@@ -5,8 +5,9 @@ import { crc32 } from "node:zlib";
 
 export const VERSION = 1;
 export const Kind = {
-  parcel: 1, gradients: 2, hello: 3, report: 4, command: 5, bye: 6,
+  parcel: 1, gradients: 2, hello: 3, report: 4, command: 5, bye: 6, spans: 7,
   announcement: 16, weights: 17, beacon: 18, telemetry: 19, acknowledgement: 20,
+  probe: 21, trace: 22,
 };
 
 const HEAD = 20; // bytes before the envelope

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from farflung.common.data.statistics import Spread
+from farflung.common.protocol.spans import Tracer
 
 RECENT = 200  # updates
 
@@ -22,6 +23,7 @@ class Split:
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
+        self.spans = Tracer()  # its parts are spans of it too; both have one clock
         self._at = 0.0
         self._parts: dict[str, Spread] = {}
 
@@ -35,6 +37,8 @@ class Split:
         if self._clock is not None:
             before, self._at = self._at, self._clock()
             self._parts.setdefault(part, Spread(RECENT)).add(self._at - before)
+            if self.spans.on:
+                self.spans.add(part, before, self._at)
 
     @property
     def seconds(self) -> dict[str, float]:

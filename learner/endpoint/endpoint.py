@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from farflung.common.data.fields import LARGEST, draw_identity
@@ -15,6 +16,7 @@ from farflung.common.protocol.messages import State
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.shared_buffer import AT_ONCE, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
+from farflung.common.protocol.spans import Tracer
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import (
     PARCELS,
@@ -30,6 +32,7 @@ from farflung.learner.endpoint.items import (
 from farflung.learner.endpoint.publisher import Outlook, Publication, Publisher
 from farflung.learner.endpoint.receiver import Receiver
 from farflung.learner.endpoint.recent import RECENT, RecentWeights
+from farflung.learner.endpoint.traces import Traces
 
 FIRST_EPOCH = 1
 # Of each actor's index in one epoch: starts that were handed out after the last checkpoint are not
@@ -73,6 +76,9 @@ class Endpoint:
             learner_id = draw_identity()
         self.publisher = Publisher(spec, learner_id, self.epoch, self.receiver, self.snapshots)
         self.publisher.on_place = lambda member: self.log.note_place(member)
+        self.spans = Tracer("training")  # of all threads of this learner
+        known = self.receiver.acknowledgements.__contains__
+        self.traces = Traces(spec, learner_id, self.spans, known)
         self._steps = self._updates = 0
         self.bytes_in = self.bytes_out = 0  # of messages received, and on the feed
         self.busy_s = 0.0  # of the thread that drives it, if that has a clock
@@ -126,6 +132,9 @@ class Endpoint:
         for frame, sender in messages:
             count += 1
             self.bytes_in += len(frame)
+            if wire.kind_of(frame) == Kind.SPANS:
+                self._receive_spans(frame, sender)
+                continue
             item = self.receiver.receive(frame, now, sender)
             if item is None:
                 continue
@@ -141,6 +150,12 @@ class Endpoint:
             self.queue.put(others)
         return count
 
+    def _receive_spans(self, frame: bytes | bytearray | memoryview, sender: Client | None) -> None:
+        try:
+            self.traces.receive(frame, sender, len(self.receiver.names))
+        except Refused as refusal:
+            self.receiver.refuse(refusal)
+
     def settle(self) -> int:
         """Book the outcomes of items, so that acknowledgements have them; return how many."""
         outcomes = self.settlements.take()
@@ -150,10 +165,12 @@ class Endpoint:
 
     def subscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> bool:
         """Return whether this sender may receive a topic, and note what it asks for."""
+        self.traces.subscribed(topic, sender)
         return self.publisher.subscribed(topic, sender)
 
     def unsubscribed(self, topic: bytes, sender: Client = ANY_CLIENT) -> None:
         """Note that a subscription ended."""
+        self.traces.unsubscribed(topic, sender)
         self.publisher.unsubscribed(topic, sender)
 
     def is_known(self, topic: bytes) -> bool:
@@ -177,7 +194,9 @@ class Endpoint:
         while self._documents:
             self.publisher.publish_telemetry(self._documents.popleft())
         room = max(0, self.queue.free - self.log.waiting_rows)
-        return self._counted(self.publisher.due(Outlook(room, self._steps, self._updates), now))
+        outlook, actors = Outlook(room, self._steps, self._updates), len(self.receiver.names)
+        due = chain(self.publisher.due(outlook, now), self.traces.due(now, actors))
+        return self._counted(due)
 
     def _counted(self, publications: Iterator[Publication]) -> Iterator[Publication]:
         for topic, frame in publications:

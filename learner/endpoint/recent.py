@@ -46,9 +46,19 @@ class RecentWeights:
             self._drop(self._named)
 
     @property
-    def _too_large(self) -> bool:
+    def size(self) -> int:
+        """Bytes of all versions."""
+        with self._lock:
+            return self._size
+
+    @property
+    def _size(self) -> int:
         together = self._newest | self._named  # a version in both is one
-        return sum(len(weights.block) for weights in together.values()) > self._most_bytes
+        return sum(len(weights.block) for weights in together.values())
+
+    @property
+    def _too_large(self) -> bool:
+        return self._size > self._most_bytes
 
     @staticmethod
     def _drop(versions: dict[Version, Weights]) -> None:

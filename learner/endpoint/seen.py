@@ -5,6 +5,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
+from farflung.actor import holding
 from farflung.actor.realtime.figures import NAMES, RATE
 from farflung.actor.times import PREFIX, Part
 from farflung.common.data.fields import MAGNITUDE
@@ -29,6 +30,7 @@ SHOWN = OWN.union(
     ("gradients", "replaced"),
     (PREFIX + part for part in Part),
     (RATE + name for name in NAMES),
+    (holding.PREFIX + part for part in holding.PARTS),
     (f"{state}.parcels" for state in ("acknowledged", "sent", "waiting", f"dropped.{FULL}")),
 )
 SHOWN_PROBLEMS, SHOWN_PER_S = 50, 0.5  # of one incarnation: at once, and in the long run

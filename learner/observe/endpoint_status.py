@@ -1,7 +1,9 @@
 """The books of an endpoint as the status shows them: actors, counters, problems."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from farflung.actor.holding import PARTS, PREFIX
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.roster import Member, Presence, RosterState
 from farflung.learner.endpoint.endpoint import Endpoint
@@ -38,14 +40,20 @@ class EndpointStatus:
     more_actors: int = 0  # without a row of their own
     bytes_in: int = 0
     bytes_out: int = 0  # on the feed, each message once
+    # Bytes in memory, by what they are: those of messages, and of versions that were published.
+    held: tuple[tuple[str, int], ...] = ()
     gradients: GradientStatus = field(default_factory=GradientStatus)
     disk_s: float = 0.0  # in which the journal wrote and synced, since the start
     network_s: float = 0.0  # in which the network thread worked
     commands: CommandStatus = field(default_factory=CommandStatus)
 
 
-def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
-    """Return the state of an endpoint now. Call it from the thread that drives the endpoint."""
+def endpoint_status(endpoint: Endpoint, now: float, unread: int = 0) -> EndpointStatus:
+    """Return the state of an endpoint now. Call it from the thread that drives the endpoint.
+
+    So many bytes of messages were not read yet.
+    """
+    held = {"sockets": unread, "parcels": endpoint.buffer.size, "versions": endpoint.recent.size}
     receiver, inbox, problem = endpoint.receiver, endpoint.inbox, endpoint.log.problem
     # Those that brought parcels first, else a flood of names would hide them.
     members = sorted(endpoint.roster, key=lambda member: not member.has_parcels)
@@ -55,6 +63,7 @@ def endpoint_status(endpoint: Endpoint, now: float) -> EndpointStatus:
         received=inbox.ledger.received,
         bytes_in=endpoint.bytes_in,
         bytes_out=endpoint.bytes_out,
+        held=tuple(held.items()),
         duplicates=inbox.ledger.duplicate,
         lost=inbox.lost,
         refused=tuple(sorted(inbox.ledger.refused.items())),
@@ -78,6 +87,11 @@ def books(inbox: Inbox) -> tuple[int, int, int, int, dict[str, int]]:
     ledger, waiting = inbox.ledger, inbox.unsettled
     settled, refused = ledger.accepted - waiting, dict(sorted(ledger.refused.items()))
     return ledger.received, settled, waiting, ledger.duplicate, refused
+
+
+def memory_status(counters: Mapping[str, float]) -> dict[str, int]:
+    """Return the memory of an actor by its parts, by its own word."""
+    return {part: int(counters[PREFIX + part]) for part in PARTS if PREFIX + part in counters}
 
 
 def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
@@ -109,4 +123,5 @@ def actor_status(receiver: Receiver, member: Member, now: float) -> ActorStatus:
         real_time=real_time_status(counters),
         time=seen.shares,
         hangs_s=counters.get("hangs_s", 0.0),
+        memory=memory_status(counters),
     )

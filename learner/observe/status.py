@@ -69,6 +69,7 @@ class ActorStatus:
     lost_steps: Reported = 0  # that it took and did not record
     time: dict[str, float] = field(default_factory=dict)  # shares, of actor.times.Part
     hangs_s: float = 0.0  # that the present step of its environments takes; 0: it is no suspect
+    memory: dict[str, Reported] = field(default_factory=dict)  # bytes, by part
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,7 @@ class Status:
     machine_cpu: float | None = None  # percent of all processors
     memory: Count = 0  # bytes, of this process
     machine_memory: float | None = None  # percent
+    memory_parts: dict[str, Count] = field(default_factory=dict)  # bytes, of this process
     bytes_in: Count = 0  # of messages that came from actors
     bytes_out: Count = 0  # of messages on the feed, however many receive them
     bytes_in_per_second: float | None = None

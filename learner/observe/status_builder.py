@@ -18,6 +18,7 @@ from farflung.learner.core.pacing import FOR_GRADIENTS, Cause, Waiting
 from farflung.learner.core.progress import EvaluationResult, Progress
 from farflung.learner.observe.endpoint_status import EndpointStatus
 from farflung.learner.observe.games_view import GamesView
+from farflung.learner.observe.holding import Holding
 from farflung.learner.observe.machine import Machine
 from farflung.learner.observe.status import EvaluationStatus, FigureStatus, Status, WaitingStatus
 from farflung.learner.observe.time_split import TimeSplit
@@ -46,6 +47,7 @@ class StatusBuilder:
         self._steps, self._updates = Rate(), Rate()
         self._in, self._out, self._machine = Rate(), Rate(), Machine()
         self.time = TimeSplit(config, core.pacing)
+        self._holding = Holding(core)
         self._waits, self._games = Waits(), GamesView(scripts_of(core.spec.selfplay))
         self._lasting = Status(
             run=run.identity,
@@ -142,6 +144,7 @@ class StatusBuilder:
             "machine_cpu": used.machine_cpu,
             "memory": used.memory,
             "machine_memory": used.machine_memory,
+            "memory_parts": self._holding.parts(dict(view.held), seconds),
             "bytes_in": view.bytes_in,
             "bytes_out": view.bytes_out,
             "bytes_in_per_second": self._in.per_second,

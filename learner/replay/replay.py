@@ -151,6 +151,11 @@ class Replay:
         """The memory formula, for people."""
         return self._store.memory
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the rows so far: the system provides memory as the rings fill."""
+        return self._store.nbytes * self.size // max(1, self.capacity)
+
     def add(self, *parcels: Parcel) -> None:
         """Add the trajectories of parcels in order, with the same result one by one or together."""
         rows = self._rows.cut(parcels, self._store.next_frame)

@@ -126,13 +126,16 @@ class NetworkThread:
     def _round(self, now: float) -> int:
         """Receive what is here and send what is due; return how many messages were received."""
         self._gate.receive(now)
-        received = self._endpoint.receive(self._messages(), now)
+        received, spans = self._endpoint.receive(self._messages(), now), self._endpoint.spans
+        if received and spans.on:
+            spans.add("receive", now, spans.clock())
         self._wakeup.clear()
         self._active = self._endpoint.settle() + received > 0
         self._send(now)
         if now - self._status_at >= STATUS_S:
             self._endpoint.receiver.log_presence(now)
-            self._status_at, self.status = now, endpoint_status(self._endpoint, now)
+            unread = self._listener.authenticator.watch.unread_bytes
+            self._status_at, self.status = now, endpoint_status(self._endpoint, now, unread)
         return received
 
     def _messages(self) -> Iterator[Message]:

@@ -90,7 +90,9 @@ class WorkerConnection(InlineConnection):
             return False
         self._enter(weights.version.epoch)
         self.work.gradients += 1
-        return self._client.offer(trainee.gradients(weights, self._refused))
+        with self.spans.span("gradients"):
+            gradients = trainee.gradients(weights, self._refused)
+        return self._client.offer(gradients)
 
     def _enter(self, epoch: int) -> None:
         """Log the books before the first gradients of an epoch, as the one before left them."""

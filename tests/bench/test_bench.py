@@ -25,6 +25,7 @@ LONG = (
     "scale",
     "slow_update",
     "startup",
+    "trace",
     "update",
 )
 

@@ -26,11 +26,12 @@ Z = topics.snapshot("p0", "box-1", 7, 1)
 Served = Callable[..., Any]
 
 
-def word(policy: str, size: int = 1) -> bytes:
+def word(policy: str, size: int = 1, kind: wire.Kind = wire.Kind.PARCEL) -> bytes:
     """An experience message with so much data; a relay needs nothing else of its envelope."""
-    return bytes(
-        wire.assemble(wire.Kind.PARCEL, {"policy": policy, "actor": "box-1"}, [b"x" * size])
-    )
+    envelope = {"policy": policy, "actor": "box-1"}
+    if kind is wire.Kind.PARCEL:
+        return bytes(wire.assemble(kind, envelope, [b"x" * size]))
+    return bytes(wire.assemble(kind, envelope | {"data": b"x" * size}))
 
 
 @pytest.fixture
@@ -83,6 +84,23 @@ def test_a_frame_is_passed_on_unread(served: Served, dial: Any) -> None:
         3,
         sum(map(len, frames)),
     )
+
+
+def test_spans_pass_beside_words_and_rows(served: Served, dial: Any) -> None:
+    """However many they are, hellos and reports pass too; a name that sends them sent no parcel."""
+    broker, learner = served()
+    push, _ = dial(broker.address)
+    spans = [word("p0", 30_000, wire.Kind.SPANS)] * 20  # 30 words each, if they were any
+    for _ in range(25):
+        for frame in spans:
+            push.send(frame)
+        assert learner.take(20) == spans
+    hello = word("p0", 1, wire.Kind.HELLO)
+    push.send(hello)
+    assert learner.take(1) == [hello]
+    assert not broker.broker._names.has_parcels(("box-1", 0))
+    status = broker.ended()
+    assert (status.received, status.refused) == (501, {})
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Decoders of what comes over the network: experience, feed, topics, acting graphs."""
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -40,12 +41,21 @@ from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.process.errors import FarflungError, Refused
 from farflung.common.protocol import packing, tensors, topics, wire
 from farflung.common.protocol.inbox import Inbox
-from farflung.common.protocol.messages import Acknowledgement, Announcement, Command, Credit
+from farflung.common.protocol.messages import (
+    Acknowledgement,
+    Announcement,
+    Command,
+    Credit,
+    Spans,
+    Trace,
+)
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.tensors import Gradients, GradientsCodec
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import PARCELS
+from farflung.learner.observe.recording import Recording
+from farflung.learner.observe.trace import take
 from farflung.learner.steering.orders import AS_BEGUN, Steering
 from farflung.learner.steering.record import decide
 
@@ -213,6 +223,56 @@ def test_report(data: bytes) -> None:
     wire.read(wire.open_frame(sealed))
 
 
+def test_spans(data: bytes) -> None:
+    """Spans of an actor at a learner that is watched, then the recording of what it passes on."""
+    endpoint, recording = Endpoint(specs()[0]), Recording()
+    hello, *answers = [frame(part) for part in split(data)[:16]]
+    endpoint.receive([(hello, ANY_CLIENT)], 0.0)
+    endpoint.subscribed(topics.trace("default"))
+    for count, answer in enumerate(answers, 1):
+        asked = [wire.read(wire.open_frame(sent)).asked for sent in probes(endpoint, float(count))]
+        with suppress(Refused):
+            opened = wire.open_frame(answer, {Kind.SPANS})
+            answer = wire.assemble(Kind.SPANS, opened.envelope | {"asked": asked[0]})
+        endpoint.receive([(answer, ANY_CLIENT)], float(count))
+    for topic, sent in endpoint.due(len(answers) + 1.0):
+        if topic == topics.trace("default"):
+            take(recording, bytes(sent))
+    json.loads(recording.document())
+    assert recording.passed_over == 0
+    assert endpoint.inbox.ledger.balanced
+
+
+def probes(endpoint: Endpoint, now: float) -> list[bytes]:
+    """Return the questions for spans that a learner publishes now."""
+    return [bytes(sent) for _, sent in endpoint.due(now) if wire.kind_of(sent) == Kind.PROBE]
+
+
+def spans_seeds() -> list[bytes]:
+    hello = unframed(reports()[0])
+    spans = from_actor(SENDER)["spans"]
+    assert isinstance(spans, Spans)
+    many = structs.replace(spans, spans=spans.spans * 50)
+    return [join([hello, *(unframed(wire.encode(one)) for one in (spans, many))])]
+
+
+def test_recording(data: bytes) -> None:
+    """Spans from a learner that is not trusted either."""
+    recording = Recording()
+    for part in split(data)[:16]:
+        take(recording, bytes(frame(part)))
+    document = json.loads(recording.document())
+    assert len(document["traceEvents"]) <= 1000 + len(data)
+    assert all(event["dur"] >= 0 for event in document["traceEvents"] if event["ph"] == "X")
+
+
+def recording_seeds() -> list[bytes]:
+    passed_on = from_learner(SENDER)["trace"]
+    assert isinstance(passed_on, Trace)
+    own = structs.replace(passed_on, actor="", received=passed_on.at, asked=passed_on.at)
+    return [join([unframed(wire.encode(one)) for one in (passed_on, own, passed_on)])]
+
+
 ALL = frozenset({Kind.PARCEL, Kind.GRADIENTS, Kind.COMMAND})
 TAKEN = (PARCELS, a_spec()), (ALL, a_spec(learning=a_learning(alone=False)))
 
@@ -300,9 +360,10 @@ def test_feed(data: bytes) -> None:
 
 
 def feed() -> list[bytes]:
-    """Return the frames that a learner publishes for an actor.
+    """Return the frames that a learner publishes for an actor, or for those who watch.
 
-    They are in order: the two parts of the snapshot, a beacon, an acknowledgement, telemetry.
+    They are in order: the two parts of the snapshot, a beacon, an acknowledgement, telemetry, a
+    probe, spans.
     """
     messages = from_learner(SENDER, LEARNER, specs()[0])
     messages["acknowledgement"] = structs.replace(
@@ -343,9 +404,10 @@ def test_channel(data: bytes) -> None:
 
 
 def channel_seeds() -> list[bytes]:
-    announced, weights, beacon, acknowledged, last = [unframed(one) for one in feed()]
+    announced, weights, beacon, acknowledged, last, *others = map(unframed, feed())
     joined = [b"z" + announced, b"z" + weights, b"c" + beacon, b"a" + acknowledged]
-    return [join(joined), join([*joined, b"c" + last, b"c" + weights, b"c" + beacon])]
+    late = [b"c" + one for one in (last, weights, beacon, *others)]
+    return [join(joined), join([*joined, *late])]
 
 
 def test_graph(data: bytes) -> None:
@@ -380,6 +442,7 @@ def formed(private: topics.Private) -> bytes:
 
 def topic_seeds() -> list[bytes]:
     names = [topics.announcement, topics.weights, topics.beacon, topics.telemetry, topics.broker]
+    names.append(topics.trace)
     return [
         topics.snapshot("default", "key/box-1", 7, 99),
         topics.acknowledgement("default", "key/box-1", 7),
@@ -401,6 +464,8 @@ TARGETS = (
     Target("gradients", test_gradients, gradients_seeds, MESSAGE, skip=1),
     Target("command", test_command, command_seeds, MESSAGE),
     Target("words", test_report, lambda: [unframed(one) for one in reports()], MESSAGE),
+    Target("spans", test_spans, spans_seeds, never_refuses=True),
+    Target("recording", test_recording, recording_seeds, never_refuses=True),
     Target("gate", test_gate, gate_seeds, never_refuses=True),
     Target("announcement", test_announcement, announcement_seeds, MESSAGE),
     Target("feed", test_feed, feed_seeds, MESSAGE),

@@ -6,7 +6,9 @@ import pytest
 from support.makers import a_parcel, an_evaluation, an_item
 
 from farflung.common.data.weights import Version
+from farflung.common.protocol.spans import Taker, Tracer, unpack
 from farflung.learner.core.pacing import CoreState, Pacing
+from farflung.learner.core.split import Split
 from farflung.learner.endpoint.items import ItemQueue
 from farflung.learner.loop import Loop
 from farflung.learner.schedule.schedule import Asynchronous
@@ -30,6 +32,7 @@ class Counting:
         self.told = None
         self.inserted, self.published, self.waits = [], [], 0
         self.queue = ItemQueue()
+        self.spans, self.split = Tracer("training", lambda: self.now), Split()
 
     @property
     def over(self):
@@ -107,6 +110,16 @@ def test_loop_publishes_nothing_that_is_not_new():
 def test_loop_waits_only_where_there_is_nothing_to_do():
     """Of six actions one publishes, two update, and one publishes those; two wait."""
     assert run(Counting(updates=2, rounds=6)).waits == 2
+
+
+def test_loop_records_each_action_while_spans_are_asked_for():
+    """Of six actions one publishes, two update, and one publishes those; two wait."""
+    counting = Counting(updates=2, rounds=6)
+    taker = Taker(counting.spans)
+    taker.take(100)
+    run(counting)
+    names = [span.name for span in unpack(*taker.take(100))]
+    assert sorted(names) == ["publish", "publish", "update", "update", "waiting", "waiting"]
 
 
 def test_loop_inserts_before_it_waits():

@@ -12,7 +12,7 @@ STORAGE_MUTATIONS = (
     Mutation(
         "acknowledge before commit",
         "journal.journal",
-        "            self._log.sync()\n            self._report_room()\n",
+        "            self._sync()\n            self._report_room()\n",
         "            self._report_room()\n",
         seed=2,
     ),
@@ -29,9 +29,9 @@ STORAGE_MUTATIONS = (
     Mutation(
         "a failed sync passed over",
         "journal.journal",
-        "            self._log.sync()\n            self._report_room()\n",
+        "            self._sync()\n            self._report_room()\n",
         "            try:\n"
-        "                self._log.sync()\n"
+        "                self._sync()\n"
         "            except OSError:\n"
         "                pass\n"
         "            self._report_room()\n",
@@ -40,11 +40,11 @@ STORAGE_MUTATIONS = (
     Mutation(
         "go on after an error of the disk",
         "journal.journal",
-        "            self._log.sync()\n            self._report_room()\n",
+        "            self._sync()\n            self._report_room()\n",
         "            try:\n"
-        "                self._log.sync()\n"
+        "                self._sync()\n"
         "            except OSError:\n"
-        "                self._log.sync()\n"
+        "                self._sync()\n"
         "            self._report_room()\n",
         seed=37,
     ),

@@ -26,11 +26,15 @@ from farflung.common.protocol.messages import (
     Command,
     Credit,
     Hello,
+    Probe,
     Problem,
     Report,
+    Spans,
     State,
     Telemetry,
+    Trace,
 )
+from farflung.common.protocol.spans import RECORD, Batch
 from farflung.common.protocol.tensors import Gradients, GradientsCodec, GradientsEnvelope
 from support.makers import a_spec
 
@@ -39,6 +43,12 @@ Sender = tuple[str, str, str, int]  # run, policy, actor, incarnation
 SENDER: Sender = ("run-1", "default", "lab/box-1", 7)
 LEARNER = 2**53 - 1  # the highest identity
 VERSION = Version(1, 2)
+# A window of 400 us, and a step in it
+BATCH = Batch(
+    ("steps",),
+    ("window", "environment"),
+    RECORD.pack(6_000_000, 400, 0, 0) + RECORD.pack(6_000_100, 50, 0, 1),
+)
 PARAMETERS = (Tensor("layer.weight", "float32", (2, 3)), Tensor("scale", "float32", ()))
 
 
@@ -74,6 +84,7 @@ def from_actor(sender: Sender = SENDER) -> dict[str, wire.Message]:
         "report": Report(*sender, 3, VERSION, counters, (problem,)),
         "command": Command(*sender, 1, 1, 1, "set", arguments),
         "bye": Bye(*sender, 3, "interrupted"),
+        "spans": Spans(*sender, 1_000_000, 6_000_450, 3, *BATCH),
     }
 
 
@@ -90,6 +101,8 @@ def from_learner(
             *sender, learner, 1, 9, (3, 4), refused, Credit(4, 1 << 20)
         ),
         "telemetry": Telemetry(run, policy, learner, '{"steps":96}'),
+        "probe": Probe(run, policy, learner, 1_000_000, 2000),
+        "trace": Trace(run, policy, learner, sender[2], 1_000_000, 6_000_450, 1_000_900, 3, *BATCH),
     }
 
 

@@ -12,6 +12,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.weights import Weights
 from farflung.common.process import atomic_file, descriptors
 from farflung.common.protocol.roster import Member
+from farflung.common.protocol.spans import Tracer
 from farflung.learner.endpoint.items import Deliver, LoggedItem, holds_parcel
 from farflung.learner.storage.journal import payloads, segments
 from farflung.learner.storage.journal.disk import FULL, Disk, DiskFailure
@@ -60,13 +61,14 @@ class Journal:
         keep: bool = False,  # every segment, for ever
         disk: Disk | None = None,
         segment_bytes: int = SEGMENT_BYTES,
+        spans: Tracer | None = None,
     ) -> None:
         self.problem = ""  # a sentence, while nothing can be written
         self.waiting_rows = 0  # rows that are not delivered yet
         self._log = Log(run_folder, totals, epoch, disk or Disk(), segment_bytes, durable=durable)
         self._wrote_s = 0.0  # in which the disk was written, synced, or waited for
         self._writes_since: float | None = None
-        self._deliver, self._keep = deliver, keep
+        self._deliver, self._keep, self._spans = deliver, keep, spans or Tracer()
         self._entries: deque[Entry] = deque()
         self._needed_from = 0  # segments below this number are not needed
         self._synced_to = 0  # segments below this number survive a power cut
@@ -163,7 +165,8 @@ class Journal:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._turn()
+                with self._spans.span("journal"):
+                    self._turn()
             self._log.remove(self._needed_from)
             self._log.seal()
         except Exception as error:  # the top of a thread; a failed sync is never tried again
@@ -198,7 +201,7 @@ class Journal:
             self._wait_for_room(error)
             ends = []
         if ends:
-            self._log.sync()
+            self._sync()
             self._report_room()
         with self._changed:
             self._wrote_s += time.monotonic() - begun
@@ -206,6 +209,10 @@ class Journal:
         if ends:
             self._settle(waiting[: len(ends)], ends)
         self._log.remove(self._needed_from)
+
+    def _sync(self) -> None:
+        with self._spans.span("sync"):
+            self._log.sync()
 
     def _settle(self, group: list[Entry], ends: list[Position]) -> None:
         """Count, deliver and settle a group, which is durable now."""

@@ -1,6 +1,26 @@
 """The time of an update by its parts."""
 
+from farflung.common.protocol.spans import Span, Taker, Tracer, unpack
 from farflung.learner.core.split import Split
+
+
+def test_parts_of_an_update_are_spans_while_they_are_recorded():
+    """By the same clock; no part before the first question."""
+    times = iter([1.0, 1.5, 3.0, 10.0, 10.25, 11.0])
+    split = Split(lambda: next(times))
+    split.spans = Tracer("training", lambda: 5.0)
+    taker = Taker(split.spans)
+    for recorded in (False, True):
+        if recorded:
+            split.spans.clock = lambda: 9.5
+            taker.take(10)
+        split.begin()
+        split.lap("sample")
+        split.lap("gradients")
+    assert list(unpack(*taker.take(10))) == [
+        Span("training", "sample", 10_000_000, 250_000),
+        Span("training", "gradients", 10_250_000, 750_000),
+    ]
 
 
 def test_each_part_has_the_mean_of_its_times() -> None:
