@@ -296,6 +296,4 @@ def _bounded(plain: Any) -> Any:
         return [_bounded(value) for value in plain]
     if isinstance(plain, float):
         return plain if math.isfinite(plain) else None
-    if type(plain) is int:
-        return min(max(plain, -LARGEST), LARGEST)
-    return plain
+    return min(max(plain, -LARGEST), LARGEST) if type(plain) is int else plain
