@@ -147,13 +147,18 @@ def listener(
 
 
 def settle(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> None:
-    """Publish until every subscriber receives it, then wait until the feed is quiet."""
-    while any(not listener.poll(500) for listener in listeners):
-        data_path.ask(learner, "publish", 1)
-    while any(
-        listener.poll(QUIET_MS) and listener.recv_multipart(copy=False) for listener in listeners
-    ):
-        pass
+    """Publish until every subscriber receives it, then wait until the feed is quiet.
+
+    Do it twice: a broker opens new sockets after its first large message.
+    """
+    for _ in range(2):
+        while any(not listener.poll(500) for listener in listeners):
+            data_path.ask(learner, "publish", 1)
+        while any(
+            listener.poll(QUIET_MS) and listener.recv_multipart(copy=False)
+            for listener in listeners
+        ):
+            pass
 
 
 # ---- processes

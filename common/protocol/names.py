@@ -35,7 +35,8 @@ FORGOTTEN_S = 30.0  # of silence
 class _Peer:
     """The names of one peer, in two orders of their last message."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, identity: int | str, now: float) -> None:
+        self.identity = identity
         self.opened, self.words = Bucket(OPENED, now), Bucket(WORDS, now)
         self.without: OrderedDict[Key, _Name] = OrderedDict()  # that sent no parcel
         self.proven: OrderedDict[Key, _Name] = OrderedDict()
@@ -133,8 +134,10 @@ class Names:
             name.has_parcels = True
             name.peer.proven[key] = name
         if rows:
-            name.has_rows = True
             name.usual_rows += (rows - name.usual_rows) / 16
+            if not name.has_rows:  # credit in parcels must not follow a guess that is too low
+                name.usual_rows = max(name.usual_rows, float(rows))
+            name.has_rows = True
         self._share(name, name.has_rows)
         return is_first
 
@@ -154,6 +157,11 @@ class Names:
         """Return whether this name brought rows, and so shares the credit."""
         name = self._names.get(key)
         return name is not None and name.has_rows
+
+    def peer_of(self, key: Key) -> int | str | None:
+        """Return the peer that a name belongs to, if it is known."""
+        name = self._names.get(key)
+        return None if name is None else name.peer.identity
 
     def usual_rows(self, key: Key) -> float:
         """Return the rows of this name's usual parcel."""
@@ -175,7 +183,7 @@ class Names:
     def _peer(self, client: Client, now: float) -> _Peer:
         peer = self._peers.get(client.peer)
         if peer is None:
-            peer = self._peers[client.peer] = _Peer(now)
+            peer = self._peers[client.peer] = _Peer(client.peer, now)
         return peer
 
     def _move(self, key: Key, name: _Name | None, peer: _Peer, now: float) -> _Name:

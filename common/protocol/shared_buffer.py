@@ -8,7 +8,7 @@ from collections import deque
 from typing import NamedTuple
 
 TOTAL_BYTES = 1 << 30  # of messages, from the network until training takes them
-AT_ONCE = 64  # parcels of the most rows that may be, likewise
+AT_ONCE = 256  # parcels of the most rows that may be, likewise
 
 
 class Load(NamedTuple):
@@ -35,11 +35,18 @@ class SharedBuffer:
 
     def has_room(self, peer: int | str, size: int) -> bool:
         """Return whether a peer may have so many bytes more, and any rows."""
-        while self._released:
-            self._add(self._released.popleft(), -1)
+        self._book_released()
         load = self._loads.get(peer) or Load(peer, 0, 0)
         free_size, free_rows = self._most_size - self._size, self._most_rows - self._rows
         return load.size + size <= free_size and load.rows < free_rows
+
+    def spare_rows(self, peer: int | str) -> int:
+        """Return the rows that a peer may bring before it has no room, with bytes in proportion."""
+        self._book_released()
+        load = self._loads.get(peer) or Load(peer, 0, 0)
+        free_rows = self._most_rows - self._rows - load.rows
+        free_size = self._most_size - self._size - load.size
+        return max(0, min(free_rows, free_size * self._most_rows // self._most_size) // 2)
 
     def add(self, load: Load) -> None:
         """Note a message that came in."""
@@ -48,6 +55,10 @@ class SharedBuffer:
     def release(self, load: Load) -> None:
         """Note a message that left."""
         self._released.append(load)
+
+    def _book_released(self) -> None:
+        while self._released:
+            self._add(self._released.popleft(), -1)
 
     def _add(self, load: Load, sign: int) -> None:
         former = self._loads.get(load.peer) or Load(load.peer, 0, 0)

@@ -1,7 +1,7 @@
 """The learner's side of the protocol for one policy, without sockets, clock or threads."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -63,6 +63,8 @@ class Endpoint:
         self.inbox = inbox or Inbox(FIRST_EPOCH)
         self.roster = roster or Roster()
         self.settlements = Settlements()
+        # Called by training with something to send at once. Set before a transport starts.
+        self.wake: Callable[[], None] = lambda: None
         self.buffer = SharedBuffer(AT_ONCE * spec.most_rows)
         self.queue = ItemQueue(self.buffer.release)
         self.log: ItemLog = Unlogged(self.queue.put)  # set before a transport starts
@@ -210,14 +212,16 @@ class Endpoint:
         self.recent.add(weights)
         self.log.mark(weights)
         self._weights.append(weights)
+        self.wake()
 
     def publish_status(self, document: str) -> None:
         """Send a status to all watchers; of several at once only the newest."""
         self._documents.append(document)
 
     def pause(self, paused: bool) -> None:
-        """Tell all actors that training pauses, or goes on."""
+        """Tell all actors at once that training pauses, or goes on."""
         self.publisher.state = State.PAUSE if paused else State.RUN
+        self.wake()
 
     def progress(self, steps: int, updates: int, room: int) -> None:
         """Note how far training is, and how many rows may be on their way into the replay."""

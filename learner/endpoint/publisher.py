@@ -191,7 +191,7 @@ class Publisher:
             if receiver.inboxes.gradients.knows(*key):
                 return WORKER
             if receiver.names.has_rows(key):
-                return grant(room, sharers, receiver.names.usual_rows(key))
+                return grant(self._shared(key, room), sharers, receiver.names.usual_rows(key))
             return EVALUATOR if receiver.records.evaluates(key) else least
 
         epoch = self.newest.epoch
@@ -211,6 +211,16 @@ class Publisher:
                 credit=granted,
             )
             yield topics.acknowledgement(spec.policy, actor, incarnation), wire.encode(message)
+
+    def _shared(self, key: Key, room: int) -> int:
+        """Return the part of a room that the peer of an incarnation has space for.
+
+        A round is granted as a whole.
+        """
+        peer = self._receiver.names.peer_of(key)
+        if peer is None or self._spec.rounds is not None:
+            return room
+        return min(room, _rounded_down(self._receiver.buffer.spare_rows(peer)))
 
     def _announcement(self, index: int = -1, start: int = -1) -> bytearray:
         return wire.encode(

@@ -77,7 +77,7 @@ class Receiver:
         self.names = Names(self._forget, float(spec.horizon))
         self.allowances, self.quarantine = Allowances(self.inboxes), Quarantine()
         self._spec, self._snapshots = spec, snapshots
-        self._settlements, self._buffer = settlements, buffer
+        self._settlements, self.buffer = settlements, buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
         self._takes = takes
@@ -120,7 +120,7 @@ class Receiver:
         item = self._admit(opened, envelope, frame, now)
         if item is not None and sender.connection and not isinstance(item.content, RefusedNumber):
             item.load = Load(sender.peer, len(frame), item.rows)
-            self._buffer.add(item.load)
+            self.buffer.add(item.load)
         return item
 
     def refuse(self, refusal: Refused, shown: bool = True, kind: int = Kind.PARCEL) -> None:
@@ -205,7 +205,7 @@ class Receiver:
             if self.allowances.exceed(key, now):
                 self.names.withdraw(key)
             raise Refused(CREDIT, f"{envelope.actor} sends more than it was granted")
-        if not self._buffer.has_room(sender.peer, size):
+        if not self.buffer.has_room(sender.peer, size):
             raise Refused(CREDIT, f"{envelope.actor} or its peer has too much waiting")
 
     def _content(self, opened: Opened, envelope: Numbered, now: float) -> Content:

@@ -61,7 +61,8 @@ class NetworkThread:
         self._repeated: bytes | bytearray = b""
         self._shared: zmq.Frame | None = None
         self._wakeup = _Wakeup()
-        endpoint.settlements.wake = self._wakeup.set
+        self._hurry = threading.Event()  # something is to be sent at once: it ends a nap
+        endpoint.settlements.wake, endpoint.wake = self._wakeup.set, self._wake
         self._status_at = 0.0
         self._active = False  # the last round received or settled something
         self._failure: BaseException | None = None
@@ -87,10 +88,16 @@ class NetworkThread:
         """Publish the state in which this learner leaves; end the thread and both sockets."""
         self._leaves_as = state
         self._closing.set()
+        self._wake()
         if self._thread.is_alive():
             self._thread.join()
         self._listener.close()
         self._wakeup.close()
+
+    def _wake(self) -> None:
+        """End the poll or the nap, from any thread: something is to be sent at once."""
+        self._hurry.set()
+        self._wakeup.set()
 
     def _run(self) -> None:
         try:
@@ -98,10 +105,11 @@ class NetworkThread:
             while not self._closing.is_set():
                 poller.poll(self._patience_ms)
                 now = time.monotonic()
+                self._hurry.clear()  # before the look: what comes after it ends the nap
                 received, ended_at = self._round(now), time.monotonic()
                 self._endpoint.busy_s += ended_at - now
                 if received:
-                    self._closing.wait(max(LEAST_NAP_S, now + NAP_S - ended_at))
+                    self._hurry.wait(max(LEAST_NAP_S, now + NAP_S - ended_at))
                 if self._listener.look_after(now):
                     self._pull, self._feed = self._listener.pull, self._listener.feed
                     self._gate.reset(now)

@@ -40,3 +40,18 @@ def test_what_left_makes_room_again():
     buffer.release(Load("a", 5, 1))
     assert buffer.has_room("a", 10)
     assert not buffer.has_room("a", 11)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1, 0), (0, 1), (1, 1)], ids=["bytes", "rows", "both"])
+def test_a_peer_that_brings_the_spare_rows_is_never_refused(size, rows):
+    """Of 1,200 rows 600 are spare, and for the next one half of the other 600."""
+    buffer = SharedBuffer(1200, 1200)
+    for peer, spare in (("a", 600), ("b", 300)):
+        for left in range(spare, 0, -1):
+            assert buffer.spare_rows(peer) == left
+            assert buffer.has_room(peer, size)
+            buffer.add(Load(peer, size, rows))
+        assert buffer.spare_rows(peer) == 0
+        assert not buffer.has_room(peer, size)
+    buffer.release(Load("a", 600 * size, 600 * rows))
+    assert buffer.spare_rows("b") == 300

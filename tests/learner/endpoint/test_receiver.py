@@ -270,7 +270,7 @@ def test_gradients_become_an_item(taker):
     envelope = gradients.envelope
     assert item.envelope == envelope
     assert (item.rows, envelope.steps, envelope.version) == (30, 4, Version(1, 1))
-    assert taker.receiver.names.usual_rows(("box-1", 7)) == 8 + (30 - 8) / 16
+    assert taker.receiver.names.usual_rows(("box-1", 7)) == 30
     assert told(taker).highest == 0  # until they are applied
     taker.receiver.settle(item.envelope)
     assert told(taker).highest == 1
@@ -589,11 +589,14 @@ def test_receiver_refuses_a_base_that_no_honest_actor_has(side, frame, base):
 def test_the_usual_parcel_is_learned(side, frame):
     """Credit in parcels follows what parcels hold.
 
-    A sixteenth of the way from 8 to 24 with the first one of three times 8.
+    All of the way from 8 to 24 with a first one that is larger; else a sixteenth of the way.
     """
-    assert side.receiver.names.usual_rows(("box-1", 7)) == 8
+    usual_rows = side.receiver.names.usual_rows
+    assert usual_rows(("box-1", 7)) == 8
     side.receiver.receive(frame(a_parcel((8, 8, 8), (Ending.OPEN,) * 3)), 0.0)
-    assert side.receiver.names.usual_rows(("box-1", 7)) == 9
+    assert usual_rows(("box-1", 7)) == 24
+    side.receiver.receive(frame(a_parcel((8,), (Ending.OPEN,)), sequence=2), 0.0)
+    assert usual_rows(("box-1", 7)) == 23
 
 
 def test_an_evaluation_says_nothing_of_parcels(side, frame):
@@ -704,11 +707,11 @@ def test_repetition_needs_no_credit(side, frame):
 def test_peer_has_no_more_waiting_than_is_free(side, frame):
     """Training takes nothing: one peer has half of the rows, and an honest one still has room.
 
-    64 parcels of 64 × 8 rows are the whole; each here has 8 × 8, so 512 fit. Of 256 and 3 six
-    leave: 250 may become 255, when 254 are free.
+    256 parcels of 64 × 8 rows are the whole. Of 128 and 3 six leave: 122 may become 127, when 126
+    are free.
     """
     side.endpoint.progress(0, 0, 1 << 40)
-    large = a_parcel((8,) * 8, (Ending.OPEN,) * 8)
+    large = a_parcel((8,) * 64, (Ending.OPEN,) * 64)
 
     def bring(actor, connection, count):
         for number in range(1, count + 1):
@@ -718,13 +721,33 @@ def test_peer_has_no_more_waiting_than_is_free(side, frame):
             list(side.endpoint.due(number / 10))
 
     bring("greedy", 5, 300)
-    assert sum(side.endpoint.queue.parcels.rows()) == 64 * 64 * 8 / 2
-    assert side.receiver.inbox.ledger.refused["credit"] == 300 - 256
+    assert sum(side.endpoint.queue.parcels.rows()) == 256 * 64 * 8 / 2
+    assert side.receiver.inbox.ledger.refused["credit"] == 300 - 128
     bring("honest", 6, 3)
     assert side.receiver.inbox.received("honest", 7).highest == 3
     side.endpoint.queue.parcels.take(6)
     bring("greedy", 5, 300)
-    assert side.receiver.inbox.received("greedy", 7).highest == 261
+    assert side.receiver.inbox.received("greedy", 7).highest == 133
+
+
+def test_credit_is_never_more_than_the_buffer_takes(side, frame):
+    """Without pacing, an actor that sends all that it may is not refused; then it waits."""
+    side.endpoint.progress(0, 0, 1 << 40)
+    large = a_parcel((8,) * 64, (Ending.OPEN,) * 64)
+    topic, sent = topics.acknowledgement("default", "box-1", 7), 0
+    credit = Credit(1, 1)
+    for turn in range(400):
+        for _ in range(credit.messages):  # each is acknowledged before training takes it
+            sent += 1
+            message = frame(large, sequence=sent)
+            side.endpoint.receive([(message, Client("", BROKER, 5))], 0.0)
+        side.endpoint.settle()
+        for found, content in side.endpoint.due(turn / 10):
+            if found == topic:
+                credit = wire.read(wire.open_frame(content)).credit
+    assert side.receiver.inbox.ledger.refused == {}
+    assert credit.messages == 0
+    assert 100 < sent <= 128
 
 
 def test_parcel_with_too_many_rows_is_refused(side, frame):

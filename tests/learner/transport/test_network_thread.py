@@ -327,6 +327,44 @@ def test_an_idle_link_naps(context, side, queue, monkeypatch):
 
 
 @pytest.fixture
+def drowsy(monkeypatch):
+    """Polls and naps last for hours unless something ends them."""
+    for name in ("POLL_MS", "ALONE_MS", "SOON_MS"):
+        monkeypatch.setattr(network_thread, name, 10_000_000)
+    monkeypatch.setattr(network_thread, "NAP_S", 10_000.0)
+
+
+def test_publication_does_not_wait_for_the_end_of_a_poll(drowsy, link, feed, side):
+    """It ends the poll: without that, weights were up to 100 ms late."""
+    socket = feed(C, W)
+    heard(socket, C)
+    for number in (1, 2):
+        side.endpoint.publish(some_weights(side.spec, number))
+        weights = tensors.read_weights(wire.open_frame(heard(socket, W)), side.spec.graph.weights)
+        assert weights.version.number == number
+
+
+def test_pause_does_not_wait_for_the_end_of_a_poll(drowsy, link, feed, side):
+    """A beacon with the new state leaves at once, and so does the next one."""
+    found = beacons(feed(C))
+    assert next(found).state is State.RUN
+    side.endpoint.pause(True)
+    assert next(found).state is State.PAUSE
+    side.endpoint.pause(False)
+    assert next(found).state is State.RUN
+
+
+def test_publication_ends_the_nap_after_a_burst(drowsy, link, feed, push, side):
+    """The thread naps once it has received something, and weights do not wait for that."""
+    socket = feed(C, W)
+    heard(socket, C)
+    push.send(a_frame(side.spec))
+    assert eventually(lambda: side.endpoint.queue.parcels)
+    side.endpoint.publish(some_weights(side.spec, 1))
+    heard(socket, W)
+
+
+@pytest.fixture
 def journal(tmp_path, queue) -> Iterator[Journal]:
     """On a disk of its own, feeding the inlet."""
     journal = Journal(tmp_path, JournalTotals("run-1"), 1, queue.put, durable=True)
