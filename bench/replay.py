@@ -2,9 +2,10 @@
 
 `python bench/replay.py [--quick] [--publish]` prints one JSON line; `--publish` writes
 docs/results/replay.json. Vectors: 1,000,000 transitions of 4 float32. Images: 100,000 frames of
-84 x 84 uint8, stacked by 4. The bare arm draws its indices and takes observations, next
-observations, actions, returns and discounts from a plain array each. For images it takes the five
-frames that both observations share from one array.
+84 x 84 uint8, stacked by 4, with returns of one step and of three. The bare arm draws its indices
+and takes observations, next observations, actions, returns and discounts from a plain array each.
+For images and one step it takes the five frames that both observations share from one array, and
+for three steps both stacks, each time into the same memory.
 
 Prioritised batches are sampled and get new priorities, with vectors at 10^4 and at 10^6 rows. With
 `pip install cpprb`, the same is asked of its `PrioritizedReplayBuffer`, in turns.
@@ -44,24 +45,30 @@ def main() -> None:
     images = compare(
         spec((84, 84), "uint8", stack=4), 2_000 if quick else 100_000, rounds, batches=25
     )
+    three_steps = compare(
+        spec((84, 84), "uint8", stack=4), 2_000 if quick else 100_000, rounds, batches=25, n_step=3
+    )
     figures = {
         "batch": BATCH,
         "vectors": vectors,
         "images": images,
+        "images_three_steps": three_steps,
         "insert": insertion(rounds),
         "prioritised": prioritised(quick, rounds),
     }
     report("replay", figures, publishes=PUBLISH in sys.argv)
 
 
-def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, object]:
+def compare(
+    world: Spec, capacity: int, rounds: int, batches: int, n_step: int = 1
+) -> dict[str, object]:
     """Measure our replay and the bare gather in turns."""
     generator = np.random.default_rng(0)
-    replay = uniform(world, capacity)
+    replay = uniform(world, capacity, n_step)
     block = parcel(world, SEATS, generator)
     while replay.size < capacity:
         replay.add(block)
-    gather = bare_gather(world, capacity, generator)
+    gather = bare_gather(world, capacity, generator, n_step)
     updates = iter(range(sys.maxsize))
     ours, bare = [], []
     for _ in range(rounds):
@@ -74,9 +81,9 @@ def compare(world: Spec, capacity: int, rounds: int, batches: int) -> dict[str, 
     }
 
 
-def uniform(world: Spec, capacity: int) -> Replay:
-    """Return an empty replay of one-step transitions."""
-    rows = Transitions(world, n_step=1, gamma=0.99)
+def uniform(world: Spec, capacity: int, n_step: int = 1) -> Replay:
+    """Return an empty replay of transitions."""
+    rows = Transitions(world, n_step=n_step, gamma=0.99)
     return Replay(world, rows, Uniform(BATCH, seed=0), capacity=capacity)
 
 
@@ -146,7 +153,9 @@ def of_cpprb(observation: dict[str, Any], capacity: int) -> Callable[[], object]
     return step
 
 
-def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> Callable[[], object]:
+def bare_gather(
+    world: Spec, capacity: int, generator: np.random.Generator, n_step: int
+) -> Callable[[], object]:
     """Return the cheapest possible batch: `take` on arrays with complete rows."""
     space = world.observation[""]
     frames = generator.integers(1, 9, (capacity, *space.shape), np.uint8).astype(space.dtype)
@@ -157,10 +166,16 @@ def bare_gather(world: Spec, capacity: int, generator: np.random.Generator) -> C
         generator.random(capacity, np.float32),
     ]
     offsets = np.arange(world.stack + 1)
+    stacks = [np.empty((BATCH, world.stack, *space.shape), space.dtype) for _ in range(2)]
 
     def gather() -> object:
-        rows = generator.integers(0, capacity - world.stack, BATCH)
+        rows = generator.integers(0, capacity - world.stack - n_step, BATCH)
         rest = [column.take(rows) for column in columns]
+        if n_step > 1:
+            first = rows[:, None] + offsets[:-1]
+            for ahead, stack in zip((0, n_step), stacks, strict=True):
+                frames.take(first + ahead, axis=0, out=stack, mode="wrap")
+            return stacks, rest
         if world.stack > 1:
             return frames.take(rows[:, None] + offsets, axis=0), rest
         return frames.take(rows, axis=0), followers.take(rows, axis=0), rest

@@ -11,6 +11,7 @@ from farflung.common.data.parcel import Parcel
 from farflung.common.data.spec import Spec
 from farflung.common.process.errors import ConfigurationError
 from farflung.common.process.log import once_every
+from farflung.learner.replay.kept import Kept
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Store:
             column.name: Ring(self._slots, np.dtype(column.dtype), column.shape)
             for column in frames
         }
+        self._kept = Kept()
         self._any_name, self._any_frames = next(iter(self._frames.items()))
         self._oldest = 0  # number of the oldest row that is whole
 
@@ -81,8 +83,12 @@ class Store:
         return self._rows.take(numbers)
 
     def frames(self, name: str, numbers: np.ndarray) -> np.ndarray:
-        """Return copies of a column's frames by number, `[*numbers.shape, *shape]`."""
-        return self._frames[name].take(numbers)
+        """Return copies of a column's frames by number, `[*numbers.shape, *shape]`.
+
+        Large ones are in memory of an earlier batch that nothing refers to any more.
+        """
+        ring = self._frames[name]
+        return ring.take(numbers, self._kept.lend((*numbers.shape, *ring.shape), ring.dtype))
 
     def _make_room(self, frames: int, rows: np.ndarray) -> None:
         """Let the ring of frames grow, if it must to keep the first frame of the oldest row."""
@@ -144,7 +150,7 @@ class Ring:
     """The last `capacity` entries, each under its number, counted from 0 for the first one ever."""
 
     def __init__(self, capacity: int, dtype: np.dtype, shape: tuple[int, ...] = ()) -> None:
-        self.capacity = capacity
+        self.capacity, self.dtype, self.shape = capacity, dtype, shape
         self.count = 0  # entries ever appended
         self._values = np.zeros((capacity, *shape), dtype)
         self._lap = 0  # number of the entry in slot 0
@@ -184,10 +190,16 @@ class Ring:
         entry: np.ndarray | np.void = self._values[number - self._lap]
         return entry
 
-    def take(self, numbers: np.ndarray) -> np.ndarray:
+    def take(self, numbers: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return copies of entries by number, `[*numbers.shape, *shape]`; all must be stored.
 
         Numbers of the previous lap become negative, and numpy counts those from the end of the
-        array: no modulo is needed.
+        array: no modulo is needed. With `out` they go there: numpy would copy them twice if it had
+        to check the numbers before.
         """
-        return self._values.take(numbers - self._lap, axis=0)
+        slots = numbers - self._lap
+        if out is None:
+            return self._values.take(slots, axis=0)
+        if slots.min() < -self.capacity or slots.max() >= self.capacity:
+            raise IndexError("a number that is not stored")
+        return self._values.take(slots, axis=0, out=out, mode="wrap")

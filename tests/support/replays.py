@@ -1,12 +1,17 @@
 """Specs without a graph, and parcels of seats that stamp all that they record."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 
 from farflung.common.data.parcel import Column, Ending, Parcel
 from farflung.common.data.spec import ACTIONS, OBSERVATIONS, REWARDS, Graph, Space, Spec, World
 from farflung.common.data.weights import Version
+from farflung.learner.replay.replay import Replay
+from farflung.learner.replay.sampling import Uniform
+from farflung.learner.replay.transitions import Transitions
 
 EXTRAS = (
     Column("mask", "int32", (2,), "observation"),
@@ -78,3 +83,16 @@ def _parcel(pieces: list[tuple[int, int, int, Ending]], stack: int) -> Parcel:
     }
     endings = np.array([ending for *_, ending in pieces], np.uint8)
     return Parcel(Version(1, 1), lengths, endings, columns)
+
+
+def images(n_step: int, batch: int) -> Replay:
+    """Return a replay of stacked images of 60 KB, each with its episode and step in it."""
+    spec = make_spec(8, 2, observation={"": Space("box", "float32", (7500, 2))})
+    rows = Transitions(spec, n_step=n_step, gamma=0.5)
+    replay = Replay(spec, rows, Uniform(batch, seed=0), capacity=200)
+    episodes = cycle([(5, Ending.TERMINATED), (11, Ending.TRUNCATED)])
+    for parcel in walk(2, 8, spec.stack, episodes, 20):
+        columns = {name: parcel.columns[name] for name in (OBSERVATIONS, ACTIONS, REWARDS)}
+        columns[OBSERVATIONS] = np.repeat(columns[OBSERVATIONS][:, None], 7500, axis=1)
+        replay.add(replace(parcel, columns=columns))
+    return replay

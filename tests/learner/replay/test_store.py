@@ -63,6 +63,19 @@ def test_ring_keeps_the_numbers_of_entries_over_many_laps(capacity: int) -> None
         assert all(ring[number] == number for number in there.tolist())
 
 
+def test_ring_takes_into_an_array_that_is_handed_in() -> None:
+    """The same entries over a lap, and a number that was never stored is an error there too."""
+    ring = Ring(5, np.dtype("int64"), (2,))
+    ring.append(np.arange(16).reshape(8, 2))
+    numbers, out = np.array([[3, 7], [5, 4]]), np.empty((2, 2, 2), np.int64)
+    assert ring.take(numbers, out) is out
+    np.testing.assert_array_equal(out, ring.take(numbers))
+    np.testing.assert_array_equal(out[:, :, 0], 2 * numbers)
+    for wrong in (-3, 13):
+        with pytest.raises(IndexError):
+            ring.take(np.array([wrong, 5]), np.empty((2, 2), np.int64))
+
+
 @pytest.mark.parametrize("capacity", [1, 2, 7, 13])
 def test_ring_that_grows_keeps_its_entries(capacity: int) -> None:
     """Entries keep their numbers wherever the ring stands in its lap, and later laps too."""
