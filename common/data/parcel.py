@@ -1,6 +1,6 @@
 """Collected data: trajectories of single seats, and parcels of trajectories."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,12 +32,15 @@ class Results:
     # that none reported may be missing here.
     metrics: "Mapping[str, np.ndarray]" = field(default_factory=dict)
 
-    def columns(self, metrics: Iterable[str]) -> "list[np.ndarray]":
+    def columns(self, metrics: Collection[str]) -> "list[np.ndarray]":
         """Return the columns in the order of the wire, with all metrics of a spec."""
-        import numpy as np
+        columns = [self.returns, self.lengths]
+        if metrics:
+            import numpy as np
 
-        unknown = np.full(len(self.returns), np.nan)
-        return [self.returns, self.lengths, *(self.metrics.get(m, unknown) for m in metrics)]
+            unknown = np.full(len(self.returns), np.nan)
+            columns += [self.metrics.get(metric, unknown) for metric in metrics]
+        return columns
 
     def part(self, first: int, end: int | None = None) -> "Results":
         """Return the results from one to before another, as views."""

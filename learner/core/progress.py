@@ -46,6 +46,12 @@ class Progress:
 
     def add(self, results: Results, version: Version, newest: Version) -> None:
         """Add finished episodes, and the lag of the version that collected or learned."""
+        if version.epoch == newest.epoch:
+            self.lag.add(newest.number - version.number)
+        if len(results.returns):  # most small parcels have none
+            self._finished(results, version)
+
+    def _finished(self, results: Results, version: Version) -> None:
         returns = _bounded(results.returns).tolist()
         self.episodes += len(returns)
         self.returns.extend(returns)
@@ -58,8 +64,6 @@ class Progress:
         for metric, reported in results.metrics.items():
             if values := known(reported):
                 self.metrics.add(of_episodes(metric), values)
-        if version.epoch == newest.epoch:
-            self.lag.add(newest.number - version.number)
 
     def take_candidate(self) -> "EvaluationResult | None":
         """Return the best evaluation since the last call, the first of equal ones."""

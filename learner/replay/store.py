@@ -16,6 +16,7 @@ from farflung.learner.replay.kept import Kept
 log = logging.getLogger(__name__)
 
 FRAME = ".frame"  # field of a row: the number of its first frame. No column has a dot in front
+JOINED_BYTES = 16 << 10  # of a parcel's frames: larger ones are copied once, without the others
 SHARE = 8  # of the ring of frames: it grows by at least one part in so many
 
 
@@ -73,8 +74,12 @@ class Store:
         """Add the frames of parcels, and the rows that point to them."""
         self._make_room(sum(len(parcel.columns[self._any_name]) for parcel in parcels), rows)
         for name, ring in self._frames.items():
-            for parcel in parcels:
-                ring.append(parcel.columns[name])
+            columns = [parcel.columns[name] for parcel in parcels]
+            # A second copy of small columns costs less than a call for each.
+            if len(columns) > 1 and sum(map(_size, columns)) < JOINED_BYTES * len(columns):
+                columns = [np.concatenate(columns)]
+            for column in columns:
+                ring.append(column)
         self._rows.append(rows)
         self._forget()
 
@@ -134,6 +139,10 @@ class Store:
                 f"the replay needs {self.memory}, but {available / 2**30:.2f} GiB are free: "
                 "lower --capacity"
             )
+
+
+def _size(column: np.ndarray) -> int:
+    return column.nbytes
 
 
 def frames_for(steps: int, stack: int, horizon: int) -> int:
