@@ -17,7 +17,6 @@ from farflung.common.process.errors import Exit
 from farflung.common.process.invocation import command
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import FILED, LASTING, Who
-from farflung.common.protocol.messages import State
 from farflung.learner import last_evaluation
 from farflung.learner.api.callback import Host, Result, RunView
 from farflung.learner.config import LearnerConfig
@@ -152,7 +151,7 @@ class Training:
         else:
             said = restore(*where, largest)
         log.info("resumed: %s", said)
-        self._endpoint.publisher.state = State.RUN
+        self._endpoint.pause(False)
 
     def run(self) -> None:
         """Train until the run is over, then keep everything that was received."""
