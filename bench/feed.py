@@ -3,8 +3,9 @@
 `python bench/feed.py [--quick]` prints one JSON line. Weights travel directly and through a broker,
 with keys and without, in turns. A learner in another process publishes on request. Versions of 1
 and 10 MiB go to 1, 8 and 32 subscribers in this process; the time ends when the last of them has
-all of it. A late joiner is an actor's connection; its time runs from making the sockets to having
-spec and weights. The line has the median, the worst, and the share within 10 ms.
+all of it. Under `actors`, 1 and 8 actors' connections have read, checked and taken it over too. A
+late joiner is an actor's connection; its time runs from making the sockets to having spec and
+weights. The line has the median, the worst, and the share within 10 ms.
 """
 
 import secrets
@@ -55,14 +56,19 @@ def main() -> None:
         return
     quick = "--quick" in sys.argv
     counts, rounds, joins = ((1, 2), 2, 3) if quick else ((1, 8, 32), 5, 100)
+    actors = counts[:2]
     figures: dict[str, object] = {}
     for name, size in list(SIZES.items())[: 1 if quick else None]:
         with ways(size) as (learners, found), sockets.context() as context:
             published = {
                 f"{count}": spread_out(context, learners, found, count, rounds) for count in counts
             }
+            taken = {
+                f"{count}": taken_over(context, learners, found, count, rounds) for count in actors
+            }
             figures[name] = {
                 "subscribers": published,
+                "actors": taken,
                 "late_joiner": late(context, found, joins if size == MEBIBYTE else joins // 4 + 1),
             }
     _measure.report("feed", figures)
@@ -105,6 +111,47 @@ def version(learner: "subprocess.Popen[str]", listeners: list[Socket]) -> float:
     return time.perf_counter() - start
 
 
+def taken_over(
+    context: sockets.Context,
+    learners: "dict[str, subprocess.Popen[str]]",
+    found: Ways,
+    count: int,
+    rounds: int,
+) -> dict[str, object]:
+    """Return for each way the milliseconds until the last actor could act on a new version."""
+    with ExitStack() as stack:
+        arms = {}
+        for way, where in found.items():
+            links = [joined(context, *where) for _ in range(count)]
+            for link in links:
+                stack.callback(link.close, "measured", 0.0)
+            taking = partial(take_over, learners[way], links)
+            taking()  # the first one may bring new sockets of a broker
+            arms[way] = taking
+        taken = _measure.interleave(arms, rounds)
+    return {
+        way: _measure.spread([1000 * seconds for seconds in values], 1)
+        for way, values in taken.items()
+    }
+
+
+def take_over(learner: "subprocess.Popen[str]", links: list[Sockets]) -> float:
+    """Return the seconds from the request until every connection has taken the version over."""
+    before = [held(link) for link in links]
+    start = time.perf_counter()
+    data_path.ask(learner, "publish", 1)
+    for link, version in zip(links, before, strict=True):
+        while held(link) <= version:
+            link.exchange(0.1)
+    return time.perf_counter() - start
+
+
+def held(link: Sockets) -> Version:
+    """Return the version that a connection has."""
+    assert link.client.weights is not None
+    return link.client.weights.version
+
+
 def late(context: sockets.Context, found: Ways, joins: int) -> dict[str, object]:
     """Return the waiting times of actors that join a running learner."""
     taken = _measure.interleave(
@@ -125,14 +172,20 @@ def late(context: sockets.Context, found: Ways, joins: int) -> dict[str, object]
 
 def join(context: sockets.Context, address: Address, pair: ClientKeys | None) -> float:
     """Return the milliseconds from making an actor's sockets until it could act."""
-    name = keys.full_name(pair, f"late-{secrets.randbits(32)}")
     start = time.perf_counter()
-    link = Sockets(context, address, PolicyClient("default", name, 1), keys=pair)
-    while link.client.newest.joined is None:
-        link.exchange(0.1)
+    link = joined(context, address, pair)
     taken = 1000 * (time.perf_counter() - start)
     link.close("measured", 0.0)
     return taken
+
+
+def joined(context: sockets.Context, address: Address, pair: ClientKeys | None) -> Sockets:
+    """Return the connection of an actor that could act."""
+    name = keys.full_name(pair, f"late-{secrets.randbits(32)}")
+    link = Sockets(context, address, PolicyClient("default", name, 1), keys=pair)
+    while link.client.newest.joined is None:
+        link.exchange(0.1)
+    return link
 
 
 @contextmanager
