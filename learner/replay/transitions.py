@@ -136,7 +136,9 @@ def n_step_returns(
             where=spans[:-ahead] > ahead,
         )
     final = np.repeat(endings == TERMINATED, lengths) & (remaining <= n)
-    return returns, np.where(final, np.float32(0), powers[spans]), spans
+    discounts = powers.take(spans)
+    np.copyto(discounts, 0, where=final)
+    return returns, discounts, spans
 
 
 def first_errors(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:  # [R], [K] int32

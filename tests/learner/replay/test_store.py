@@ -63,6 +63,21 @@ def test_ring_keeps_the_numbers_of_entries_over_many_laps(capacity: int) -> None
         assert all(ring[number] == number for number in there.tolist())
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_ring_of_records_keeps_their_fields(dtype: str) -> None:
+    """Over a lap, with padding between fields, and where the values have to be converted."""
+    layout = np.dtype([("a", "i1"), ("b", "f4", (2,))], align=True)
+    ring = Ring(5, layout)
+    values = np.zeros(8, np.dtype([("a", "i1"), ("b", dtype, (2,))], align=True))
+    values["a"], values["b"] = np.arange(8), np.arange(16).reshape(8, 2)
+    for piece in (values[:3], values[3:]):
+        ring.append(piece)
+    found = ring.take(np.arange(3, 8))
+    assert found.dtype == layout
+    assert found["a"].tolist() == [3, 4, 5, 6, 7]
+    assert found["b"].tolist() == values["b"][3:].tolist()
+
+
 def test_ring_takes_into_an_array_that_is_handed_in() -> None:
     """The same entries over a lap, and a number that was never stored is an error there too."""
     ring = Ring(5, np.dtype("int64"), (2,))
