@@ -8,7 +8,7 @@ from collections import deque
 from typing import NamedTuple
 
 TOTAL_BYTES = 1 << 30  # of messages, from the network until training takes them
-AT_ONCE = 256  # parcels of the most rows that may be, likewise
+AT_ONCE = 64  # parcels of the most rows that may be, likewise
 
 
 class Load(NamedTuple):
