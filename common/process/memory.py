@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from mmap import PAGESIZE  # on every system, which os.sysconf is not
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,8 +47,7 @@ def resident_bytes(process: Path = PROCESS) -> Resident:
         _, resident, shared, *_ = map(int, process.read_text().split())
     except OSError:
         return Resident(0, 0)
-    page = os.sysconf("SC_PAGE_SIZE")
-    return Resident(resident * page, shared * page)
+    return Resident(resident * PAGESIZE, shared * PAGESIZE)
 
 
 def own_bytes(process: Path = PROCESS) -> int:

@@ -92,9 +92,9 @@ def test_table_has_every_attack_before_and_after():
     }
     found = json.loads(json.dumps({"arms": arms, "command": "c", "date": "d", "cores": 2}))
     text = write.PARTS["attacks"](found)
-    assert "| a | 99%, ended, idle → – | – → – | – → – | – → – |" in text
-    assert "| b | – → – | – → – | – → – | 10%, +812 MB, not back, no join → 99% |" in text
-    assert "(0.1.0 → this)" in text
+    assert "| attack | direct, 0.1.0 | 50 peers, 0.1.0 | 50 peers |" in text
+    assert "| a | idle, ended | – | – |" in text
+    assert "| b | – | 10%, +812 MB, not back, no join | 99% |" in text
 
 
 @pytest.mark.faults

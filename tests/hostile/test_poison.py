@@ -10,6 +10,7 @@ from hostile.victim import victim
 from farflung.common.data.spec import Spec
 from farflung.common.protocol import wire
 from farflung.common.protocol.parcels import ParcelCodec
+from farflung.common.protocol.quarantine import OFFENCES
 from farflung.learner.endpoint.items import Item, Settlements
 from farflung.learner.storage.journal.journal import Journal
 from farflung.learner.storage.recover import recover
@@ -37,6 +38,8 @@ def test_finite_poison_does_not_end_a_learner(tmp_path, keys, through):
     ) as target:
         with target.peer(through=through) as peer:
             attacks.load()["finite poison"].run(peer, ATTACK_S)
+            for _ in range(2 * OFFENCES):  # the first number of each needs no credit
+                peer.send(peer.parcel(values=POISON[0], incarnation=peer.identity(), sequence=1))
         status = target.learner.shows(lambda status: "quarantine" in status.refused)
         assert status.refused["magnitude"] > 0
         target.learner.learns_on()

@@ -170,7 +170,7 @@ def test_policy_is_paused_while_the_others_train(team, shell):
     first = team("red=agent_0; blue=*")
     first.until(lambda: min(steps(first, "red"), steps(first, "blue")) > 300, "steps", LONG_S)
     run = shell.folder / "runs/hunt/red"
-    assert shell.start("learner", "set", run, "--weight", 0.5).ended() == 0
+    assert shell.start("learner", "set", run, "weight=0.5").ended() == 0
     assert shell.start("learner", "pause", run).ended() == 0
     first.says("red: paused x0.5", LONG_S)
     before = steps(first, "red"), steps(first, "blue")
