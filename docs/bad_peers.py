@@ -76,6 +76,8 @@ def attacks(found: Results) -> str:
             "|---" * (1 + len(heads)) + "|",
             *rows,
             "",
+            wrapped(found.get("remark", "")),
+            "",
             source(found),
             "",
         ]
