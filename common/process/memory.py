@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from mmap import PAGESIZE  # on every system, which os.sysconf is not
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from farflung.common.process.errors import Exit
 LOOK_S = 0.1  # at 1 GB/s, a peer's most over loopback, memory grows by 100 MB between two looks
 SHARE = 0.75  # of the machine's or the container's memory, where no bound is named
 PROCESS = Path("/proc/self/statm")
+PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0  # 0: not known here
 LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -47,7 +47,7 @@ def resident_bytes(process: Path = PROCESS) -> Resident:
         _, resident, shared, *_ = map(int, process.read_text().split())
     except OSError:
         return Resident(0, 0)
-    return Resident(resident * PAGESIZE, shared * PAGESIZE)
+    return Resident(resident * PAGE, shared * PAGE)
 
 
 def own_bytes(process: Path = PROCESS) -> int:
