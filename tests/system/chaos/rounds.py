@@ -54,7 +54,10 @@ def rounds(
         finally:
             ear.feed.close()
         found = compare(cast)
-    steps, *bits = BITS.findall(cast.learner.log.read_text(errors="replace"))[-1]
+    log = cast.learner.log.read_text(errors="replace")
+    ends = BITS.findall(log)
+    assert ends, f"the learner said no bits at its end: {cast.surprises}\n{log[-3000:]}"
+    steps, *bits = ends[-1]
     return found | {
         "kills": len(stage.story.kills),
         "kills_by_role": dict(Counter(stage.story.kills)),
