@@ -33,6 +33,7 @@ export class Outbox {
     this.newest = 0;
     this.base = 1;
     this.credit = FIRST_CREDIT;
+    this.told = { learner: 0, highest: 0 }; // by the newest acknowledgement
     this.again = new Set(); // numbers to send again
     this.usualS = 0; // from a sending to its acknowledgement, smoothed
     this.acknowledgedAt = -Infinity;
@@ -92,7 +93,7 @@ export class Outbox {
   }
 
   /** Release what the learner has, and take the credit that it grants. */
-  acknowledge({ highest, missing, refused, credit }, now) {
+  acknowledge({ learner_id: learner, highest, missing, refused, credit }, now) {
     this.acknowledgedAt = now;
     for (const [number, reason] of refused)
       if (this.sent.has(number)) this.#settle(number, "refused", reason, now);
@@ -103,7 +104,10 @@ export class Outbox {
       else this.#acknowledged(number, entry, now);
     }
     while (this.base <= this.newest && !this.sent.has(this.base)) this.base += 1;
-    this.credit = credit;
+    // Else a newer one overtook it: with its credit a number could be one too many.
+    const told = { learner, highest: Math.min(highest, this.newest) };
+    if (learner !== this.told.learner || told.highest >= this.told.highest)
+      Object.assign(this, { told, credit });
   }
 
   /** Send everything again, after a new epoch or new sockets. */

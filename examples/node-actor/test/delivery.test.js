@@ -22,8 +22,8 @@ function drained(box, now) {
   return numbers;
 }
 
-function answer(box, now, highest, missing = [], refused = [], credit = CREDIT) {
-  box.acknowledge({ highest, missing, refused, credit }, now);
+function answer(box, now, highest, missing = [], refused = [], credit = CREDIT, learner = 5) {
+  box.acknowledge({ learner_id: learner, highest, missing, refused, credit }, now);
 }
 
 function balanced({ collected, ...rest }) {
@@ -46,6 +46,29 @@ test("a size of credit bounds bytes, and one parcel always fits", () => {
   answer(box, 0, 1, [], [], { messages: 8, size: 6 });
   assert.deepEqual(drained(box, 0), [2, 3]); // of three bytes each
 });
+
+test("an acknowledgement that a newer one overtook changes no credit, that of another learner does",
+  () => {
+    const [one, much] = [{ messages: 1, size: 1000 }, { messages: 9, size: 1000 }];
+    const box = outbox(["a", "b", "c", "d", "e"]);
+    answer(box, 0, 0);
+    assert.deepEqual(drained(box, 0), [1, 2, 3, 4, 5]);
+    answer(box, 0.1, 3, [], [], one);
+    answer(box, 0.2, 2, [], [], much); // it left before the other
+    assert.equal(box.credit, one);
+    answer(box, 0.3, 3, [], [], much); // with equal numbers there is no telling
+    assert.equal(box.credit, much);
+    answer(box, 0.4, 1, [], [], one, 6); // a learner that was started again may have fewer
+    assert.equal(box.credit, one);
+    answer(box, 0.5, 99, [], [], one, 6); // beyond all that were sent: they count as the newest
+    box.offer({ name: "f" });
+    drained(box, 0.6);
+    answer(box, 0.7, 6, [], [], much, 6);
+    assert.equal(box.credit, much);
+    box.endRun();
+    answer(box, 0.8, 0, [], [], one, 6);
+    assert.equal(box.credit, one);
+  });
 
 test("what is missing is sent again with the same bytes, and base rises over what is there", () => {
   const box = outbox(["a", "b", "c"]);
