@@ -13,7 +13,7 @@ from farflung.common.protocol.messages import Credit
 NEWS_S = 0.01  # between two rounds of news, so that one acknowledgement covers several parcels
 REPEAT_S = 1.0  # without news; spread over half a second where many fall due at once
 REPEATS_PER_S = 100  # at least, where few fall due
-CREDITS_PER_S = 1000  # incarnations that are looked at for another credit
+CREDITS_PER_S = 1000  # incarnations with a share, and as many others: looks for another credit
 LATELY_S = 30.0  # an incarnation that was seen within it is acknowledged
 LISTENERS = 4096  # at most; beyond it, those that wait longest since their last one are dropped
 SAVED_S = 0.1  # of a pace that was not used
@@ -51,14 +51,16 @@ class Pace:
 class AcknowledgementSchedule:
     """The incarnations that were seen lately, and which of them are due.
 
-    A round costs as much as it sends. Two queues turn: one in the order of the last
-    acknowledgement, so that each is repeated within about a second; one for the look at credit,
-    so that a change reaches all in turn, however often it changes.
+    A round costs as much as it sends. One queue turns in the order of the last acknowledgement, so
+    that each is repeated within about a second. Two turn for the look at credit, so that a change
+    reaches all in turn, however often it changes: one of those with a share of it, and one of all
+    others, so that a crowd of names does not make those with a share wait.
     """
 
     def __init__(self) -> None:
         self._repeats: OrderedDict[Key, _Listener] = OrderedDict()  # by time of the last one
-        self._credits: OrderedDict[Key, _Listener] = OrderedDict()  # by time of the last look
+        # By time of the last look: without a share of the credit, and with one.
+        self._credits: tuple[OrderedDict[Key, _Listener], ...] = OrderedDict(), OrderedDict()
         self._news: dict[Key, None] = {}
         self._news_at = float("-inf")
         self._repeat_pace, self._credit_pace = Pace(), Pace()
@@ -77,7 +79,7 @@ class AcknowledgementSchedule:
             return
         if len(self._repeats) >= LISTENERS:
             self.forget(next(iter(self._repeats)))
-        self._repeats[key] = self._credits[key] = _Listener(now)
+        self._repeats[key] = self._credits[False][key] = _Listener(now)
         self._news[key] = None
 
     def add_news(self, key: Key) -> None:
@@ -88,14 +90,20 @@ class AcknowledgementSchedule:
     def forget(self, key: Key) -> None:
         """Send an incarnation nothing more, until it is seen again."""
         if self._repeats.pop(key, None) is not None:
-            del self._credits[key]
+            for queue in self._credits:
+                queue.pop(key, None)
             self._news.pop(key, None)
 
     def hurry(self) -> None:
         """Let all news be due now."""
         self._news_at = float("-inf")
 
-    def due(self, now: float, credit: Callable[[Key], Credit]) -> Iterator[tuple[Key, Credit]]:
+    def due(
+        self,
+        now: float,
+        credit: Callable[[Key], Credit],
+        has_share: Callable[[Key], bool] = lambda key: False,
+    ) -> Iterator[tuple[Key, Credit]]:
         """Yield the incarnations that are due, each with its credit of now."""
         if self._news and now - self._news_at >= NEWS_S:
             self._news_at = now
@@ -103,7 +111,9 @@ class AcknowledgementSchedule:
             for key in news:
                 yield key, self._send(key, credit(key), now)
         yield from self._repeated(now, credit)
-        yield from self._with_other_credit(now, credit)
+        looks = self._credit_pace.steps(now, CREDITS_PER_S)
+        for shares in (True, False):
+            yield from self._with_other_credit(shares, looks, now, credit, has_share)
 
     def _repeated(
         self, now: float, credit: Callable[[Key], Credit]
@@ -118,11 +128,16 @@ class AcknowledgementSchedule:
                 yield key, self._send(key, credit(key), now)
 
     def _with_other_credit(
-        self, now: float, credit: Callable[[Key], Credit]
+        self,
+        shares: bool,
+        looks: int,
+        now: float,
+        credit: Callable[[Key], Credit],
+        has_share: Callable[[Key], bool],
     ) -> Iterator[tuple[Key, Credit]]:
-        for _ in range(min(len(self), self._credit_pace.steps(now, CREDITS_PER_S))):
-            key, listener = next(iter(self._credits.items()))
-            self._credits.move_to_end(key)
+        for _ in range(min(len(self._credits[shares]), looks)):
+            key, listener = self._credits[shares].popitem(last=False)
+            self._credits[has_share(key)][key] = listener
             if (granted := credit(key)) != listener.credit:
                 yield key, self._send(key, granted, now)
 

@@ -18,6 +18,9 @@ NAMES = 4096  # in all: each takes some KB, and its acknowledgement every second
 # Of one peer, before their first parcel: as many actors as may join at once through one broker.
 # Some take minutes for a parcel.
 WITHOUT_PARCELS = 1024
+# Parcels with rows until a name takes a share of the credit; before, it has credit for one at a
+# time. Else a peer that starts again and again took a share with each start, for SILENT_S.
+UNTIL_SHARE = 16
 OPENED, OPENED_PER_S = 2048, 32.0  # by one peer: a fleet that starts, and starts again
 # By all peers that have more than a few names. Reading them must not take a learner's time.
 FEW, ALL_OPENED, ALL_OPENED_PER_S = 8, 4096, 128.0
@@ -58,7 +61,8 @@ class _Name:
     longest_step_s: float = 0.0
     has_parcels: bool = False
     has_rows: bool = False
-    shares: bool = False  # it has rows and is there, as of the last look
+    brought: int = 0  # parcels that earn a share, since it was withdrawn
+    shares: bool = False  # it has a share and is there, as of the last look
 
     def silence_s(self, now: float) -> float:
         """Return for how long it has been silent; below 0 while its steps explain it."""
@@ -73,10 +77,14 @@ class Names:
     """
 
     def __init__(
-        self, forgotten: Callable[[Key], None] = lambda key: None, rows: float = 1.0
+        self,
+        forgotten: Callable[[Key], None] = lambda key: None,
+        rows: float = 1.0,
+        until_share: int = UNTIL_SHARE,
     ) -> None:
         self._forgotten = forgotten  # called with each name that has to make room
         self._rows = rows  # of a parcel, until a name has brought some
+        self._until_share = until_share  # parcels with rows
         self._names: dict[Key, _Name] = {}
         self._peers: dict[int | str, _Peer] = {}
         self._opened, self._words = Bucket(ALL_OPENED, 0.0), Bucket(ALL_WORDS, 0.0)
@@ -119,12 +127,16 @@ class Names:
         name.seen_at = now
         if longest_step_s > name.longest_step_s:
             name.longest_step_s = min(longest_step_s, LONGEST_STEP_S)
-        if name.has_rows and not name.shares:
+        if not name.shares and self._has_share(name):
             self._share(name, True)
         (peer.proven if name.has_parcels else peer.without).move_to_end(key)
 
-    def note_parcel(self, key: Key, rows: int) -> bool:
-        """Note that a message of a name counted, with so many rows; return True for the first."""
+    def note_parcel(self, key: Key, rows: int, *, earns: bool = True) -> bool:
+        """Note that a message of a name counted, with so many rows; return True for the first.
+
+        One that does not earn brings its name no nearer to a share: an evaluator has credit for
+        many parcels before its first.
+        """
         name = self._names.get(key)
         if name is None:
             return False
@@ -138,14 +150,15 @@ class Names:
             if not name.has_rows:  # credit in parcels must not follow a guess that is too low
                 name.usual_rows = max(name.usual_rows, float(rows))
             name.has_rows = True
-        self._share(name, name.has_rows)
+            name.brought += earns
+        self._share(name, self._has_share(name))
         return is_first
 
     def withdraw(self, key: Key) -> None:
-        """Let a name take no share until it brings rows again: it did not keep to its credit."""
+        """Let a name take no share until it has brought as many parcels as a new one."""
         name = self._names.get(key)
         if name is not None:
-            name.has_rows = False
+            name.brought = 0
             self._share(name, False)
 
     def has_parcels(self, key: Key) -> bool:
@@ -154,9 +167,14 @@ class Names:
         return name is not None and name.has_parcels
 
     def has_rows(self, key: Key) -> bool:
-        """Return whether this name brought rows, and so shares the credit."""
+        """Return whether this name brought rows."""
         name = self._names.get(key)
         return name is not None and name.has_rows
+
+    def has_share(self, key: Key) -> bool:
+        """Return whether this name brought enough parcels with rows to share the credit."""
+        name = self._names.get(key)
+        return name is not None and self._has_share(name)
 
     def peer_of(self, key: Key) -> int | str | None:
         """Return the peer that a name belongs to, if it is known."""
@@ -215,6 +233,9 @@ class Names:
         key = next(iter(peer.without or peer.proven))
         self.forget(key)
         self._forgotten(key)
+
+    def _has_share(self, name: _Name) -> bool:
+        return name.brought >= self._until_share
 
     def _share(self, name: _Name, shares: bool) -> None:
         self._sharers += shares - name.shares

@@ -76,6 +76,7 @@ class Outbox(Generic[Item]):
         self._sent: dict[int, _Sent] = {}  # in the order of their numbers
         self._again: dict[int, None] = {}  # numbers to send again, in order
         self._newest = 0
+        self._told = 0, 0  # the learner, and the highest number, of the newest acknowledgement
         self._formed: Frame | None = None  # the bytes of the first waiting item
         self._acknowledged_at = float("-inf")  # by any acknowledgement
         self._progress_at = 0.0
@@ -155,7 +156,10 @@ class Outbox(Generic[Item]):
                 self._acknowledged(number, now)
         self._raise_base()
         self._give_up_oldest(now)
-        self.credit = acknowledgement.credit
+        told = acknowledgement.learner_id, min(acknowledgement.highest, self._newest)
+        # Else a newer one overtook it: with its credit a number could be one too many.
+        if told[0] != self._told[0] or told >= self._told:
+            self._told, self.credit = told, acknowledgement.credit
 
     def resend_all(self) -> None:
         """Send everything unacknowledged again, after a new epoch or a new connection."""
@@ -171,7 +175,7 @@ class Outbox(Generic[Item]):
             self.ledger.drop(reason, entry.rows)
         self.drop_waiting(reason)
         self._sent, self._again = {}, {}
-        self._newest, self.base = 0, 1
+        self._newest, self.base, self._told = 0, 1, (0, 0)
         self.unacknowledged_bytes = 0
         self.credit = Credit(1, 1)
         self.incarnation = incarnation

@@ -13,6 +13,7 @@ from farflung.common.process.errors import Refused
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.messages import State
+from farflung.common.protocol.names import UNTIL_SHARE
 from farflung.common.protocol.roster import Roster, RosterState
 from farflung.common.protocol.shared_buffer import AT_ONCE, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
@@ -58,6 +59,7 @@ class Endpoint:
         learner_id: int | None = None,
         takes: frozenset[Kind] = PARCELS,
         largest: float = LARGEST,  # of a float in a row
+        until_share: int = UNTIL_SHARE,  # parcels with rows
     ) -> None:
         self.spec = spec
         self.inbox = inbox or Inbox(FIRST_EPOCH)
@@ -69,8 +71,8 @@ class Endpoint:
         self.queue = ItemQueue(self.buffer.release)
         self.log: ItemLog = Unlogged(self.queue.put)  # set before a transport starts
         self.snapshots = Snapshots()
-        books = self.inbox, self.roster, self.snapshots
-        self.receiver = Receiver(spec, *books, self.settlements, self.buffer, takes, largest)
+        books = self.inbox, self.roster, self.snapshots, self.settlements, self.buffer
+        self.receiver = Receiver(spec, *books, takes, largest, until_share)
         # For the results of evaluations; without them only the newest, which may be archived.
         self.recent = RecentWeights(RECENT if spec.evaluation.every else 1)
         self.receiver.on_evaluating = self.recent.name

@@ -183,19 +183,21 @@ class Publisher:
     def _due_acknowledgements(self, outlook: Outlook, now: float) -> Iterator[Publication]:
         receiver, spec = self._receiver, self._spec
         room, sharers = _rounded_down(outlook.room), _rounded_up(receiver.names.sharers(now))
-        least = grant(room, sharers, math.inf)  # also before a name has brought any row
+        least = grant(room, sharers, math.inf)  # also before a name has a share
 
         def credit(key: Key) -> Credit:
             if receiver.allowances.withholds(key, now):
                 return NOTHING
             if receiver.inboxes.gradients.knows(*key):
                 return WORKER
-            if receiver.names.has_rows(key):
+            if receiver.names.has_share(key):
                 return grant(self._shared(key, room), sharers, receiver.names.usual_rows(key))
-            return EVALUATOR if receiver.records.evaluates(key) else least
+            judges = receiver.records.evaluates(key) and not receiver.names.has_rows(key)
+            return EVALUATOR if judges else least
 
         epoch = self.newest.epoch
-        for (actor, incarnation), granted in receiver.acknowledgements.due(now, credit):
+        due = receiver.acknowledgements.due(now, credit, receiver.names.has_share)
+        for (actor, incarnation), granted in due:
             receiver.allowances.grant((actor, incarnation), granted.messages)
             highest, missing, refused = receiver.inboxes.received(actor, incarnation)
             message = Acknowledgement(

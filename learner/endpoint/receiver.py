@@ -20,7 +20,7 @@ from farflung.common.protocol.acknowledgements import AcknowledgementSchedule
 from farflung.common.protocol.allowances import Allowances
 from farflung.common.protocol.inbox import OUT_OF_RANGE, Admission, Inbox
 from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Report
-from farflung.common.protocol.names import Key, Names
+from farflung.common.protocol.names import UNTIL_SHARE, Key, Names
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.quarantine import Quarantine
 from farflung.common.protocol.roster import Presence, Roster
@@ -64,6 +64,7 @@ class Receiver:
         buffer: SharedBuffer,
         takes: frozenset[Kind] = PARCELS,
         largest: float = LARGEST,
+        until_share: int = UNTIL_SHARE,
     ) -> None:
         self.inboxes = Inboxes(inbox, takes)
         self.inbox, self.roster = inbox, roster
@@ -74,13 +75,12 @@ class Receiver:
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.records = Records(self.problems)
         self.seen = self.records.newest
-        self.names = Names(self._forget, float(spec.horizon))
+        self.names = Names(self._forget, float(spec.horizon), until_share)
         self.allowances, self.quarantine = Allowances(self.inboxes), Quarantine()
-        self._spec, self._snapshots = spec, snapshots
+        self._spec, self._snapshots, self._takes = spec, snapshots, takes
         self._settlements, self.buffer = settlements, buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
-        self._takes = takes
         self.commands = CommandIntake(self.inboxes.commands, self.acknowledgements, settlements)
         self._parcels, self._gradients = ParcelCodec(spec, largest), GradientCheck(spec, largest)
 
@@ -186,7 +186,7 @@ class Receiver:
             refused = RefusedNumber(refusal.reason, survives=inbox is self.inbox)
             return Item(envelope, refused, frame, self._settlements)
         item = Item(envelope, content, frame, self._settlements)
-        if self.names.note_parcel(key, item.rows):
+        if self.names.note_parcel(key, item.rows, earns=not self.records.evaluates(key)):
             self.roster.note_message(*key, now, has_parcels=True)
         return item
 
@@ -250,7 +250,7 @@ class Receiver:
             if seen.evaluates:
                 self.on_evaluating(message.version)
             return
-        seen.seats, seen.evaluates = message.seats, message.evaluates
+        seen.seats, seen.evaluates = message.seats, seen.evaluates or message.evaluates
         self.acknowledgements.add_news(key)
         self._snapshots.confirm(topics.snapshot(message.policy, *key, message.nonce).decode())
 

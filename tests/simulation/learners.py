@@ -80,7 +80,7 @@ class SimulatedLearner:
         self.snapshots = protocol.Snapshots()
         self.acknowledgements = protocol.AcknowledgementSchedule()
         self.allowances = protocol.Allowances(self.inbox)
-        self.names = protocol.Names(self._forget)
+        self.names = protocol.Names(self._forget, until_share=world.until_share)
         self._is_hostile = False  # of the message that is being read
         self.version = disk.version
         self.spec = spec(disk.run)
@@ -304,17 +304,17 @@ class SimulatedLearner:
             beacon = Beacon(run, policy, self.learner_id, self.newest, 0, 0, State.RUN)
             self.world.down(self, beacon)
         origin = self.learner_id, self.inbox.epoch
-        for key, credit in self.acknowledgements.due(now, self._credit):
+        for key, credit in self.acknowledgements.due(now, self._credit, self.names.has_share):
             self.allowances.grant(key, credit.messages)
             numbers = *self.inbox.received(*key), credit
             self.world.down(self, Acknowledgement(run, policy, *key, *origin, *numbers), key[0])
 
     def _credit(self, key: tuple[str, int]) -> Credit:
-        """Return the credit of a name: one message until it has brought rows, as of a learner."""
+        """Return the credit of a name: one message until it has a share, as of a learner."""
         credit = self.world.credit
         if self.allowances.withholds(key, self.world.now):
             return Credit(0, 0)
-        return credit if self.names.has_rows(key) else Credit(min(1, credit.messages), credit.size)
+        return credit if self.names.has_share(key) else Credit(min(1, credit.messages), credit.size)
 
     def _publish(self) -> None:
         self.world.oracle.publishes(

@@ -42,7 +42,7 @@ MUTATIONS = (
         "inbox",
         'refused=dict(one["refused"])',
         "refused={}",
-        seed=24,
+        seed=27,
     ),
     Mutation(
         "refusal acknowledged",
@@ -82,7 +82,10 @@ MUTATIONS = (
         seed=1,
     ),
     Mutation("credit 0 ignored", "outbox", "credit.messages <= 0 or credit.size <= 0", "False"),
-    Mutation("credit not taken over", "outbox", "self.credit = acknowledgement.credit", "pass"),
+    Mutation(
+        "credit not taken over", "outbox", "told, acknowledgement.credit", "told, self.credit"
+    ),
+    Mutation("credit that was overtaken", "outbox", "or told >= self._told", "or told", seed=14),
     Mutation("missing counts as kept", "outbox", "if number in missing:", "if False:"),
     Mutation("missing not resent", "outbox", "self._again[number] = None", "pass", seed=10),
     Mutation("base ignored", "incarnation", "if base <= self.base:", "if base:", seed=1),
@@ -100,7 +103,11 @@ MUTATIONS = (
         "        self._sent[self._newest] = self._sent.pop(number)\n",
     ),
     Mutation(
-        "new run keeps old numbers", "outbox", "self._newest, self.base = 0, 1", "pass", seed=1
+        "new run keeps old numbers",
+        "outbox",
+        "self._newest, self.base, self._told = 0, 1, (0, 0)",
+        "self._told = 0, 0",
+        seed=1,
     ),
     Mutation(
         "new run keeps the incarnation",
@@ -168,7 +175,7 @@ MUTATIONS = (
     ),
     Mutation("snapshot asked for once", "learner_tracker", ">= RETRY_S *", ">= 1e9 *", seed=30),
     Mutation(
-        "lag not noticed", "learner_tracker", "now - self._behind[1] >= BEHIND_S", "False", seed=24
+        "lag not noticed", "learner_tracker", "now - self._behind[1] >= BEHIND_S", "False", seed=41
     ),
     Mutation("place given out twice", "roster", "self._starts[index] += 1", "pass"),
     Mutation(
@@ -188,6 +195,7 @@ MUTATIONS = (
         "retired",
         "exact = numbers.out_of_order or ",
         "exact = ",
+        seed=7,
     ),
     Mutation(
         "retired without its refusals", "retired", "refused=dict(partial.refused)", "refused={}"
@@ -201,7 +209,7 @@ MUTATIONS = (
         "inbox",
         'inbox._retired = RetiredIncarnations.restore(state["retired"])',
         "pass",
-        seed=5,
+        seed=3,
     ),
     Mutation(
         "hash forgets the incarnation", "retired", 'f"{actor} {incarnation:016x}"', 'f"{actor}"'
@@ -233,11 +241,11 @@ MUTATIONS = (
     ),
     Mutation("news not sent", "acknowledgements", "for key in news:", "for key in ():"),
     Mutation(
-        "credit only told to the first",
+        "credit only told to the newest",
         "acknowledgements",
-        "self._credits.move_to_end(key)",
-        "pass",
-        seed=1,
+        "self._credits[shares].popitem(last=False)",
+        "self._credits[shares].popitem()",
+        seed=5,
     ),
     Mutation("any base believed", "incarnation", "self.highest + 1 + AHEAD", "1 << 60"),
     Mutation(

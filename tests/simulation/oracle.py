@@ -60,6 +60,13 @@ class Numbers:
     )  # since when it is named and was not sent again
     acknowledged: int = 0
     refused: int = 0
+    told: tuple[int, int] = 0, 0  # the learner, and the highest number, of the newest of them
+
+    def grant(self, told: Acknowledgement) -> None:
+        """Take the credit of an acknowledgement, unless a newer one of its learner overtook it."""
+        highest = min(told.highest, max(self.frames, default=0))
+        if told.learner_id != self.told[0] or highest >= self.told[1]:
+            self.told, self.credit = (told.learner_id, highest), told.credit
 
 
 class Oracle:
@@ -182,7 +189,7 @@ class Oracle:
             numbers.acknowledged += number not in dict(told.refused)
             numbers.refused += number in dict(told.refused)
             del numbers.held[number]
-        numbers.credit = told.credit
+        numbers.grant(told)
 
     def told(self, process: int, told: Acknowledgement, now: float) -> None:
         """Check an acknowledgement that its actor obeys: all that it covers must be durable."""
@@ -222,7 +229,7 @@ class Oracle:
                 waits_s < PROMPT_S or now - self.quiet_at < PROMPT_S,
                 "what is missing is sent again before long",
             )
-        numbers.credit = told.credit
+        numbers.grant(told)
         if actor not in self._granted and now > self.credit_at:
             self._granted.add(actor)
             self._require_news(self.credit_at, now)

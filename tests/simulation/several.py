@@ -16,6 +16,7 @@ from unittest.mock import patch
 from simulation.books import Books, Line, WatchedLoop, require
 from simulation.gradients import quiet
 from simulation.places import FaultyAddress
+from simulation.simulator import UNTIL_SHARES
 from support.learner_double import LearnerDouble
 from support.makers import some_weights
 from support.stamps import a_stamp_spec
@@ -50,7 +51,7 @@ class History:
     """One seed's history."""
 
     def __init__(self, seed: int) -> None:
-        self.chance, self.clock = Random(seed), Clock(TICK_S)
+        self._seed, self.chance, self.clock = seed, Random(seed), Clock(TICK_S)
         self.seats = dict(list(EVERY.items())[: 2 + seed // 2 % 2])
         self.faulty, self.books = True, Books(self.seats)
         self.seen = self.books.seen
@@ -212,7 +213,8 @@ class History:
         world, horizon = World("table", seats=self.seats), 3 + 2 * list(self.seats).index(policy)
         spec = a_stamp_spec(run=line.run, policy=policy, world=world, horizon=horizon)
         epoch = 1 if inbox is None else inbox.epoch
-        learner = LearnerDouble(spec, epoch, self._identities, inbox)
+        until_share = UNTIL_SHARES[self._seed % len(UNTIL_SHARES)]
+        learner = LearnerDouble(spec, epoch, self._identities, inbox, until_share=until_share)
         self._lines[learner] = line
         return learner
 

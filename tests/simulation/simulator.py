@@ -38,6 +38,8 @@ PLENTY, LESS = MOST, Credit(32, 9_000)  # both of them, since many have one mess
 LAST_NEWS_S = 25.0  # after the last fault
 FEW_NAMES = {"NAMES": 12, "WITHOUT_PARCELS": 6}
 FEW_ALLOWANCES = {"EARLIER": MOST.messages, "KEPT": 6}
+# Parcels with rows until a name takes a share of the credit, by seed: most histories have few.
+UNTIL_SHARES = (1, 1, 1, 1, 4, 4, names.UNTIL_SHARE)
 LIVE = 2  # incarnations that an inbox keeps in full: of three actors one is always retired
 
 PROTOCOL = SimpleNamespace(
@@ -66,6 +68,7 @@ class Simulation:
         self.oracle = Oracle()
         self.faulty = True
         self.credit = PLENTY
+        self.until_share = UNTIL_SHARES[seed % len(UNTIL_SHARES)]
         self._items = 0
         self._loss = 0.3 if seed % 5 == 1 else 0.02
         self._poison = 0.03 if seed % 5 == 0 else 0.0

@@ -30,9 +30,10 @@ def acknowledgement(
     refused: tuple[tuple[int, str], ...] = (),
     credit: Credit = PLENTY,
     incarnation: int = INCARNATION,
+    learner_id: int = 5,
 ) -> Acknowledgement:
-    """Return an acknowledgement of the only actor here, by learner 5 in epoch 1 of run `a`."""
-    origin = ("a", "default", "actor", incarnation, 5, 1)
+    """Return an acknowledgement of the only actor here, in epoch 1 of run `a`."""
+    origin = ("a", "default", "actor", incarnation, learner_id, 1)
     return Acknowledgement(*origin, highest, missing, refused, credit)
 
 

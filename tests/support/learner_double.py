@@ -11,6 +11,7 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.keys import ANY_CLIENT
 from farflung.common.protocol.inbox import Inbox
+from farflung.common.protocol.names import UNTIL_SHARE
 from farflung.common.protocol.outbox import Frame
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.endpoint import Endpoint
@@ -32,13 +33,13 @@ class LearnerDouble:
         inbox: Inbox | None = None,
         versions: int = 1,
         takes: frozenset[Kind] = PARCELS,
+        until_share: int = UNTIL_SHARE,
     ) -> None:
         self.spec, self.epoch = spec or a_spec(), epoch
         self.room = 1 << 20  # rows the queue can take
         self.accepted: list[Item[Parcel]] = []
-        self.endpoint = Endpoint(
-            self.spec, inbox or Inbox(epoch), learner_id=learner_id, takes=takes
-        )
+        own: dict[str, Any] = {"learner_id": learner_id, "takes": takes, "until_share": until_share}
+        self.endpoint = Endpoint(self.spec, inbox or Inbox(epoch), **own)
         self.receiver, self.publisher = self.endpoint.receiver, self.endpoint.publisher
         self._asked: bytes | None = None
         self._asked_archived: bytes | None = None

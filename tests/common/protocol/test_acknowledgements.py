@@ -18,6 +18,11 @@ def same(key: Key) -> Credit:
     return PLENTY
 
 
+def nothing(key: Key) -> Credit:
+    """Pause all."""
+    return NOTHING
+
+
 def sent(
     schedule: AcknowledgementSchedule, now: float, credit: Callable[[Key], Credit] = same
 ) -> list[str]:
@@ -102,6 +107,43 @@ def test_credit_that_changes_all_the_time_is_shared_fairly() -> None:
     second = [actor for _, actor in later(schedule, 0.5, 0.9, credit)]
     assert len(first) == len(set(first)) <= 500
     assert not set(first) & set(second)
+
+
+@pytest.mark.parametrize(
+    ("with_share", "others", "after_s"),
+    [(1, 0, 0.01), (1, 3000, 0.01), (100, 0, 0.1), (100, 3000, 0.1), (1000, 1000, 1.0)],
+)
+def test_another_credit_reaches_those_with_a_share_before_a_crowd(
+    with_share: int, others: int, after_s: float
+) -> None:
+    """A thousand a second of them, however many others there are; and a thousand others."""
+    schedule = seen(with_share + others)
+
+    def has_share(key: Key) -> bool:
+        return int(key[0]) < with_share
+
+    list(schedule.due(0.0, same, has_share))
+    for step in range(1, 10 + (with_share + others) // 10):  # each is looked at, and in its queue
+        list(schedule.due(step / 100, same, has_share))
+    start, heard = step / 100, Counter[str]()
+    for step in range(1, 1 + round(100 * after_s)):
+        heard.update(key[0] for key, _ in schedule.due(start + step / 100, nothing, has_share))
+    assert all(heard[f"{number}"] for number in range(with_share))
+    crowd = sum(heard[f"{number}"] for number in range(with_share, with_share + others))
+    assert crowd >= min(others, 1000 * after_s) - 1
+
+
+def test_share_that_is_lost_leaves_its_queue() -> None:
+    """A name without its share waits with all others from its next look on, and no longer twice."""
+    schedule = seen(2)
+    for step in range(1, 5):
+        list(schedule.due(step / 100, same, lambda key: True))
+    for step in range(5, 9):
+        list(schedule.due(step / 100, same, lambda key: False))
+    assert [len(queue) for queue in schedule._credits] == [2, 0]
+    schedule.forget(("0", 1))
+    schedule.forget(("1", 1))
+    assert [len(queue) for queue in schedule._credits] == [0, 0]
 
 
 def test_round_without_news_does_not_visit_all() -> None:

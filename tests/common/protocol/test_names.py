@@ -17,6 +17,7 @@ from farflung.common.protocol.names import (
     OPENED,
     OPENED_PER_S,
     SILENT_S,
+    UNTIL_SHARE,
     WITHOUT_PARCELS,
     WORDS,
     Key,
@@ -40,6 +41,12 @@ def opened(names: Names, client: Client, count: int, now: float = 0.0, name: str
     return count - refused
 
 
+def earn(names: Names, key: Key, rows: int = 8) -> None:
+    """Bring as many parcels as a share takes."""
+    for _ in range(UNTIL_SHARE):
+        names.note_parcel(key, rows)
+
+
 @pytest.mark.parametrize(
     "client", [connection(1), Client("fleet", ACTOR, 1), Client("edge", BROKER, 1), ANY_CLIENT]
 )
@@ -53,7 +60,7 @@ def test_fleet_that_starts_twice_meets_no_bound(client: Client) -> None:
             for _ in range(4):
                 names.spend_word(client, 0.1 * incarnation, 100)
                 names.note_message(client, key, 0.1 * incarnation)
-            names.note_parcel(key, 8)
+            earn(names, key)
     assert (forgotten, names.sharers(1.0)) == ([], 2048)
     assert names.sharers(0.2 + SILENT_S + 1) == 0
 
@@ -130,7 +137,7 @@ def test_names_with_parcels_stay_before_those_without(monkeypatch: pytest.Monkey
     honest = [(f"robot-{number}", 1) for number in range(1024)]
     for key in honest:
         names.note_message(broker, key, 0.0)
-        names.note_parcel(key, 8)
+        earn(names, key)
     for number in range(1, 51):
         opened(names, connection(number), 3000, name=f"{number}-")
     assert len(names) == 2048
@@ -159,32 +166,73 @@ def test_name_moves_with_its_actor_to_another_connection() -> None:
     for number in range(2, 9):
         names.note_message(connection(number), ("x2000", 0), 1.0)
     assert names.sharers(1.0) == 0
-    names.note_parcel(("x2000", 0), 3)
+    for number in range(UNTIL_SHARE):
+        names.note_message(connection(20 + number), ("x2000", 0), 1.0)
+        names.note_parcel(("x2000", 0), 3)
     assert (names.sharers(1.0), names.has_rows(("x2000", 0))) == (1, True)
 
 
+def test_name_takes_no_share_before_its_sixteenth_parcel_with_rows() -> None:
+    """Neither do messages and parcels without rows bring one; other names take none of it."""
+    names, key = Names(), ("robot", 1)
+    for number in range(1, UNTIL_SHARE + 1):
+        assert (names.sharers(0.0), names.has_share(key)) == (0, False)
+        names.note_message(connection(1), key, 0.0)
+        names.note_parcel(key, 0)
+        names.note_message(connection(1), ("robot", 1 + number), 0.0)
+        names.note_parcel(("robot", 1 + number), 8)
+        names.note_parcel(key, 8)
+    assert (UNTIL_SHARE, names.sharers(0.0), names.has_share(key)) == (16, 1, True)
+
+
+def test_parcels_before_a_share_are_an_argument() -> None:
+    """Histories of the simulator are too short for sixteen."""
+    names, key = Names(until_share=2), ("robot", 1)
+    names.note_message(connection(1), key, 0.0)
+    names.note_parcel(key, 8)
+    assert not names.has_share(key)
+    names.note_parcel(key, 8)
+    assert names.has_share(key)
+
+
+def test_peer_that_starts_again_and_again_takes_no_share() -> None:
+    """A name for each parcel, as fast as a peer may open them: a share takes sixteen of one."""
+    names, honest = Names(), ("honest", 1)
+    names.note_message(connection(1), honest, 0.0)
+    earn(names, honest)
+    for start in range(OPENED):
+        now = start / OPENED
+        names.note_message(connection(1), honest, now)
+        names.note_message(connection(2), ("restless", start), now)
+        names.note_parcel(("restless", start), 8)
+        assert names.sharers(now) == 1
+
+
 def test_evaluator_has_parcels_and_no_share() -> None:
-    """Results without rows do not wait for credit."""
-    names = Names()
-    names.note_message(connection(1), ("judge", 1), 0.0)
-    assert names.note_parcel(("judge", 1), 0)
-    assert not names.note_parcel(("judge", 1), 0)
-    assert (names.has_parcels(("judge", 1)), names.has_rows(("judge", 1))) == (True, False)
-    assert names.sharers(0.0) == 0
+    """Results without rows do not wait for credit, and rows of an evaluator earn none."""
+    names, key = Names(), ("judge", 1)
+    names.note_message(connection(1), key, 0.0)
+    assert names.note_parcel(key, 0)
+    assert not names.note_parcel(key, 0)
+    assert (names.has_parcels(key), names.has_rows(key)) == (True, False)
+    for _ in range(UNTIL_SHARE):
+        names.note_parcel(key, 8, earns=False)
+    assert (names.has_rows(key), names.has_share(key), names.sharers(0.0)) == (True, False, 0)
     assert not names.note_parcel(("unknown", 1), 0)
 
 
-def test_name_that_is_withdrawn_takes_no_share_until_it_brings_rows() -> None:
-    """Messages alone do not bring the share back."""
+def test_name_that_is_withdrawn_takes_no_share_until_it_earns_one_again() -> None:
+    """Messages alone do not bring the share back, nor does one parcel."""
     names, key = Names(), ("greedy", 1)
     names.note_message(connection(1), key, 0.0)
-    names.note_parcel(key, 8)
+    earn(names, key)
     names.withdraw(key)
     names.withdraw(("unknown", 1))
     names.note_message(connection(1), key, 0.1)
-    assert (names.sharers(0.1), names.has_rows(key), names.has_parcels(key)) == (0, False, True)
     names.note_parcel(key, 8)
-    assert (names.sharers(0.2), names.has_rows(key)) == (1, True)
+    assert (names.sharers(0.1), names.has_share(key), names.has_rows(key)) == (0, False, True)
+    earn(names, key)
+    assert (names.sharers(0.2), names.has_share(key)) == (1, True)
 
 
 @pytest.mark.parametrize(("longest_step_s", "silent_s"), [(0.0, 8.0), (60.0, 180.0), (1e9, 1800.0)])
@@ -195,7 +243,7 @@ def test_silent_name_takes_no_share_and_is_forgotten(
     forgotten: list[Key] = []
     names, key = Names(forgotten.append), ("robot", 1)
     names.note_message(connection(1), key, 0.0, longest_step_s)
-    names.note_parcel(key, 1)
+    earn(names, key, rows=1)
     assert names.sharers(silent_s - 1) == 1
     assert names.sharers(silent_s) == 0
     names.note_message(connection(2), key, silent_s, longest_step_s)

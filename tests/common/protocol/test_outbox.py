@@ -292,6 +292,42 @@ def test_outbox_counts_a_refused_number_once_with_its_reason() -> None:
     assert box.ledger.balanced
 
 
+def test_outbox_takes_no_credit_of_an_acknowledgement_that_a_newer_one_overtook() -> None:
+    """Its numbers count: messages on two connections, or repeated ones, come in any order.
+
+    The credit of a new number would be that of long ago, and the learner refuse it.
+    """
+    box = filled(outbox(), "abcde")
+    send(box, 0.0)
+    box.acknowledge(acknowledgement(4, missing=(2,), credit=Credit(1, 1000)), 0.1)
+    box.acknowledge(acknowledgement(3), 0.2)
+    assert (box.credit, box.unacknowledged) == (Credit(1, 1000), 1)
+    assert send(filled(box, "f"), 0.2) == []
+    box.acknowledge(acknowledgement(4), 0.3)  # as high as the newest: no telling which is newer
+    assert box.credit == PLENTY
+
+
+def test_outbox_takes_the_credit_of_another_learner_and_of_another_run() -> None:
+    """One that was started again may have fewer numbers; those of a new run begin at 1."""
+    box = filled(outbox(), "abcde")
+    send(box, 0.0)
+    box.acknowledge(acknowledgement(4, credit=Credit(1, 1000)), 0.1)
+    box.acknowledge(acknowledgement(2, credit=Credit(3, 1000), learner_id=6), 0.2)
+    assert box.credit == Credit(3, 1000)
+    box.end_run(8)
+    box.acknowledge(acknowledgement(0, credit=Credit(4, 1000), incarnation=8, learner_id=6), 0.3)
+    assert box.credit == Credit(4, 1000)
+
+
+def test_outbox_takes_numbers_beyond_its_own_for_its_newest() -> None:
+    """A learner that once names too high a number can grant credit later all the same."""
+    box = filled(outbox(), "ab")
+    send(box, 0.0)
+    box.acknowledge(acknowledgement(1 << 40, credit=Credit(1, 1000)), 0.1)
+    box.acknowledge(acknowledgement(2), 0.2)
+    assert box.credit == PLENTY
+
+
 def test_outbox_drops_everything_and_numbers_from_1_in_a_new_run() -> None:
     """Everything counts as dropped; the new incarnation starts with a credit of one parcel."""
     box = filled(outbox(credit=Credit(2, 1000)), "abc")

@@ -1,4 +1,4 @@
-"""Fifty peers that ignore their credit beside an actor that keeps to it, at one endpoint."""
+"""Peers that ignore their credit or start again and again, beside an actor that does neither."""
 
 from support.makers import a_frame, a_spec
 
@@ -10,6 +10,7 @@ from farflung.learner.endpoint.endpoint import Endpoint
 from farflung.learner.endpoint.items import Unlogged
 
 CROWD, ROUND_S, ROOM = 50, 0.05, 100  # rows: three for each parcel of a peer have no room
+FEW = 8  # peers whose rows have room
 OURS = topics.acknowledgement("default", "honest", 7)
 
 
@@ -99,6 +100,32 @@ def test_a_crowd_that_ignores_its_credit_takes_none_from_an_honest_actor():
         scene.flood()
         assert scene.credit == alone
     assert (scene.admitted(), scene.waits) == (admitted, 0)
+    for _ in range(20):
+        scene.turn()
+        assert scene.credit == alone
+    assert scene.waits == 0
+    assert scene.endpoint.receiver.names.sharers(scene.now) == 1
+
+
+def test_a_crowd_that_starts_again_and_again_takes_no_credit_from_an_honest_actor():
+    """Each sends one parcel in each of its starts: that much every start is granted.
+
+    Meanwhile and right after it the honest actor has the credit that it has alone. Before, each
+    start took a share for 8 s, so that it had credit for one parcel at a time.
+    """
+    scene = Scene()
+    for _ in range(200):
+        scene.turn()
+    alone, accepted, scene.waits = scene.credit, scene.admitted(), 0
+    assert alone > 2
+    for start in range(1, 201):
+        frames = [
+            (a_frame(scene.spec, actor=f"peer-{peer}", incarnation=start), Client("", BROKER, peer))
+            for peer in range(2, 2 + FEW)
+        ]
+        scene.turn(*frames)
+        assert scene.credit == alone
+    assert scene.admitted() == accepted + 200 * FEW
     for _ in range(20):
         scene.turn()
         assert scene.credit == alone

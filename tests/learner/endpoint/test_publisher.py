@@ -10,6 +10,7 @@ from farflung.common.net.keys import Client
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import tensors, topics, wire
 from farflung.common.protocol.messages import Acknowledgement, Beacon, Credit, Hello, State
+from farflung.common.protocol.names import UNTIL_SHARE
 from farflung.learner.endpoint.publisher import EVALUATOR, Outlook
 
 OUTLOOK = Outlook(room=1024, steps=300, updates=20)
@@ -18,8 +19,8 @@ S, W, C, T = b"s/default/", b"w/default/", b"c/default/", b"t/default/"
 
 @pytest.fixture
 def side():
-    """A learner's side without sockets."""
-    return LearnerDouble(learner_id=5, versions=0)
+    """A learner's side without sockets. One parcel with rows brings a share of the credit."""
+    return LearnerDouble(learner_id=5, versions=0, until_share=1)
 
 
 def said(side, now=0.0, outlook=OUTLOOK):
@@ -332,6 +333,42 @@ def test_evaluators_have_credit_of_their_own(side):
     joined(side, evaluates=True)
     (found,) = messages(side, own(), outlook=Outlook(0, 0, 0))
     assert found.credit == EVALUATOR
+
+
+@pytest.mark.parametrize("claims_to_play", [False, True])
+def test_evaluator_that_brings_rows_waits_for_pacing(claims_to_play):
+    """It has credit for one parcel at a time from its first on, and earns no share with more.
+
+    Else a start that says that it evaluates could bring many parcels at once, and pay with rows
+    that it had no credit for. To say later that it plays changes nothing.
+    """
+    side = LearnerDouble(learner_id=5, versions=0)
+    joined(side, evaluates=True)
+    messages(side, own())
+    if claims_to_play:
+        joined(side)
+    for number in range(1, 1 + EVALUATOR.messages):
+        assert side.receiver.receive(a_frame(side.spec, sequence=number), 0.0)
+    (found,) = messages(side, own(), now=0.1)
+    assert found.credit == Credit(1, 64 << 20)
+    assert side.receiver.names.sharers(2.0) == 0
+    (found,) = messages(side, own(), now=0.2, outlook=Outlook(0, 0, 0))
+    assert found.credit == Credit(0, 0)
+
+
+def test_start_of_an_actor_has_credit_for_one_parcel_until_its_sixteenth():
+    """Then it has its share of the room; another one that starts takes nothing of that."""
+    side = LearnerDouble(learner_id=5, versions=0)
+    granted = []
+    for number in range(1, 2 + UNTIL_SHARE):
+        now = number / 10
+        item = side.receiver.receive(a_frame(side.spec, sequence=number), now)
+        side.receiver.settle(item.envelope)
+        side.receiver.receive(a_frame(side.spec, actor=f"box-{number}", incarnation=8), now)
+        (found,) = messages(side, own(), now)
+        granted.append(found.credit.messages)
+    # Of 1,024 rows, in parcels of 4.8 and then 4.7: one of 8 was expected, and each has 3.
+    assert granted == [*[1] * (UNTIL_SHARE - 1), 214, 219]
 
 
 def test_telemetry_names_its_learner(side):

@@ -26,6 +26,7 @@ from farflung.common.data.weights import Version
 from farflung.common.net.keys import BROKER, Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
+from farflung.common.protocol.names import UNTIL_SHARE
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import RefusedNumber
 from farflung.learner.endpoint.seen import Records
@@ -549,7 +550,8 @@ def test_problems_of_one_actor_are_shown_at_a_pace(side):
 
 def test_a_bye_takes_an_actor_off_the_roster(side, frame):
     """An actor that left shares no credit any more."""
-    side.receiver.receive(frame(), 0.0)
+    for number in range(1, 1 + UNTIL_SHARE):
+        side.receiver.receive(frame(sequence=number), 0.0)
     assert side.receiver.names.sharers(0.0) == 1
     side.receiver.receive(bytes(wire.encode(Bye("run-1", "default", *KEY, 1, "interrupted"))), 0.0)
     assert side.receiver.names.sharers(0.0) == 0
