@@ -33,9 +33,10 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.process.lifecycle import Stop, Watchdog
 from farflung.common.process.log import Who
+from farflung.common.protocol.names import UNTIL_SHARE
 
 ENVIRONMENTS = (1, 16, 64)
-WARMED_UP = 4  # acknowledged parcels; by then an actor has its credit
+WARMED_UP = UNTIL_SHARE + 4  # acknowledged parcels; by then an actor has its credit
 
 
 def main() -> None:
