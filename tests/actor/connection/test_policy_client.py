@@ -207,11 +207,11 @@ class TestDelivery:
     """Parcels on their way, and what becomes of them."""
 
     def test_what_is_kept_is_acknowledged(self, client: PolicyClient, learner: Any) -> None:
-        """Three parcels of four rows; before the first grant one leaves, then the rest."""
+        """Three parcels of four rows: a start of an actor is granted one at a time."""
         for _ in range(3):
             offer(client, a_stamp_parcel())
         assert len(learner.receive_from(client, 0.1)) == 1
-        for now in (1.0, 2.0):
+        for now in (1.0, 2.0, 3.0):
             learner.send_to(client, now)
             learner.receive_from(client, now)
         assert [accepted.envelope.sequence for accepted in learner.accepted] == [1, 2, 3]
