@@ -3,7 +3,8 @@
 `OMP_NUM_THREADS=1 python bench/update.py [--quick]` prints one JSON line. Batch 128, two layers of
 128 units, double, Huber, clipped gradients, fused Adam. The bare loop and `update` reuse one batch,
 while `sampled` samples each batch from a replay of 100,000 transitions. `ratio` is `update` ÷ bare,
-`sampled_ratio` is `sampled` ÷ bare.
+`sampled_ratio` is `sampled` ÷ bare. `plain` and `bare_plain` have no layer norm, and `autograd` is
+`update` by autograd, as variants of DQN have it.
 """
 
 import json
@@ -26,7 +27,8 @@ from farflung.learner.core.guard import Guard
 from farflung.learner.replay.replay import Batch
 
 BATCH, CAPACITY, UPDATES = 128, 100_000, 300
-SETTINGS = DQNSettings()
+SETTINGS, PLAIN = DQNSettings(), DQNSettings(layer_norm=False)
+CPU = torch.device("cpu")
 SPACE = {"": Space("box", "float32", (4,))}
 SPEC = Spec(
     "bench",
@@ -42,10 +44,18 @@ SPEC = Spec(
 )
 
 
+class Variant(DQN):
+    """A variant that changes nothing: its gradients are by autograd."""
+
+
 def main() -> None:
     """Measure the three arms in turn."""
     torch.set_num_threads(1)
-    algorithm = DQN(SPEC, SETTINGS, device=torch.device("cpu"), seed=0)
+    algorithm = DQN(SPEC, SETTINGS, device=CPU, seed=0)
+    variant, plain = (
+        Variant(SPEC, SETTINGS, device=CPU, seed=0),
+        DQN(SPEC, PLAIN, device=CPU, seed=0),
+    )
     replay = algorithm.replay(SPEC, capacity=CAPACITY, batch_size=BATCH, seed=0)
     while replay.size < CAPACITY:
         replay.add(parcel())
@@ -53,7 +63,10 @@ def main() -> None:
     arms: dict[str, Callable[[int], object]] = {
         "update": lambda _: guarded_update(algorithm, guard, batch),
         "sampled": lambda update: guarded_update(algorithm, guard, replay.sample(update)),
-        "bare": bare_update(batch),
+        "bare": bare_update(batch, SETTINGS),
+        "autograd": lambda _: guarded_update(variant, guard, batch),
+        "plain": lambda _: guarded_update(plain, guard, batch),
+        "bare_plain": bare_update(batch, PLAIN),
     }
     rates: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(3 if "--quick" in sys.argv else 20):
@@ -62,8 +75,11 @@ def main() -> None:
     medians = {
         f"{name}_per_second": round(statistics.median(values)) for name, values in rates.items()
     }
-    figures = ratio("ratio", rates["update"], rates["bare"]) | ratio(
-        "sampled_ratio", rates["sampled"], rates["bare"]
+    figures = (
+        ratio("ratio", rates["update"], rates["bare"])
+        | ratio("sampled_ratio", rates["sampled"], rates["bare"])
+        | ratio("by_hand_ratio", rates["update"], rates["autograd"])
+        | ratio("plain_ratio", rates["plain"], rates["bare_plain"])
     )
     print(json.dumps({"bench": "update", "batch": BATCH, **medians, **figures}))
 
@@ -75,14 +91,14 @@ def guarded_update(algorithm: DQN, guard: Guard, batch: Batch) -> None:
         algorithm.apply(gradients)
 
 
-def bare_update(batch: Batch) -> Callable[[int], None]:
+def bare_update(batch: Batch, settings: DQNSettings) -> Callable[[int], None]:
     """Return the update of a plain torch loop."""
     online, target = (
-        q_network(SPACE, 1, 2, SETTINGS.hidden, SETTINGS.dueling, SETTINGS.layer_norm)
+        q_network(SPACE, 1, 2, settings.hidden, settings.dueling, settings.layer_norm)
         for _ in range(2)
     )
     target.load_state_dict(online.state_dict())
-    optimizer = torch.optim.Adam(online.parameters(), lr=SETTINGS.learning_rate, fused=True)
+    optimizer = torch.optim.Adam(online.parameters(), lr=settings.learning_rate, fused=True)
     columns = (
         batch.observations[""],
         batch.actions,
@@ -101,9 +117,9 @@ def bare_update(batch: Batch) -> Callable[[int], None]:
         loss = F.huber_loss(online(first).gather(1, actions[:, None])[:, 0], targets)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(online.parameters(), SETTINGS.max_gradient_norm)
+        torch.nn.utils.clip_grad_norm_(online.parameters(), settings.max_gradient_norm)
         optimizer.step()
-        if number % SETTINGS.target_every == 0:
+        if number % settings.target_every == 0:
             target.load_state_dict(online.state_dict())
 
     return update

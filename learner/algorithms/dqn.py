@@ -9,6 +9,7 @@ from torch import Tensor
 
 from farflung.common.data.spec import ACTION_MASK, Column, Spec
 from farflung.common.heads.valued import VALUES
+from farflung.learner.algorithms import by_hand
 from farflung.learner.algorithms.dqn_network import build, require_distribution
 from farflung.learner.algorithms.networks import QNetwork
 from farflung.learner.algorithms.noisy import Noise
@@ -55,6 +56,11 @@ class DQN(ValueAlgorithm):
         require_distribution(settings, self.distribution, self.name)
         super().__init__(network, settings, device=device, polyak=settings.polyak)
         self._noise = Noise(seed, self.network, self.target)
+        self._backward = (
+            by_hand.choose(self.network, self._parameters, self._target)
+            if type(self) is DQN
+            else by_hand.Autograd(self._parameters)  # a variant may take further gradients
+        )
 
     @classmethod
     def columns(cls, spec: Spec, settings: DQNSettings) -> tuple[Column, ...]:
@@ -70,12 +76,12 @@ class DQN(ValueAlgorithm):
 
     def gradients(self, batch: Batch) -> Gradients:
         """Return the gradients of the mean distance between values and their targets."""
-        with self._noise.drawn(self._updates):
+        with self._noise.drawn(self._updates), self._backward.taped():
             losses, values, errors = self.losses(batch)
             if batch.weights is not None:
                 losses = self.tensor(batch.weights) * losses
             loss = losses.mean()
-            gradients = self._parameters.gradients(loss)
+            gradients = self._backward.gradients(loss)
         return Gradients(
             tensors=gradients,
             metrics={

@@ -128,7 +128,7 @@ class TargetNetwork:
         self._network, self._parameters = network, parameters
         self._polyak, self._every = polyak, every
         self.module = copy.deepcopy(network)
-        self._copies = FlatParameters(self.module)
+        self.copies = FlatParameters(self.module)
         self.module.requires_grad_(False).train(mode=False)
 
     @torch.no_grad()
@@ -139,9 +139,9 @@ class TargetNetwork:
         """
         if self._polyak:
             share = self._polyak if passed == 1 else 1 - (1 - self._polyak) ** passed
-            self._copies.vector.lerp_(self._parameters.vector, share)
+            self.copies.vector.lerp_(self._parameters.vector, share)
         elif updates // self._every > (updates - passed) // self._every:
-            self._copies.vector.copy_(self._parameters.vector)
+            self.copies.vector.copy_(self._parameters.vector)
         else:
             return
         self._copy_buffers()
@@ -149,7 +149,7 @@ class TargetNetwork:
     @torch.no_grad()
     def copy(self) -> None:
         """Become the network."""
-        self._copies.vector.copy_(self._parameters.vector)
+        self.copies.vector.copy_(self._parameters.vector)
         self._copy_buffers()
 
     def _copy_buffers(self) -> None:

@@ -17,6 +17,7 @@ from farflung.learner.algorithms.images import Image, is_image
 from farflung.learner.algorithms.value_distributions import Distribution
 
 if TYPE_CHECKING:
+    from farflung.learner.algorithms.by_hand import ByHand
     from farflung.learner.graph.layers import Sheet, Value
 
 Linear = Callable[[int, int], nn.Module]
@@ -74,6 +75,7 @@ class QNetwork(nn.Module):
         super().__init__()
         self.keys = tuple(encoders)
         self.distribution = distribution
+        self.by_hand: ByHand | None = None  # another way through body and head
         # Not a ModuleDict: an observation's key may have characters that parameter names may not.
         self.encoders = nn.ModuleList(encoders.values())
         widths = (sum(leaf.width for leaf in encoders.values()), *hidden)
@@ -111,7 +113,11 @@ class QNetwork(nn.Module):
             else [observations[key] for key in self.keys]
         )
         features = [encode(leaf) for encode, leaf in zip(self.encoders, leaves, strict=True)]
-        outputs: Tensor = self.head(self.body(torch.cat(features, dim=1)))
+        # One leaf is copied too: sums may depend on where memory of numpy's begins.
+        joined = torch.cat(features, dim=1)
+        if self.by_hand and self.by_hand.serves:
+            return self.by_hand(joined)
+        outputs: Tensor = self.head(self.body(joined))
         return outputs
 
     def as_graph(self, sheet: "Sheet", observations: "Value | dict[str, Value]") -> "Value":
@@ -196,7 +202,8 @@ class Flat(nn.Module):
 
     def forward(self, leaf: Tensor) -> Tensor:
         """Return features [N, width] float32."""
-        return leaf.reshape(leaf.shape[0], self.width).float() / self.scale
+        features = leaf.reshape(leaf.shape[0], self.width).float()
+        return features if self.scale == 1 else features / self.scale
 
     def as_graph(self, sheet: "Sheet", leaf: "Value") -> "Value":
         """Write the nodes that do the same."""
