@@ -3,7 +3,7 @@
 It has no sockets and no clock.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -115,6 +115,7 @@ class Subscriptions:
         self._subscribers: dict[bytes, set[int]] = {topic: {OURS} for topic in OWN}
         self._passed = set(OWN)  # those that stand upstream
         self._leaving: dict[bytes, None] = {}  # those among them that nothing here needs any more
+        self._actors: Counter[bytes] = Counter()  # topics of acknowledgements, by actor
 
     @property
     def topics(self) -> list[bytes]:
@@ -125,12 +126,19 @@ class Subscriptions:
         return len(self._subscribers)
 
     @property
+    def actors(self) -> int:
+        """Return how many actors wait for acknowledgements here."""
+        return len(self._actors)
+
+    @property
     def leaving(self) -> int:
         """Return how many topics are still to be withdrawn upstream."""
         return len(self._leaving)
 
     def add(self, topic: bytes, connection: int) -> None:
         """Add a subscriber."""
+        if topic not in self._subscribers and (actor := _actor(topic)):
+            self._actors[actor] += 1
         self._subscribers.setdefault(topic, set()).add(connection)
 
     def pass_on(self, topic: bytes) -> tuple[bytes, ...]:
@@ -158,6 +166,10 @@ class Subscriptions:
         subscribers.remove(connection)
         if not subscribers:
             del self._subscribers[topic]
+            if actor := _actor(topic):
+                self._actors[actor] -= 1
+                if not self._actors[actor]:
+                    del self._actors[actor]
             self.withdraw(topic)
 
     def leave(self) -> tuple[bytes, ...]:
@@ -168,6 +180,14 @@ class Subscriptions:
         del self._leaving[topic]
         self._passed.remove(topic)
         return (UNSUBSCRIBE + topic,)
+
+
+def _actor(topic: bytes) -> bytes:
+    """Return the actor that waits for acknowledgements under a topic; nothing for another one."""
+    if not topic.startswith(topics.acknowledgements()):
+        return b""
+    _, _, rest = topic.split(b"/", 2)
+    return rest.rpartition(b"/")[0]
 
 
 class UpstreamHealth:
@@ -244,5 +264,6 @@ class BrokerStatus:
     refused: dict[str, int]
     feed_messages: int
     subscriptions: int
+    actors: int  # behind it, directly or through further brokers
     memory: int  # bytes of the process
     upstreams: tuple[UpstreamStatus, ...]

@@ -101,6 +101,7 @@ class Broker:
             refused=dict(self._refused),
             feed_messages=self._published,
             subscriptions=len(self._subscriptions),
+            actors=self._subscriptions.actors,
             memory=resident_bytes().total,
             upstreams=tuple(
                 upstream.status(self._routes.of(index), now)

@@ -73,6 +73,11 @@ def acknowledgement(policy: str, actor: str, incarnation: int) -> bytes:
     return f"a/{policy}/{actor}/{incarnation:016x}".encode()
 
 
+def acknowledgements() -> bytes:
+    """Return the beginning of the topics of all acknowledgements."""
+    return b"a/"
+
+
 def standing(policy: str, actor: str, incarnation: int) -> list[bytes]:
     """Return the topics that an actor subscribes to as long as an incarnation lasts."""
     return [acknowledgement(policy, actor, incarnation), beacon(policy), weights(policy)]
