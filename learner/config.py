@@ -111,6 +111,9 @@ class LearnerConfig:
         "auto"
     )
     """Display of progress; auto: the panel on a terminal, else lines."""
+    dashboard: Annotated[str, RUN, Parameter(metavar="PORT")] = "auto"
+    """Port of a page beside this learner, on loopback; off: none; auto: 8555 or a free one, if a
+    terminal shows these lines."""
     log_to: Annotated[tuple[str, ...], RUN, SEVERAL, Parameter(metavar="OUTLET")] = ()
     """Where curves go besides the folder: wandb, mlflow, or your own as package.module:Class."""
     log_level: Annotated[

@@ -9,6 +9,7 @@ from farflung.common.data.spec import METRICS
 from farflung.common.process.config import require
 from farflung.learner.config_batches import check_batches
 from farflung.learner.core.curves import IS_SUCCESS, SUCCESS_RATE
+from farflung.learner.local.page import AUTO, OFF
 from farflung.learner.schedule import every, goal
 from farflung.learner.schedule.rollout import rollout_of
 from farflung.learner.selfplay import pooling
@@ -78,6 +79,11 @@ def check_numbers(config: "LearnerConfig") -> None:
 
 def check_names(config: "LearnerConfig") -> None:
     """Refuse names that files, topics or torch cannot take."""
+    port = config.dashboard
+    require(
+        port in (AUTO, OFF) or (port.isdecimal() and len(port) <= 5 and int(port) < 1 << 16),
+        f"--dashboard {port}: a port, auto or off",
+    )
     for key, name in (("name", config.name), ("policy", config.policy)):
         allowed = NAME.fullmatch(name) is not None or (key == "name" and not name)
         require(allowed, f"--{key} {name!r}: {RULE}")

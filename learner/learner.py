@@ -32,6 +32,7 @@ from farflung.learner.local.actors import (
     start_local_actors,
 )
 from farflung.learner.local.children import Children
+from farflung.learner.local.page import open_page
 from farflung.learner.local.processors import local_actors
 from farflung.learner.observe import outlets
 from farflung.learner.presets import preset
@@ -130,6 +131,8 @@ class Learner:
                 training.restore(self._recovered, self.config.largest_value)
         if network is not None:
             start_local_actors(self.config, network.address, self._children)
+            here = network.address.seen_from_here
+            self.resources.callback(open_page(self.config, here, self._folder.folder))
             own = "" if local_actors(self.config) else f": {training.status.join}"
             log.info("waiting for the first actor%s", own, extra=LASTING)
 

@@ -97,7 +97,9 @@ def test_heavy_libraries_are_imported_in_one_place():
     dashboard = {"learner/dashboard/app.py", "learner/dashboard/server.py"}
     assert importers("asyncio") == {"actor/session.py", *dashboard}  # no actor, learner or broker
     assert importers("uvicorn") == {"learner/dashboard/server.py"}
-    assert importers("starlette") == {*dashboard, "learner/dashboard/access.py"}
+    assert importers("starlette") == {
+        *(*dashboard, "learner/dashboard/access.py", "learner/dashboard/steering.py")
+    }
     assert importers("farflung.learner.dashboard.app") == {"learner/dashboard/command.py"}
     assert importers("zmq.utils.monitor") == set()  # it imports asyncio
 

@@ -1,11 +1,16 @@
 """`learner dashboard`: runs in a browser. The parameters of the function are its flags."""
 
+import os
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.lifecycle import Stop
+
+END_S = 5.0  # once its learner has ended
 
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 
@@ -18,10 +23,12 @@ def dashboard(
     token_file: Path | None = None,
     keys: str = "",
     feed_port: int | None = None,
+    read_only: Annotated[bool, Parameter(negative=())] = False,
+    beside: Annotated[int, Parameter(show=False)] = -1,
 ) -> int:
     """Show runs in a browser: those at work, by their feeds, and ended ones, by their folders.
 
-    It only listens and reads: it needs no torch, and changes nothing.
+    It needs no torch. Its buttons steer a learner on this machine, or any by an operator's key.
 
     Parameters
     ----------
@@ -41,19 +48,32 @@ def dashboard(
         and a learner is on another machine.
     feed_port
         The feed port of the addresses, if it is not the next one.
+    read_only
+        Show no buttons, and pass no command on.
+    beside
+        The descriptor of a listening socket: end with the learner that started this process.
     """
     from farflung.common.process import lifecycle
     from farflung.common.process import log as logs
-    from farflung.common.process.lifecycle import Stop
 
     stop = Stop()
+    if beside >= 0:
+        os.nice(19)  # the learner goes first
+        lifecycle.stop_when_closed(stop, sys.stdin.fileno(), END_S)
     with logs.start("learner", "dashboard"), lifecycle.signals(stop):
-        try:
-            from farflung.learner.dashboard import command
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"the dashboard needs the package {error.name}, which is not installed here: "
-                "pip install 'farflung[dashboard]'"
-            ) from error
-        options = command.Options(places, bind, port, host_name, token_file, keys, feed_port)
-        return command.run(options, stop)
+        return _serve(
+            *(places, bind, port, host_name, token_file, keys, feed_port, read_only, beside),
+            stop=stop,
+        )
+
+
+def _serve(*options: Any, stop: Stop) -> int:
+    """Serve with these options, in their order; name the extra where its packages are missing."""
+    try:
+        from farflung.learner.dashboard import command
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"the dashboard needs the package {error.name}, which is not installed here: "
+            "pip install 'farflung[dashboard]'"
+        ) from error
+    return command.run(command.Options(*options), stop)

@@ -64,6 +64,7 @@ def evaluate(
             else:
                 found = evaluating.evaluate(run, asked, stop, problem, show)
                 text, document = report.text(found, policies.read_best(run)), report.document(found)
+                report.keep_beside(asked.video, run, document)
     sys.stdout.write(json_format.dumps(document) + "\n" if json else text)
     return stop.exit_code
 

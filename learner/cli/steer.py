@@ -3,8 +3,6 @@
 None of them imports torch.
 """
 
-import re
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,6 +134,7 @@ def _here(target: str, name: str, arguments: Mapping[str, Any], to: Reach) -> li
     """Ask through the folder of a run, or of each run of a team."""
     from farflung.learner.runs.reading import is_run, is_team
     from farflung.learner.steering.leaving import leave
+    from farflung.learner.steering.naming import own_name
     from farflung.learner.storage.run_folder import FACTS
 
     run, order = Path(target), (name, arguments)
@@ -150,6 +149,7 @@ def _there(target: str, name: str, arguments: Mapping[str, Any], to: Reach) -> l
     from farflung.common.net import sockets
     from farflung.common.net.address import parse_address
     from farflung.common.net.keys import OPERATOR_FILE, client_keys_for, full_name
+    from farflung.learner.steering.naming import own_name
     from farflung.learner.steering.sending import ask
 
     where = parse_address(target, to.feed_port)
@@ -157,15 +157,3 @@ def _there(target: str, name: str, arguments: Mapping[str, Any], to: Reach) -> l
     actor = full_name(keys, own_name())
     with sockets.context() as context:
         return [ask(context, where, keys, actor, (name, arguments), to.policy, to.wait)]
-
-
-def own_name() -> str:
-    """Return the name under which this user asks, `USER-HOST`."""
-    import os
-    import pwd
-
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        user = str(os.getuid())
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", f"{user}-{socket.gethostname()}")[:64].lstrip(".-")

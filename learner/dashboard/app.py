@@ -18,9 +18,11 @@ from starlette.staticfiles import StaticFiles
 from farflung.learner.dashboard import documents
 from farflung.learner.dashboard.access import FORM_BYTES, Access, Guard
 from farflung.learner.dashboard.exposition import CONTENT_TYPE, exposition
+from farflung.learner.dashboard.films import film
 from farflung.learner.dashboard.library import Known, Library
 from farflung.learner.dashboard.live import RETURN
 from farflung.learner.dashboard.overlay import overlay
+from farflung.learner.dashboard.steering import Order, Steering
 
 STATIC = Path(__file__).parent / "static"
 PULSE_S = 1.0  # between two events of a stream
@@ -38,11 +40,14 @@ class Sources(Protocol):
 
 
 class Application:
-    """The answers to requests. All of them read; none changes anything but a login's cookie."""
+    """The answers to requests. All of them read, but for a login and the commands of `Steering`."""
 
-    def __init__(self, library: Library, sources: Sources, access: Access) -> None:
+    def __init__(
+        self, library: Library, sources: Sources, access: Access, steering: Steering
+    ) -> None:
         self.closing = asyncio.Event()  # streams end
         self._library, self._sources, self._access = library, sources, access
+        self._steering = steering
         self._streams = 0
 
     def starlette(self) -> Starlette:
@@ -57,11 +62,15 @@ class Application:
             Route("/metrics", self._metrics),
             Route("/api/places", self._places),
             Route("/api/runs", self._runs),
-            Route(one, self._of_run(lambda run: documents.detail(run, self._library.clock()))),
+            Route(one, self._of_run(self._detail)),
             Route(f"{one}/settings", self._of_run(documents.settings)),
             Route(f"{one}/policies", self._of_run(documents.policies)),
             Route(f"{one}/evaluations", self._of_run(self._evaluations)),
+            Route(f"{one}/videos/{{name:path}}", self._video),
+            Route(f"{one}/commands", self._command, methods=["POST"]),
+            Route("/api/token", self._token),
             Route(f"{one}/curves", self._curves),
+            Route("/api/brokers", self._brokers),
             Route("/api/overlay", self._overlay),
             Route("/api/stream", self._stream),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -78,12 +87,7 @@ class Application:
         return FileResponse(STATIC / "login.html")
 
     async def _login(self, request: Request) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > FORM_BYTES:
-                raise HTTPException(413, "that is no token")
-        return self._access.login(body)
+        return self._access.login(await _body(request))
 
     async def _livez(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -100,11 +104,41 @@ class Application:
     async def _places(self, request: Request) -> Response:
         return _json({"places": self._sources.places})
 
+    async def _brokers(self, request: Request) -> Response:
+        return _json({"brokers": self._library.brokers()})
+
     async def _runs(self, request: Request) -> Response:
         return _json(documents.listing(self._library))
 
     def _evaluations(self, run: Known) -> dict[str, Any]:
         return documents.evaluations(self._library, run)
+
+    async def _video(self, request: Request) -> Response:
+        """Answer with a video, or the range of it that a player asks for."""
+        run, name = self._found(request.path_params["key"]), request.path_params["name"]
+        found = None
+        if run.kept is not None:
+            found = await run_in_threadpool(film, Path(run.kept.summary.folder), name)
+        if found is None:
+            raise HTTPException(404, "there is no such video in the folder of this run")
+        path, kind = found
+        return FileResponse(path, media_type=kind)
+
+    async def _token(self, request: Request) -> Response:
+        """Answer with what a command has to bring: no page of another site can read it."""
+        return _json({"token": self._steering.token})
+
+    async def _command(self, request: Request) -> Response:
+        """Pass a command on to the learner of a run; the answer is a sentence."""
+        run = self._found(request.path_params["key"])
+        self._steering.require_own_page(request.headers)
+        asked = _order(await _body(request))
+        by = "a browser" if request.client is None else f"a browser at {request.client.host}"
+        return _json({"said": await run_in_threadpool(self._steering.ask, run, asked, by)})
+
+    def _detail(self, run: Known) -> dict[str, Any]:
+        found = documents.detail(run, self._library.clock())
+        return found | {"steering": self._steering.offer(run)}
 
     def _of_run(self, document: Callable[[Known], Any]) -> Callable[[Request], Any]:
         """Return the answer with a document about a run; it may read files."""
@@ -152,7 +186,7 @@ class Application:
                 now = self._library.clock()
                 if run is not None and (news := _news(run, now)) != shown:
                     shown = news
-                    yield _event("run", documents.detail(run, now))
+                    yield _event("run", self._detail(run))
                 await _pause(self.closing, PULSE_S)
         finally:
             self._streams -= 1
@@ -164,6 +198,7 @@ class Application:
             "revision": self._library.revision,
             "live": [documents.brief(run, now) for run in live],
             "places": self._sources.places,
+            "brokers": self._library.brokers(),
         }
 
     def _found(self, key: str) -> Known:
@@ -171,6 +206,23 @@ class Application:
         if found is None:
             raise HTTPException(404, "there is no such run here")
         return found
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request, which is short or refused."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > FORM_BYTES:
+            raise HTTPException(413, "that is too long")
+    return body
+
+
+def _order(body: bytes) -> Order:
+    try:
+        return msgspec.json.decode(body, type=Order)
+    except ValueError as error:
+        raise HTTPException(400, f"this is no command: {error}") from error
 
 
 async def _pause(over: asyncio.Event, seconds: float) -> None:

@@ -1,6 +1,7 @@
 """`learner dashboard`: name the places, watch them, and serve what is known until a signal."""
 
 import logging
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from farflung.learner.dashboard.feed import SILENT_S, Feed
 from farflung.learner.dashboard.folders import Folders
 from farflung.learner.dashboard.library import LIVE, Library
 from farflung.learner.dashboard.server import listen, serve
+from farflung.learner.dashboard.steering import Steering
 
 RUNS = Path("runs")
 ADDRESSES = LIVE
@@ -38,6 +40,8 @@ class Options:
     token_file: Path | None = None
     keys: str = ""
     feed_port: int | None = None
+    read_only: bool = False
+    listening: int = -1  # the descriptor of a socket that listens already
 
 
 def split(places: Sequence[str], feed_port: int | None) -> tuple[list[Address], list[Path]]:
@@ -70,8 +74,7 @@ class Places:
         failed: Callable[[str], None],
     ) -> None:
         self._feeds = [
-            Feed(context, address, keys, library.hear, failed)
-            for address, keys in addresses.items()
+            Feed(context, address, keys, library, failed) for address, keys in addresses.items()
         ]
         self._folders = Folders(folders, library, failed)
         self._shown = [str(folder) for folder in folders]
@@ -125,7 +128,7 @@ def run(options: Options, stop: Stop) -> int:
     addresses, folders = split(options.places, options.feed_port)
     keys = {address: client_keys_for(address, options.keys) for address in addresses}
     with ExitStack() as resources:
-        listening = resources.enter_context(listen(options.bind, options.port))
+        listening = resources.enter_context(_listening(options))
         port = listening.getsockname()[1]
         here = Address(options.bind, port, 0)
         token = _token(options, here)
@@ -137,9 +140,18 @@ def run(options: Options, stop: Stop) -> int:
         resources.callback(places.close)
         places.start()
         _say_where(here, token, options.token_file is None)
-        app = Application(library, places, Access([*options.host_names, options.bind], token))
+        access = Access([*options.host_names, options.bind], token)
+        steering = Steering(keys, bool(token), options.read_only)
+        app = Application(library, places, access, steering)
         serve(app.starlette(), listening, stop, app.closing)
     return stop.exit_code
+
+
+def _listening(options: Options) -> socket.socket:
+    """Return the listening socket: a new one, or that of the learner which started this process."""
+    if options.listening < 0:
+        return listen(options.bind, options.port)
+    return socket.socket(fileno=options.listening)
 
 
 def _token(options: Options, here: Address) -> str:

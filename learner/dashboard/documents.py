@@ -9,6 +9,7 @@ import msgspec
 
 from farflung.common.protocol.messages import State
 from farflung.learner.dashboard import folder_run
+from farflung.learner.dashboard.films import films_of
 from farflung.learner.dashboard.library import Known, Library
 from farflung.learner.observe.formatting import duration, waiting
 
@@ -103,5 +104,8 @@ def policies(run: Known) -> dict[str, Any]:
 
 
 def evaluations(library: Library, run: Known) -> dict[str, Any]:
-    """Return the evaluations of a run, the newest last."""
-    return {"evaluations": [asdict(each) for each in library.evaluations(run)]}
+    """Return the evaluations of a run, the newest last, and the videos in its folder."""
+    return {
+        "evaluations": [asdict(each) for each in library.evaluations(run)],
+        "videos": [] if run.kept is None else films_of(Path(run.kept.summary.folder)),
+    }

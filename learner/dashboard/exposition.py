@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from farflung.learner.core.pacing import Cause
 from farflung.learner.dashboard.library import Library
@@ -49,6 +50,16 @@ FAMILIES = {  # name: type and help; docs/dashboard.md lists them
     "process_memory_bytes": ("gauge", "Memory of the learner."),
     "received_bytes_total": ("counter", "Bytes of messages from actors."),
     "published_bytes_total": ("counter", "Bytes of messages on the feed."),
+    "broker_up": ("gauge", "1 while the broker sends its status, else 0."),
+    "broker_actors": ("gauge", "Actors behind the broker."),
+    "broker_subscriptions": ("gauge", "Topics that clients of the broker subscribe to."),
+    "broker_received_total": ("counter", "Messages that came to the broker."),
+    "broker_refused_total": ("counter", "Messages that the broker refused, by reason."),
+    "broker_feed_messages_total": ("counter", "Messages that the broker published."),
+    "broker_memory_bytes": ("gauge", "Memory of the broker."),
+    "broker_passed_bytes_total": ("counter", "Bytes that an upstream took."),
+    "broker_queued_bytes": ("gauge", "Bytes that an upstream has not taken."),
+    "broker_dropped_total": ("counter", "Messages for an upstream that were dropped, by reason."),
     "metric": ("gauge", "Metrics of the algorithm and of one's own, by name."),
 }
 
@@ -63,6 +74,11 @@ def exposition(library: Library) -> str:
             for name, labels, value in _samples(run, now):
                 if value is not None and math.isfinite(value):
                     samples[name].append(_line(name, {**base, **labels}, value))
+    for broker in library.brokers():
+        base = {"broker": broker["broker"], "id": broker["id"]}
+        for name, labels, value in _of_broker(broker):
+            if value is not None:
+                samples[name].append(_line(name, {**base, **labels}, value))
     lines: list[str] = []
     for name, found in samples.items():
         kind, words = FAMILIES[name]
@@ -136,6 +152,25 @@ def _by_label(status: Status) -> Iterator[Sample]:
     for name, figure in status.figures.items():
         if name not in status.metrics:
             yield "metric", {"name": name}, figure.mean
+
+
+def _of_broker(broker: Mapping[str, Any]) -> Iterator[Sample]:
+    yield "broker_up", {}, float(broker["heard"])
+    if not broker["heard"]:
+        return
+    yield "broker_actors", {}, broker["actors"]
+    yield "broker_subscriptions", {}, broker["subscriptions"]
+    yield "broker_received_total", {}, broker["received"]
+    yield "broker_feed_messages_total", {}, broker["feed_messages"]
+    yield "broker_memory_bytes", {}, broker["memory"]
+    for reason, number in broker["refused"].items():
+        yield "broker_refused_total", {"reason": reason}, number
+    for address, upstream in {each["address"]: each for each in broker["upstreams"]}.items():
+        to = {"upstream": address}
+        yield "broker_passed_bytes_total", to, upstream["passed_bytes"]
+        yield "broker_queued_bytes", to, upstream["queued_bytes"]
+        for reason, number in upstream["dropped"].items():
+            yield "broker_dropped_total", {**to, "reason": reason}, number
 
 
 def _line(name: str, labels: Labels, value: float) -> str:

@@ -1,4 +1,4 @@
-"""The subscription to one address: a thread that hands over each status it hears."""
+"""The subscription to one address: a thread that hands over each status it hears there."""
 
 import logging
 import threading
@@ -11,7 +11,8 @@ from farflung.common.net.keys import ClientKeys
 from farflung.common.net.sockets import Context, Socket, feed_subscriber
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.topics import broker, telemetry
-from farflung.learner.observe.status import Status
+from farflung.learner.dashboard.library import Library
+from farflung.learner.observe.broker_status import broker_status
 from farflung.learner.observe.watch import decode
 
 DOCUMENT_BYTES = 4 << 20  # of one status: a thousand actors with long names take a tenth
@@ -31,7 +32,7 @@ class Feed:
         context: Context,
         address: Address,
         keys: ClientKeys | None,
-        take: Callable[[Status, str], None],
+        library: Library,
         failed: Callable[[str], None],
     ) -> None:
         self.address = str(address)
@@ -39,7 +40,7 @@ class Feed:
         self.problem = ""  # why nothing is heard, or cannot be read
         self.unread = 0  # messages
         self._context, self._where, self._keys = context, address, keys
-        self._take, self._failed = take, failed
+        self._library, self._failed = library, failed
         self._over = threading.Event()
         self._looked = time.monotonic() - AGAIN_S + SILENT_S
         self._thread = threading.Thread(target=self._run, name=f"feed {address}", daemon=True)
@@ -78,7 +79,9 @@ class Feed:
         """
         if socket.poll(POLL_MS):
             topic, *_, frame = socket.recv_multipart()
-            if not topic.startswith(broker()):
+            if topic.startswith(broker()):
+                self._read_broker(frame)
+            else:
                 self._read(frame)
         elif self._is_silent():
             self._looked = time.monotonic()
@@ -100,4 +103,13 @@ class Feed:
             self.problem = f"a status cannot be read ({refusal}): use the same release"
             return
         self.heard, self.problem = time.monotonic(), ""
-        self._take(status, self.address)
+        self._library.hear(status, self.address)
+
+    def _read_broker(self, frame: bytes) -> None:
+        """Take the status of a broker between here and the learner; one that is none is counted."""
+        try:
+            identity, status = broker_status(frame)
+        except Refused:
+            self.unread += 1
+            return
+        self._library.hear_broker(identity, status, self.address)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from farflung.learner.dashboard.brokers import Brokers
 from farflung.learner.dashboard.folder_run import FolderRun
 from farflung.learner.dashboard.live import Evaluation, LiveRun
 from farflung.learner.dashboard.overlay import Points
+from farflung.learner.observe.broker_status import BrokerStatus
 from farflung.learner.observe.status import Status
 from farflung.learner.runs.reading import Summary
 
@@ -66,6 +68,7 @@ class Library:
         self._wall = wall
         self._live: dict[str, LiveRun] = {}
         self._kept: dict[str, Kept] = {}
+        self._brokers = Brokers()
         self._reading = threading.Lock()  # of the folders that are open
         self._open: OrderedDict[str, FolderRun] = OrderedDict()
 
@@ -80,6 +83,16 @@ class Library:
                 self._live[key] = LiveRun(status, address, self._wall(), now)
             else:
                 self.left_out += 1
+
+    def hear_broker(self, identity: int, status: BrokerStatus, address: str) -> None:
+        """Take a status of a broker from a feed."""
+        with self.lock:
+            self._brokers.hear(identity, status, address, self.clock())
+
+    def brokers(self) -> list[dict[str, Any]]:
+        """Return the brokers that are heard, as plain data."""
+        with self.lock:
+            return self._brokers.table(self.clock())
 
     def keep(self, found: list[Kept]) -> None:
         """Take the runs in folders in place of all earlier ones."""

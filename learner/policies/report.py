@@ -1,11 +1,14 @@
 """The words for an evaluation: sentences for people, a document for programs."""
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from farflung.common.process import atomic_file
 from farflung.learner.core.own_metrics import figures
 from farflung.learner.policies.evaluating import Evaluated
 from farflung.learner.storage.manifest import BEST
@@ -75,6 +78,13 @@ def document(found: Evaluated) -> dict[str, Any]:
         "lengths": results.lengths.tolist(),
         "video": None if asked.video is None else str(asked.video),
     }
+
+
+def keep_beside(video: Path | None, run: Path, document: Mapping[str, Any]) -> None:
+    """Write the figures beside a video in the run's folder: the dashboard shows both together."""
+    if video is not None and video.is_file() and run.resolve() in video.resolve().parents:
+        text = json.dumps({**document, "returns": None, "lengths": None})
+        atomic_file.write(video.with_name(f"{video.name}.json"), text.encode())
 
 
 def team_text(team: Sequence[Evaluated]) -> str:

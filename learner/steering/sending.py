@@ -45,10 +45,13 @@ def ask(
     order: tuple[str, Mapping[str, Any]],
     policy: str,
     wait_s: float,
+    run: str = "",  # the only one that is meant; empty: the one that is there
 ) -> str:
     """Ask the learner behind an address until it answers; return a sentence about it."""
     require_right(address, keys)
     beacon = find(context, address, keys, policy)
+    if run and beacon.run != run:
+        raise Unanswered(f"at {address} is run {beacon.run} now, and not {run}")
     asking = Asking(actor, beacon, *order)
     with (
         feed_subscriber(context, address, asking.topics, keys=keys) as feed,

@@ -70,6 +70,7 @@ class TrialRun:
             self.curve = Curve(self.folder, self._plan.metric)
         words = ["--config", str(file), "--name", self.name, "--run-dir", str(self._place)]
         words += ["--seed", str(self._seed), "--port", "0", "--ui", "lines"]
+        words += ["--dashboard", "off"]
         words += ["--resume", "auto"] if self._plan.journaled else []
         log = self._place / LOGS / f"{self.name}.log"
         self._exit_code, self._starts = None, self._starts + 1

@@ -23,6 +23,7 @@ from farflung.learner.config import LearnerConfig
 from farflung.learner.core.spec import world_of
 from farflung.learner.local.actors import join_command
 from farflung.learner.local.children import Children
+from farflung.learner.local.page import open_page
 from farflung.learner.local.processors import local_actors
 from farflung.learner.local.programs import end_survivor
 from farflung.learner.observe.screen import Views, shown
@@ -131,6 +132,7 @@ def _train(config: LearnerConfig, seats: Seats, folder: Folder, keys: Keys, stop
         commands = plan.learners(config, folder.path, places, done)
         fixed = {f"learner-{policy}": commands.pop(policy) for policy in frozen}
         team.start(commands, fixed, plan.others(config, places, keys))
+        resources.callback(open_page(config, places.broker.seen_from_here, folder.path))
         if not local_actors(config):
             log.info("waiting for the first actor: %s", join, extra=LASTING)
         try:

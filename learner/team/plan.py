@@ -86,6 +86,7 @@ def _learner(
     words += ["--resume", str(run) if has_journal(run) else "auto"]
     words += ["--bind", address.host, "--port", str(address.port)]
     words += ["--feed-port", str(address.feed_port), "--actors", "0", "--ui", "lines"]
+    words += ["--dashboard", "off"]  # the team has one for all
     if config.mode == "sync":
         words += ["--round-actors", str(config.round_actors or local_actors(config))]
     if config.device == "auto":

@@ -14,6 +14,7 @@ from farflung.learner.dashboard.access import Access
 from farflung.learner.dashboard.app import Application
 from farflung.learner.dashboard.library import Library
 from farflung.learner.dashboard.server import listen, serve
+from farflung.learner.dashboard.steering import Steering
 from farflung.learner.observe.status import ActorStatus, EvaluationStatus, Status
 from support.waiting import eventually
 
@@ -112,11 +113,14 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def served(
-    library: Library | None = None, access: Access | None = None, sources: Sources | None = None
+    library: Library | None = None,
+    access: Access | None = None,
+    sources: Sources | None = None,
+    steering: Steering | None = None,
 ) -> Iterator[Served]:
     """Serve a dashboard in a thread until the block ends."""
     library, sources = library or Library(), sources or Sources()
-    app = Application(library, sources, access or Access())
+    app = Application(library, sources, access or Access(), steering or Steering())
     stop, listening = Stop(), listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     words = (app.starlette(), listening, stop, app.closing)

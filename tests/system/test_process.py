@@ -271,6 +271,7 @@ def on_a_terminal(terminal, folder, *words):
     """Start a learner with this terminal as its standard output and error."""
     command = [str(Path(sys.executable).parent / "learner"), "--port", "0", "--ui", "panel", *words]
     variables = os.environ | {"TERM": "xterm-256color", "OMP_NUM_THREADS": "1"}
+    variables["FARFLUNG_LEARNER_DASHBOARD"] = "off"  # of each of these learners, for its cost
     out = terminal.stream
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=variables

@@ -10,6 +10,19 @@ export async function get(path) {
   return answer.json();
 }
 
+// Sends a command; returns the sentence about what became of it.
+export async function send(path, order) {
+  try {
+    const { token } = await get("/api/token");
+    const headers = { "Content-Type": "application/json", "X-Farflung-Token": token };
+    const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(order) });
+    const { said, error } = await answer.json();
+    return said ?? error;
+  } catch {
+    return "the dashboard does not answer";
+  }
+}
+
 // Calls `heard(name, document)` for each event, and `lost()` while the server does not answer.
 export function stream(run, heard, lost) {
   const source = new EventSource(`/api/stream?run=${encodeURIComponent(run)}`);

@@ -2,6 +2,7 @@
 
 import { Actors } from "./actors.js";
 import { get, stream, Table } from "./api.js";
+import { Brokers } from "./brokers.js";
 import { Compare } from "./compare.js";
 import { Overview } from "./overview.js";
 import { Configuration, Evaluations, Games, Problems } from "./sections.js";
@@ -11,6 +12,7 @@ const TABS = {
   overview: "Overview",
   actors: "Actors",
   problems: "Problems",
+  brokers: "Brokers",
   evaluations: "Evaluations",
   policies: "Policies",
   configuration: "Configuration",
@@ -28,6 +30,7 @@ let table = null;
 let detail = null;
 let following = false;
 let lost = false;
+let brokers = [];
 
 function wanted() {
   const asked = new URLSearchParams(location.hash.slice(1));
@@ -103,6 +106,7 @@ function open() {
     overview: () => new Overview(page.main, settings),
     actors: () => new Actors(page.main),
     problems: () => new Problems(page.main),
+    brokers: () => new Brokers(page.main, brokers),
     evaluations: () => new Evaluations(page.main, shown.run),
     policies: () => new Games(page.main, shown.run),
     configuration: () => new Configuration(page.main, shown.run),
@@ -125,6 +129,8 @@ function heard(name, news) {
 
 function pulse(news) {
   showPlaces(news.places);
+  brokers = news.brokers;
+  if (section instanceof Brokers) section.list(brokers);
   if (news.revision !== revision) {
     listRuns();
     return;

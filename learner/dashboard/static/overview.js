@@ -1,6 +1,7 @@
 // The overview: what a person looks at first, as tiles and charts.
 
 import { Chart } from "./charts.js";
+import { Steering } from "./steering.js";
 import { compact, count, duration, element, figure, percent, rate, say, size, UNKNOWN } from "./text.js";
 
 const SHADES = ["blue", "orange", "green", "purple", "red", "teal", "pink", "gray"];
@@ -98,6 +99,7 @@ export class Overview {
     this.waits = element("p", "waits", null, element("span", "quiet", "waiting: "), element("b"));
     this.tiles = Object.fromEntries(TILES.map(([label, key]) => [key, tile(label)]));
     this.verdict = element("p", "waits", null, element("span", "quiet", "verdict: "), element("b"));
+    this.steering = new Steering();
     this.split = new Split("Where an update's time goes");
     this.training = new Split("Where the learner's time goes");
     this.acting = new Split("Where the actors' time goes");
@@ -116,7 +118,7 @@ export class Overview {
     this.press();
     const tiles = element("div", "tiles", null, ...Object.values(this.tiles).map((each) => each.root));
     const tools = element("div", "tools", null, ...this.buttons, element("span", "quiet", "drag to zoom, double-click to go back"));
-    root.replaceChildren(this.about, this.waits, this.verdict, tiles, this.training.root, this.acting.root, this.split.root, tools, this.grid);
+    root.replaceChildren(this.about, this.waits, this.verdict, this.steering.root, tiles, this.training.root, this.acting.root, this.split.root, tools, this.grid);
   }
 
   press() {
@@ -129,13 +131,14 @@ export class Overview {
     for (const each of [this.split, this.training, this.acting]) each.root.hidden = !status;
     this.waits.hidden = !status;
     this.verdict.hidden = !status?.verdict.sentence;
+    this.steering.show(detail);
     if (status) this.showStatus(status, detail);
     else this.showSummary(detail.run, detail.versions);
   }
 
   showStatus(status, detail) {
     const where = status.device && status.algorithm ? ` on ${status.device}` : "";
-    const parts = [status.environment, `${status.algorithm}${where}`, status.mode, status.policy === "default" ? "" : `policy ${status.policy}`, `${detail.lasted} since this start, epoch ${status.epoch}`, status.join];
+    const parts = [status.environment, `${status.algorithm}${where}`, status.mode, status.policy === "default" ? "" : `policy ${status.policy}`, `${detail.lasted} since this start, epoch ${status.epoch}`, ...Object.entries(status.steered).map(([key, value]) => `${key} set to ${value}`), status.join];
     say(this.about, parts.filter(Boolean).join(" · "));
     say(this.waits.lastChild, detail.waiting || "neither side");
     say(this.verdict.lastChild, status.verdict.sentence);

@@ -2,7 +2,9 @@
 
 import { get } from "./api.js";
 import { Sheet } from "./tables.js";
-import { clock, count, element, figure, say } from "./text.js";
+import { clock, count, element, figure, say, size, UNKNOWN } from "./text.js";
+
+const LOOK_MS = 10000; // between two looks at the videos in a folder
 
 export class Problems {
   constructor(root) {
@@ -60,16 +62,52 @@ export class Evaluations {
       { key: (row) => `${row.time} ${row.steps}`, sort: 1, descending: true },
     );
     this.empty = element("p", "empty", "No evaluation has ended.");
-    root.replaceChildren(element("div", "tools"), this.sheet.root, this.empty);
+    this.films = new Sheet(
+      [
+        { title: "video", value: (row) => row.name, words: true },
+        { title: "when", value: (row) => row.time, text: (row) => clock(row.time) },
+        { title: "policy", value: (row) => row.checkpoint, text: (row) => row.checkpoint ?? UNKNOWN, words: true },
+        { title: "version", value: (row) => row.version, text: (row) => row.version ?? UNKNOWN },
+        { title: "env steps", value: (row) => row.steps, text: (row) => count(row.steps) },
+        { title: "mean return", value: (row) => row.mean, text: (row) => figure(row.mean) },
+        { title: "episodes", value: (row) => row.episodes, text: (row) => count(row.episodes) },
+        { title: "size", value: (row) => row.bytes, text: (row) => size(row.bytes) },
+      ],
+      { key: (row) => row.name, sort: 1, descending: true, pick: (name) => this.play(name) },
+    );
+    this.screen = element("section", "panel");
+    this.screen.hidden = true;
+    this.advice = element("p", "empty", "No video is in the folder of this run. To film one: learner evaluate RUN --video RUN/NAME.mp4");
+    const videos = element("section", "", null, element("h2", "", "Videos of evaluations: choose one to play it"), this.screen, this.films.root, this.advice);
+    root.replaceChildren(element("div", "tools"), this.sheet.root, this.empty, videos);
     this.newest = null;
     this.sheet.root.hidden = true;
+    this.films.root.hidden = true;
+  }
+
+  // Shows a video, of this server; the same one again ends it.
+  play(name) {
+    this.screen.replaceChildren();
+    this.playing = name === this.playing ? null : name;
+    this.screen.hidden = this.playing == null;
+    for (const [film, line] of this.films.rows) line.classList.toggle("picked", film === this.playing);
+    if (this.playing == null) return;
+    const video = element("video");
+    video.controls = video.autoplay = video.muted = video.playsInline = true;
+    video.src = `/api/runs/${this.run}/videos/${name.split("/").map(encodeURIComponent).join("/")}`;
+    this.screen.append(element("h3", "", name), video);
   }
 
   async show({ status, run }) {
     const newest = JSON.stringify(status ? status.evaluation : [run.last, run.best]);
-    if (newest === this.newest) return;
+    const lately = performance.now() - this.asked < LOOK_MS; // a video is no news of a status
+    if (newest === this.newest && lately) return;
     this.newest = newest;
-    const { evaluations } = await get(`/api/runs/${this.run}/evaluations`);
+    this.asked = performance.now();
+    const { evaluations, videos } = await get(`/api/runs/${this.run}/evaluations`);
+    this.films.root.hidden = !videos.length;
+    this.advice.hidden = videos.length > 0;
+    this.films.show(videos);
     this.sheet.root.hidden = !evaluations.length;
     this.empty.hidden = evaluations.length > 0;
     this.sheet.show(evaluations);

@@ -21,7 +21,7 @@ KEY = key_of(STATUS.run, STATUS.policy)
 
 def test_documents_are_those_of_the_run() -> None:
     """The whole status, curves with all names or some, evaluations."""
-    library = Library()
+    library = Library(lambda: 100.0, lambda: 100.0)
     course(library, 3)
     with served(library) as dashboard:
         [run] = dashboard.ask("/api/runs").document["runs"]

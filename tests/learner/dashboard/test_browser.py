@@ -3,16 +3,24 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from support.browser import Page, browser, program
 from support.dashboards import HOSTILE, STATUS, Served, course, crowd, served
+from support.runs import a_run, point
 
+from farflung.common.net.address import Address
 from farflung.learner.dashboard.access import Access
+from farflung.learner.dashboard.folders import Folders
 from farflung.learner.dashboard.library import Library, key_of
 from farflung.learner.dashboard.live import HEARD_S
+from farflung.learner.dashboard.steering import Order, Steering
+from farflung.learner.observe.broker_status import BrokerStatus, UpstreamStatus
 from farflung.learner.observe.status import ProblemStatus, Status, from_document, to_document
 from farflung.learner.observe.verdict import Verdict
+from farflung.learner.policies.video import Film
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,6 +31,7 @@ pytestmark = [
 
 TRACE = ("Traceback (most recent call last):", '  File "world.py", line 3', "ValueError: 1")
 VISITS = itertools.count()
+SECTIONS = ("overview", "actors", "problems", "brokers", "evaluations", "policies", "configuration")
 KEY = key_of(STATUS.run, STATUS.policy)
 
 
@@ -66,7 +75,8 @@ def clean(page: Page, dashboard: Served) -> None:
     page.requests, page.complaints = [], []
     assert complaints == []
     assert asked
-    assert [address for address in asked if not address.startswith(dashboard.address)] == []
+    ours = (dashboard.address, "data:image/svg+xml;")  # Chromium's own signs for its player
+    assert [address for address in asked if not address.startswith(ours)] == []
 
 
 def tab(page: Page, dashboard: Served, name: str) -> None:
@@ -119,10 +129,28 @@ def test_overview_has_the_verdict_and_the_time_of_both_sides(
     clean(page, dashboard)
 
 
+def test_brokers_have_their_figures(page: Page, dashboard: Served, moved: Moved) -> None:
+    """One is silent after a while, and the page says so without a click."""
+    up = UpstreamStatus("gpu-box:5555", ("default",), queued_bytes=2_500_000, dropped={"room": 4})
+    for seconds in (1.0, 2.0):
+        status = BrokerStatus(HOSTILE, seconds, 40 * seconds, actors=12, upstreams=(up,))
+        moved.library.hear_broker(7, status, "127.0.0.1:5555")
+    tab(page, dashboard, "brokers")
+    text = page.wait_for("document.querySelector('tbody tr')?.textContent")
+    assert text.startswith("<img src=x")
+    for words in ("heard", "12", "40.0", "2.5 MB"):
+        assert words in text
+    whole = page.value("document.querySelector('main').textContent")
+    assert "dropped for gpu-box:5555room 4" in whole
+    moved.now += HEARD_S + 3
+    page.wait_for("document.querySelector('tbody tr').textContent.includes('silent for 8 s')")
+    clean(page, dashboard)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_page_fits_a_phone(page: Page, dashboard: Served, dark: bool) -> None:
     """Nothing is wider than 400 pixels, in every section, in light and dark colours."""
-    for name in ("overview", "actors", "problems", "evaluations", "policies", "configuration"):
+    for name in SECTIONS:
         tab(page, dashboard, name)
         page.size(400, 860)
         page.colours(dark)
@@ -205,6 +233,75 @@ def test_silent_learner_is_said_and_comes_back(page: Page, dashboard: Served, mo
     page.wait_for("document.querySelector('#notice').hidden")
     page.wait_for("document.querySelector('.tiles').textContent.includes('9,000')")
     clean(page, dashboard)
+
+
+def test_run_is_steered_by_buttons(
+    page: Page, moved: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sends its command and shows the answer; the end of a run wants two clicks."""
+    orders: list[tuple[str, ...]] = []
+
+    def ask(steering: Steering, run: object, order: Order, by: str) -> str:
+        orders.append((order.name, *order.words))
+        return f"{HOSTILE} done {len(orders)}"
+
+    monkeypatch.setattr(Steering, "ask", ask)
+    steering = Steering({Address("127.0.0.1", 5555, 5556): None})
+    with served(moved.library, steering=steering) as dashboard:
+        tab(page, dashboard, "overview")
+        page.wait_for("document.querySelector('.steering')?.hidden === false")
+        shown = "[...document.querySelectorAll('.steering button')].filter((b) => !b.hidden)"
+        names = page.value(f"{shown}.map((b) => b.textContent)")
+        assert names == ["pause", "checkpoint", "evaluate", "stop", "set"]
+        for number, name in enumerate(("pause", "evaluate", "stop"), 1):
+            page.value(f"{shown}.find((b) => b.textContent === '{name}').click()")
+            if name == "stop":
+                assert len(orders) == 2
+                page.value(f"{shown}.find((b) => b.textContent === 'stop: sure?').click()")
+            said = "document.querySelector('.steering p').textContent"
+            page.wait_for(f"{said}.endsWith('done {number}') && {said}.includes('<img')")
+        page.value("document.querySelector('.steering select').value = 'weight'")
+        page.value("document.querySelector('.steering input').value = ' 2'")
+        page.value("document.querySelector('.steering form').requestSubmit()")
+        page.wait_for("document.querySelector('.steering p').textContent.endsWith('done 4')")
+        assert orders == [("pause",), ("evaluate",), ("stop",), ("set", "weight=2")]
+        moved.hear(replace(STATUS, state="pause", steered={"weight": 2.0}))
+        page.wait_for(f"{shown}[0].textContent === 'resume'")
+        page.wait_for("document.querySelector('.about').textContent.includes('weight set to 2')")
+        clean(page, dashboard)
+
+
+def test_buttons_are_shown_only_where_they_are_allowed(page: Page, dashboard: Served) -> None:
+    """A dashboard without the right has none."""
+    tab(page, dashboard, "overview")
+    page.wait_for("document.querySelectorAll('.tile').length > 0")
+    page.wait_for("document.querySelector('.tiles').textContent.includes('49.5')")
+    assert page.value("document.querySelector('.steering').hidden") is True
+    clean(page, dashboard)
+
+
+def test_video_of_an_evaluation_plays(page: Page, tmp_path: Path) -> None:
+    """From this server, by its policy of contents: frames are decoded, and time goes on."""
+    pytest.importorskip("imageio_ffmpeg")
+    folder = a_run(tmp_path / "runs", "red", point(10, 5.0)).folder
+    film = Film(folder / "best of.mp4", 10.0)
+    for shade in range(30):
+        film.add(np.full((64, 64, 3), 8 * shade, np.uint8))
+    film.close()
+    (folder / "best of.mp4.json").write_text('{"mean": 7.25, "version": "1.3"}')
+    library = Library()
+    Folders([tmp_path / "runs"], library, pytest.fail).look()
+    [known] = library.all()
+    with served(library) as dashboard:
+        page.open(f"{dashboard.address}/?films#run={known.key}&tab=evaluations")
+        line = (
+            "[...document.querySelectorAll('tbody tr')].find((r) => r.textContent.includes('7.25'))"
+        )
+        page.wait_for(f"{line}?.textContent.includes('1.3')")
+        page.value(f"{line}.click()")
+        page.wait_for("document.querySelector('video')?.currentTime > 0.5")
+        assert page.value("document.querySelector('video').videoWidth") == 64
+        clean(page, dashboard)
 
 
 def test_token_is_asked_for_once(page: Page) -> None:

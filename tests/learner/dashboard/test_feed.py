@@ -1,5 +1,6 @@
 """The subscription to an address, with real sockets: heard, cut, odd, and heard again."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,10 +11,13 @@ from support.contexts import listening_again
 from support.dashboards import STATUS
 from support.waiting import eventually
 
+from farflung.broker.relay_loop import Broker
+from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.sockets import Context
+from farflung.common.process.lifecycle import Stop
 from farflung.common.protocol.messages import Telemetry
-from farflung.common.protocol.topics import broker, telemetry
+from farflung.common.protocol.topics import acknowledgement, broker, telemetry
 from farflung.common.protocol.wire import encode
 from farflung.learner.dashboard import feed
 from farflung.learner.dashboard.feed import DOCUMENT_BYTES, Feed
@@ -58,7 +62,7 @@ def subscribed(context: Context) -> Iterator[Callable[[int], tuple[Feed, Library
     def subscribe(port: int) -> tuple[Feed, Library]:
         library = Library()
         address = Address("127.0.0.1", port - 1, port)
-        made = Feed(context, address, None, library.hear, pytest.fail)
+        made = Feed(context, address, None, library, pytest.fail)
         made.start()
         started.append(made)
         return made, library
@@ -105,10 +109,41 @@ def test_odd_messages_are_counted_and_passed_over(
         assert "cannot be read" in heard.problem
         eventually(lambda: sent(socket, frame(STATUS)) and library.all(), "a status", look_s=0.05)
         before = heard.unread  # messages come in their order: no odd one is on its way
-        sent(socket, b"odd", topic=broker("b"))
+        sent(socket, b"odd", frame(STATUS), topic=broker("b"))
         later = frame(replace(STATUS, run="later"))
         eventually(lambda: sent(socket, later) and len(library.all()) == 2, "the next", look_s=0.05)
-        assert (heard.unread, heard.problem) == (before, "")
+        assert (heard.unread, heard.problem) == (before + 2, "")
+        assert library.brokers() == []
+
+
+def test_broker_is_heard_with_its_figures(
+    context: Context, subscribed: Callable[[int], tuple[Feed, Library]]
+) -> None:
+    """Those that a real one publishes: an actor behind it, what it refused, and its upstream."""
+    stop, nowhere = Stop(), Address("127.0.0.1", 1, 2)
+    own = sockets.context()  # a listener has one for itself
+    relay = Broker(own, Address("127.0.0.1", 0, 0), [nowhere], 1000, "edge")
+    thread = threading.Thread(target=relay.run, args=(stop,))
+    thread.start()
+    try:
+        _, library = subscribed(relay.address.feed_port)
+        words = ("default", "box-1", 7)
+        with sockets.feed_subscriber(context, relay.address, [acknowledgement(*words)]):
+            eventually(lambda: [each["actors"] for each in library.brokers()] == [1], "an actor")
+            [found] = library.brokers()
+            eventually(
+                lambda: library.brokers()[0]["feed_messages_per_second"] is not None, "a rate"
+            )
+        eventually(lambda: library.brokers()[0]["actors"] == 0, "the actor's leave")
+    finally:
+        stop.set("the test is over")
+        thread.join()
+        relay.close()
+        own.term()
+        stop.close()
+    assert (found["broker"], found["heard"], found["refused"]) == ("edge", True, {})
+    assert found["memory"] > 1_000_000
+    assert [each["address"] for each in found["upstreams"]] == [str(nowhere)]
 
 
 def test_message_that_is_too_large_takes_no_memory(
@@ -142,11 +177,12 @@ def test_failure_of_the_thread_is_told(context: Context) -> None:
     """A fault of ours is never a page that quietly stands still."""
     told: list[str] = []
 
-    def fail(status: Status, address: str) -> None:
-        raise RuntimeError("a fault of ours")
+    class Broken(Library):
+        def hear(self, status: Status, address: str) -> None:
+            raise RuntimeError("a fault of ours")
 
     with publisher(context) as (socket, port):
-        heard = Feed(context, Address("127.0.0.1", port - 1, port), None, fail, told.append)
+        heard = Feed(context, Address("127.0.0.1", port - 1, port), None, Broken(), told.append)
         heard.start()
         eventually(lambda: sent(socket, frame(STATUS)) and told, "the end", look_s=0.05)
         heard.close()
