@@ -15,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+from PIL import Image  # noqa: E402
 from support.browser import Page, browser  # noqa: E402
 
 PICTURE = HERE / "dashboard.png"
@@ -36,9 +37,10 @@ def main(folder: Path | None) -> None:
             )
         try:
             with browser() as page:
-                page.open(_address(process, said), 1280, 1150)
+                page.open(_address(process, said), 1280, 1092)
                 _wait(page)
                 page.picture(PICTURE)
+                _small(PICTURE)
                 if folder is not None:
                     page.colours(dark=True)
                     page.picture(folder / "dark.png")
@@ -55,6 +57,11 @@ def _address(process: "subprocess.Popen[bytes]", said: Path) -> str:
             return found[1]
         time.sleep(0.2)
     raise SystemExit(said.read_text())
+
+
+def _small(path: Path) -> None:
+    """Let a picture have 256 colours: every clone has it."""
+    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 def _wait(page: Page) -> None:

@@ -81,7 +81,8 @@ def check_names(config: "LearnerConfig") -> None:
     """Refuse names that files, topics or torch cannot take."""
     port = config.dashboard
     require(
-        port in (AUTO, OFF) or (port.isdecimal() and len(port) <= 5 and int(port) < 1 << 16),
+        port in (AUTO, OFF)
+        or (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 1 << 16),
         f"--dashboard {port}: a port, auto or off",
     )
     for key, name in (("name", config.name), ("policy", config.policy)):

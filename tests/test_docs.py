@@ -63,6 +63,7 @@ OTHERS = {
     "--wait",
     "--id",
     "--whole",
+    "--read-only",
     "--token-file",
     "--host-name",
     "--open",

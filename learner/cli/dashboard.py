@@ -24,7 +24,7 @@ def dashboard(
     keys: str = "",
     feed_port: int | None = None,
     read_only: Annotated[bool, Parameter(negative=())] = False,
-    beside: Annotated[int, Parameter(show=False)] = -1,
+    until_stdin_closes: Annotated[bool, Parameter(show=False, negative=())] = False,
 ) -> int:
     """Show runs in a browser: those at work, by their feeds, and ended ones, by their folders.
 
@@ -50,19 +50,19 @@ def dashboard(
         The feed port of the addresses, if it is not the next one.
     read_only
         Show no buttons, and pass no command on.
-    beside
-        The descriptor of a listening socket: end with the learner that started this process.
+    until_stdin_closes
+        End with the learner that started this process.
     """
     from farflung.common.process import lifecycle
     from farflung.common.process import log as logs
 
     stop = Stop()
-    if beside >= 0:
+    if until_stdin_closes:
         os.nice(19)  # the learner goes first
         lifecycle.stop_when_closed(stop, sys.stdin.fileno(), END_S)
     with logs.start("learner", "dashboard"), lifecycle.signals(stop):
         return _serve(
-            *(places, bind, port, host_name, token_file, keys, feed_port, read_only, beside),
+            *(places, bind, port, host_name, token_file, keys, feed_port, read_only),
             stop=stop,
         )
 

@@ -1,7 +1,6 @@
 """`learner dashboard`: name the places, watch them, and serve what is known until a signal."""
 
 import logging
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -41,7 +40,6 @@ class Options:
     keys: str = ""
     feed_port: int | None = None
     read_only: bool = False
-    listening: int = -1  # the descriptor of a socket that listens already
 
 
 def split(places: Sequence[str], feed_port: int | None) -> tuple[list[Address], list[Path]]:
@@ -128,7 +126,7 @@ def run(options: Options, stop: Stop) -> int:
     addresses, folders = split(options.places, options.feed_port)
     keys = {address: client_keys_for(address, options.keys) for address in addresses}
     with ExitStack() as resources:
-        listening = resources.enter_context(_listening(options))
+        listening = resources.enter_context(listen(options.bind, options.port))
         port = listening.getsockname()[1]
         here = Address(options.bind, port, 0)
         token = _token(options, here)
@@ -145,13 +143,6 @@ def run(options: Options, stop: Stop) -> int:
         app = Application(library, places, access, steering)
         serve(app.starlette(), listening, stop, app.closing)
     return stop.exit_code
-
-
-def _listening(options: Options) -> socket.socket:
-    """Return the listening socket: a new one, or that of the learner which started this process."""
-    if options.listening < 0:
-        return listen(options.bind, options.port)
-    return socket.socket(fileno=options.listening)
 
 
 def _token(options: Options, here: Address) -> str:

@@ -46,15 +46,14 @@ def open_page(config: "LearnerConfig", address: Address, folder: Path) -> Callab
         log.info("no dashboard, for want of %s: pip install 'farflung[dashboard]'", missing[0])
         return _nothing
     try:
-        with _listening(wish) as listening:
-            where = listening.getsockname()
-            process = _start(listening.fileno(), address, folder, config.keys)
+        port = _free_port(wish)
+        process = _start(port, address, folder, config.keys)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         advice = " (--dashboard auto takes a free one)" if taken else ""
         log.info("no dashboard at port %s: %s%s", wish, error.strerror, advice)
         return _nothing
-    log.info("dashboard: http://%s:%d/ (--dashboard off: none)", *where)
+    log.info("dashboard: http://%s:%d/ in a moment (--dashboard off: none)", HOST, port)
 
     def end() -> None:
         """End it at once: it has nothing to write."""
@@ -67,25 +66,29 @@ def open_page(config: "LearnerConfig", address: Address, folder: Path) -> Callab
     return end
 
 
-def _listening(wish: str) -> socket.socket:
-    """Return a socket that listens on loopback: the usual port may be that of another run."""
-    if wish != AUTO:
-        return socket.create_server((HOST, int(wish)))
-    try:
-        return socket.create_server((HOST, PORT))
-    except OSError:
-        return socket.create_server((HOST, 0))
+def _free_port(wish: str) -> int:
+    """Return the port that was named, or with `auto` the usual one or any; raise if it is taken."""
+    wishes = (PORT, 0) if wish == AUTO else (int(wish),)
+    for wished in wishes:
+        try:
+            with socket.create_server((HOST, wished)) as found:
+                return int(found.getsockname()[1])
+        except OSError:
+            if wished == wishes[-1]:
+                raise
+    raise AssertionError
 
 
-def _start(descriptor: int, address: Address, folder: Path, keys: str) -> "subprocess.Popen[bytes]":
-    """Start the process. The socket listens already: a browser that is early waits in its queue.
+def _start(port: int, address: Address, folder: Path, keys: str) -> "subprocess.Popen[bytes]":
+    """Start the process. It shows the other runs beside this one's folder too.
 
-    It shows the other runs beside this one's folder too. Of a folder of keys it takes the actor's.
+    Of a folder of keys it takes the actor's.
     """
     logs, runs = folder / "logs", folder.resolve().parent
     command = [sys.executable, "-P", "-m", "farflung", "learner", "dashboard"]
     command += [str(address), f"{runs}/", "--feed-port", str(address.feed_port)]
-    command += ["--beside", str(descriptor), *(["--keys", keys] if keys else [])]
+    command += ["--bind", HOST, "--port", str(port), "--until-stdin-closes"]
+    command += ["--keys", keys] if keys else []
     logs.mkdir(parents=True, exist_ok=True)
     with (logs / "dashboard.log").open("ab") as output:
         return subprocess.Popen(  # noqa: S603 - the command is our own
@@ -94,7 +97,6 @@ def _start(descriptor: int, address: Address, folder: Path, keys: str) -> "subpr
             stdout=output,
             stderr=output,
             env=_environment(),
-            pass_fds=(descriptor,),
             start_new_session=True,  # Ctrl-C in the terminal is for the learner
         )
 

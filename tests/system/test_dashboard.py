@@ -45,6 +45,8 @@ def test_page_beside_a_learner_shows_it_steers_it_and_ends_with_it(shell):
     page = f"http://127.0.0.1:{port}"
 
     def live():
+        if not is_open(port):
+            return []
         return [run["id"] for run in document(f"{page}/api/runs")["runs"] if run["heard"]]
 
     [run] = eventually(live, "the learner on its page")

@@ -66,6 +66,11 @@ const CHARTS = [
     ],
   },
   {
+    title: "Replay age",
+    unit: "since its oldest row was collected",
+    lines: [line("replay age", "oldest row", "teal", { value: duration })],
+  },
+  {
     title: "Network",
     unit: "bytes per second",
     lines: [line("network/in", "in", "blue", { value: size }), line("network/out", "out, to each", "orange", { value: size })],
@@ -160,9 +165,9 @@ export class Overview {
     tiles.goal.root.hidden = !status.until;
     tiles.goal.say(status.goal_seconds == null ? "not in sight" : `about ${duration(status.goal_seconds)}`, status.until);
     const all = Object.values(status.update_split).reduce((sum, seconds) => sum + seconds, 0);
-    this.split.show(status.update_split, `${figure(1000 * all)} ms`);
-    this.training.show(status.training_time, "the last seconds");
-    this.acting.show(status.actors_time, "the mean of those that collect");
+    this.split.show(status.update_split, "in all ", `${figure(1000 * all)} ms`);
+    this.training.show(status.training_time, "of the last seconds");
+    this.acting.show(status.actors_time, "the mean of those that collect, of the last seconds");
   }
 
   showSummary(run, versions) {
@@ -212,6 +217,7 @@ function derived(table) {
   const high = table.values(RETURN, "high");
   found["return high"] = mean.map((value, at) => (value == null ? null : Math.max(high[at], value + (spread[at] ?? 0))));
   found["return low"] = mean.map((value, at) => (value == null ? null : Math.min(low[at], value - (spread[at] ?? 0))));
+  if (table.has("replay/size")) found["replay age"] = ages(table);
   const parts = Object.keys(table.curves).filter((name) => name.startsWith("split/"));
   if (parts.length) {
     const columns = parts.map((name) => table.values(name));
@@ -221,6 +227,19 @@ function derived(table) {
     });
   }
   return found;
+}
+
+// How long ago the steps passed that the oldest row is of. A curve that begins later knows nothing.
+function ages({ time, steps, curves }) {
+  const sizes = curves["replay/size"].mean;
+  let from = 0;
+  return steps.map((now, at) => {
+    if (sizes[at] == null) return null;
+    const first = now - sizes[at];
+    if (steps[from] > first) from = 0;
+    while (from + 1 < at && steps[from + 1] <= first) from += 1;
+    return steps[from] <= Math.max(first, now / 10) ? time[at] - time[from] : null;
+  });
 }
 
 function* plans(table) {
@@ -259,7 +278,7 @@ class Split {
     this.root = element("section", "panel", null, element("h3", "", title), this.bar, this.legend);
   }
 
-  show(split, words) {
+  show(split, words, sum = "") {
     const parts = Object.entries(split).filter(([, seconds]) => seconds > 0);
     const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
     this.root.hidden = !whole;
@@ -275,7 +294,7 @@ class Split {
       ...parts.map(([name, seconds], number) =>
         element("span", "", null, element("i", `key ${SHADES[number % SHADES.length]}`), `${name} `, element("b", "", percent(seconds / whole))),
       ),
-      element("span", "", null, "in all ", element("b", "", words)),
+      element("span", "", null, words, element("b", "", sum)),
     );
   }
 }

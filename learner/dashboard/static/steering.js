@@ -15,7 +15,7 @@ export class Steering {
     this.key.setAttribute("aria-label", "setting");
     this.value = element("input");
     this.value.setAttribute("aria-label", "value");
-    this.value.placeholder = "value, default";
+    this.value.placeholder = "value";
     this.value.required = true;
     this.set = element("button", "", "set");
     const form = element("form", "", null, this.key, this.value, this.set);

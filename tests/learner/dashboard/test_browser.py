@@ -129,6 +129,20 @@ def test_overview_has_the_verdict_and_the_time_of_both_sides(
     clean(page, dashboard)
 
 
+def test_age_of_the_replay_follows_from_its_size(page: Page) -> None:
+    """500 rows at 100 steps a second: the oldest is of five seconds ago."""
+    moved = Moved()
+    for moment in range(20):
+        moved.now += 1.0
+        moved.hear(replace(STATUS, steps=500 + 100 * moment, replay_size=500))
+    with served(moved.library) as dashboard:
+        tab(page, dashboard, "overview")
+        charts = "[...document.querySelectorAll('.chart')]"
+        chart = f"{charts}.find((each) => each.textContent.startsWith('Replay age'))"
+        page.wait_for(f"{chart}?.querySelector('.legend').textContent.includes('oldest row 5 s')")
+        clean(page, dashboard)
+
+
 def test_brokers_have_their_figures(page: Page, dashboard: Served, moved: Moved) -> None:
     """One is silent after a while, and the page says so without a click."""
     up = UpstreamStatus("gpu-box:5555", ("default",), queued_bytes=2_500_000, dropped={"room": 4})
