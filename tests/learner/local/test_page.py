@@ -9,7 +9,7 @@ import pytest
 from support.learners import a_config
 
 from farflung.common.net.address import Address
-from farflung.common.process.errors import ConfigurationError
+from farflung.common.process.errors import UsageError
 from farflung.learner.local import page
 
 ADDRESS = Address("127.0.0.1", 5555, 5556)
@@ -87,5 +87,5 @@ def test_missing_package_is_one_line(
 @pytest.mark.parametrize("wish", ["on", "-1", "65536", "8 555", "٣", ""])
 def test_odd_port_is_refused(wish: str) -> None:
     """Before a learner starts."""
-    with pytest.raises(ConfigurationError, match="a port, auto or off"):
+    with pytest.raises(UsageError, match="a port, auto or off"):
         a_config(dashboard=wish)
