@@ -21,7 +21,7 @@ from farflung.learner.observe.status import Status, from_document
 
 PICTURE = Path(__file__).with_name("panel.svg")
 FONT = re.compile(r"    @font-face \{.*?\n    \}\n", re.DOTALL)
-SIZE = 100, 22
+SIZE = 100, 24
 SEEDS = 5  # to try: a run may be solved too soon
 COMMAND = "learner --actors 2 --evaluate-every 500 --name cartpole --until 'evaluation >= 475'"
 
