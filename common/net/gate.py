@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import zmq
 
@@ -51,6 +51,8 @@ class Gate:
         self._listener, self._owner, self._shares = listener, owner, shares
         self._account = Account(shares, owner.is_known, now)
         self._places: dict[int, _Place] = {}  # by number of the connection
+        # The newest connection of each place: a frame may be older than the one at its descriptor.
+        self._newest: dict[_Place, int] = {}
         self._looked_at, self._gone = now, False
         self._freed = 0  # bytes of topics that went since memory was returned
 
@@ -73,6 +75,7 @@ class Gate:
             self._drop(holder)
         self._account = Account(self._shares, self._owner.is_known, now)
         self._places.clear()
+        self._newest.clear()
 
     def _take(self, frame: zmq.Frame, now: float) -> None:
         sender, data = self._listener.sender(frame), frame.bytes
@@ -85,7 +88,7 @@ class Gate:
         holder = self._account.holders.get(sender.connection)
         if holder is None:
             holder = self._account.open(sender, now)
-            self._places[sender.connection] = _Place(frame)
+            self._settle(sender.connection, _Place.of(frame))
         if holder.is_cut or not self._fits(holder, topic if word == SUBSCRIBE else b"", now):
             return
         if word == SUBSCRIBE and self._agrees(topic, sender):
@@ -116,8 +119,9 @@ class Gate:
         """End a connection; an honest client comes back within a second."""
         holder.is_cut = True
         self._drop(holder)
-        self._places[holder.client.connection].shut()
         client = holder.client
+        if self._is_open(client.connection):
+            self._places[client.connection].shut()
         who = f"key {client.label} at {client.address}" if client.label else client.address
         self._owner.refuse(Refused(CUT, f"{who} has {reason}: its connection was cut"))
 
@@ -136,31 +140,46 @@ class Gate:
             malloc.return_freed()
         for number in list(self._ended()):
             self._drop(self._account.holders.pop(number))
-            del self._places[number]
+            place = self._places.pop(number)
+            if self._newest.get(place) == number:
+                del self._newest[place]
 
     def _ended(self) -> Iterator[int]:
-        return (number for number, place in self._places.items() if not place.is_open())
+        return (number for number in self._places if not self._is_open(number))
+
+    def _settle(self, number: int, place: "_Place") -> None:
+        self._places[number] = place
+        self._newest[place] = max(number, self._newest.get(place, 0))
+
+    def _is_open(self, number: int) -> bool:
+        place = self._places[number]
+        return self._newest.get(place) == number and place.is_open()
 
 
-class _Place:
+class _Place(NamedTuple):
     """The descriptor of a connection, with the socket's own number: descriptors come again."""
 
-    def __init__(self, frame: zmq.Frame) -> None:
-        self._descriptor = int(frame.get(zmq.SRCFD))
-        self._socket = self._inode()
+    descriptor: int
+    socket: int
+
+    @classmethod
+    def of(cls, frame: zmq.Frame) -> "_Place":
+        """Return the place that a frame came through, as it is now."""
+        descriptor = int(frame.get(zmq.SRCFD))
+        return cls(descriptor, _inode(descriptor))
 
     def is_open(self) -> bool:
         """Return whether the connection stands."""
-        return self._socket != 0 and self._inode() == self._socket
+        return self.socket != 0 and _inode(self.descriptor) == self.socket
 
     def shut(self) -> None:
         """End the connection. libzmq, which owns the descriptor, notices and closes it."""
-        if self.is_open():
-            with suppress(OSError), socket.socket(fileno=os.dup(self._descriptor)) as own:
-                own.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError), socket.socket(fileno=os.dup(self.descriptor)) as own:
+            own.shutdown(socket.SHUT_RDWR)
 
-    def _inode(self) -> int:
-        try:
-            return os.fstat(self._descriptor).st_ino
-        except OSError:
-            return 0  # closed
+
+def _inode(descriptor: int) -> int:
+    try:
+        return os.fstat(descriptor).st_ino
+    except OSError:
+        return 0  # closed

@@ -150,6 +150,21 @@ def test_a_long_message_ends_its_connection(side, dial):
     assert readable(honest)
 
 
+def test_a_connection_that_ended_before_it_was_read_leaves_nothing_to_its_successor(side, dial):
+    """The next one has its descriptor when its words are read, and keeps its own topics alone."""
+    watch = side.listener.authenticator.watch
+    leaver = dial(b"\x01good/1")
+    eventually(lambda: len(watch.connections) == 1 and side.listener.feed.poll(0))
+    leaver.close(linger=0)
+    eventually(lambda: len(watch.connections) == 0)
+    honest = dial(b"\x01good/honest")
+    eventually(lambda: len(watch.connections) == 1)
+    side.until(lambda: side.held == {b"good/honest": 1})
+    assert side.connections == 1
+    side.listener.feed.send_multipart((b"good/honest", b"content"))
+    assert readable(honest)
+
+
 def test_new_sockets_have_no_subscriptions(side, dial):
     """As after a revocation: clients that come back subscribe again."""
     dial(b"\x01good/1")
