@@ -232,20 +232,27 @@ def test_a_learner_that_takes_nothing_holds_up_nobody(served: Served, dial: Any)
 
 
 def test_a_feed_goes_to_those_who_listen(served: Served, dial: Any) -> None:
-    """Small messages and large, as they are."""
+    """Small messages and large, as they are.
+
+    The learner repeats both: a large one may be lost where a broker takes a shorter queue for it.
+    """
     broker, learner = served()
+    small, large = [b"c/p0/", b"beacon"], [b"w/p0/", b"x" * 300_000]
     _, one = dial(broker.address, b"c/p0/", b"w/p0/")
     _, other = dial(broker.address, b"c/p0/")
-    for feed in (one, other):
-        while not feed.poll(10):
-            learner.publish(b"c/p0/", b"beacon")
-        while feed.poll(50):
-            assert feed.recv_multipart()[0] == b"c/p0/"
-    while other.poll(50):
-        other.recv_multipart()
-    learner.publish(b"w/p0/", b"x" * 300_000)
-    assert heard(one) == [b"w/p0/", b"x" * 300_000]
-    assert not other.poll(0)
+    told: dict[Socket, list[list[bytes]]] = {one: [], other: []}
+
+    def all_told() -> bool:
+        for frames in (large, small):
+            learner.publish(*frames)
+        for feed, heard_so_far in told.items():
+            while feed.poll(10):
+                heard_so_far.append(feed.recv_multipart())
+        return large in told[one] and small in told[one] and told[other].count(small) > 1
+
+    eventually(all_told)
+    assert all(frames in (small, large, [b"c/p0/", b""]) for frames in told[one])
+    assert all(frames in (small, [b"c/p0/", b""]) for frames in told[other])
 
 
 def test_a_question_goes_up_after_what_stands_and_its_answer_comes_down(
