@@ -25,10 +25,12 @@ def at(steps: int, **values: object) -> Status:
 
 @pytest.fixture
 def panel(terminal: Terminal) -> Iterator[LivePanel]:
-    """It has not been shown anything yet."""
+    """It has not been shown anything yet. Its thread ends before its terminal is closed."""
     made = LivePanel(terminal.stream, draw)
     yield made
+    terminal.go_on()
     made.close()
+    eventually(lambda: terminal.read() == "" and not made._thread.is_alive())
 
 
 def test_panel_draws_over_itself_and_stays_at_the_end(terminal: Terminal) -> None:
