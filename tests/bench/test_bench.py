@@ -10,9 +10,11 @@ import pytest
 from support.waiting import run_to_end
 
 BENCH = Path(__file__).parents[2] / "bench"
-SHORT = ("actor", "data_path", "incarnations", "replay")
+SHORT = ("incarnations", "replay")
 # They start learners, or take more than 3 s of processor time: in `make faults`.
 LONG = (
+    "actor",
+    "data_path",
     "durability",
     "epoch",
     "feed",

@@ -46,6 +46,7 @@ def test_every_public_name_is_in_the_page():
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_policy_gradient_reaches_the_stated_return(tmp_path, monkeypatch):
     """With one seed, in one process: 475 on CartPole within 60,000 steps."""
     monkeypatch.syspath_prepend(str(EXAMPLE.parent))

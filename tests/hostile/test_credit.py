@@ -6,14 +6,16 @@ from hostile.victim import victim
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-QUIET_S, ATTACK_S, BACK_S = 2.0, 4.0, 6.0
+QUIET_S, ATTACK_S, BACK_S = 2.0, 4.0, 3.0
 PART_DURING, PART_AFTER = 0.4, 0.6  # on any machine. Before: 0.01 and 0
 GROWTH_MB = 150  # before: 1,900
 JOURNAL_MB = 200  # its first segment takes 67; before: 2,400
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", ["credit ignored", "giant parcels"])
+@pytest.mark.parametrize(
+    "name", ["credit ignored", pytest.param("giant parcels", marks=pytest.mark.faults)]
+)
 @pytest.mark.parametrize(
     ("keys", "through"),
     [

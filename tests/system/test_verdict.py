@@ -62,6 +62,7 @@ def test_actor_bound_run_waits_less_with_more_actors(shell, habitats):
     assert "most of the time: actor-bound: " in learner.said
 
 
+@pytest.mark.faults
 def test_disk_bound_run_waits_less_without_syncs(shell, habitats):
     """A sync takes 0.7 s; --durability process makes none."""
     flags = (*SMALL, "--replay-ratio", 1, "--import", "slow_disk")
@@ -84,6 +85,7 @@ def test_disk_bound_run_waits_less_without_syncs(shell, habitats):
     assert better.disk_busy < found.disk_busy - 0.1
 
 
+@pytest.mark.faults
 def test_network_bound_run_waits_less_on_a_faster_line(shell, habitats):
     """Half a megabyte a second is 30 steps of 16 KiB; then the line is as fast as this machine."""
     flags = (*SMALL, *OWN, "--env", "habitats/Wide-v0", "--replay-ratio", 1, "--horizon", 16)

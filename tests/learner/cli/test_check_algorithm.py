@@ -159,7 +159,17 @@ def check(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*BUILT_IN, "planted:Sound"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("dqn", "ppo", "planted:Sound"),
+        *(
+            pytest.param(name, marks=pytest.mark.faults)
+            for name in BUILT_IN
+            if name not in ("dqn", "ppo")
+        ),
+    ],
+)
 def test_sound_algorithms_pass(check, name):
     """All of its parts are shown, and the exit code is 0."""
     code, found = check(name)

@@ -179,8 +179,9 @@ class Story:
 
 
 # In 28 and 65 an evaluation begins a segment, and then a checkpoint is redone.
-SEEDS = [("prioritised", seed) for seed in (0, 1, 2, 3, 28, 65)]
+SEEDS = [("prioritised", seed) for seed in (0, 28, 65)]
 SEEDS += [("images", 0), ("rollouts", 1), ("a memory", 1)]
+SEEDS += [pytest.param("prioritised", seed, marks=pytest.mark.faults) for seed in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), SEEDS)
