@@ -46,7 +46,7 @@ def dial():
     context.term()
 
 
-def outcome(address, held, kind=zmq.SUB, within_s=1.0):
+def outcome(address, held, kind=zmq.SUB, within_s=60.0):
     """Return the outcome of one attempt from another context."""
     with sockets.context() as context:
         return handshake.attempt(context, address, kind, held, within_s)
