@@ -11,6 +11,9 @@ from farflung.learner.storage import manifest
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 HORIZON = 32
+# Steps of 5 ms: with these, runs that only have to go on leave the processor to other tests.
+OWN = ("--import", "habitats")
+FLAGS = ("--env", "habitats/Slow-v0", *OWN, "--replay-ratio", 1, "--warmup", 200)
 TAKES_PART = ("running", "waiting")
 
 
@@ -39,31 +42,41 @@ def require_balance(report):
 
 
 @pytest.fixture(scope="module")
-def first(house, free_address):
+def first(house, free_address, habitats):
     """Starts the first learner at this address, once."""
-    flags = ("--replay-ratio", 1, "--warmup", 200, "--name", "first")
-    return cache(lambda: house.learner(*flags, port=free_address.port).listens())
+    flags = (*FLAGS, "--name", "first")
+    return cache(lambda: house.learner(*flags, port=free_address.port, **habitats).listens())
 
 
-def test_actors_join_before_or_after_the_learner_and_survive_kills(first, shell, tap, free_address):
+@pytest.fixture
+def actor(shell, habitats):
+    """Return a function that starts an actor."""
+
+    def start(address, *flags):
+        return shell.actor(address, *OWN, *flags, **habitats)
+
+    return start
+
+
+def test_actors_join_before_or_after_the_learner_and_survive_kills(first, actor, tap, free_address):
     """Two come before it and two after; one is killed and started again under its name.
 
     Each row counts once.
     """
     tapped = tap(free_address)
-    direct = shell.actor(free_address, "--name", "direct")
-    doomed = shell.actor(tapped.address, "--name", "doomed")
+    direct = actor(free_address, "--name", "direct")
+    doomed = actor(tapped.address, "--name", "doomed")
     for early in (direct, doomed):
         early.says("waiting for a learner")
     learner = first()
-    later = [shell.actor(free_address, "--name", name) for name in ("third", "fourth")]
+    later = [actor(free_address, "--name", name) for name in ("third", "fourth")]
     learner.shows(counted("direct", "doomed", "third", "fourth"))
-    for actor in later:
-        actor.send(signal.SIGTERM)
-        assert actor.ended() == 0
+    for each in later:
+        each.send(signal.SIGTERM)
+        assert each.ended() == 0
 
     doomed.process.kill()
-    again = shell.actor(tapped.address, "--name", "doomed")
+    again = actor(tapped.address, "--name", "doomed")
     again.until(
         lambda: len(tapped.incarnations) == 2,
         "parcels of another incarnation",
@@ -71,9 +84,9 @@ def test_actors_join_before_or_after_the_learner_and_survive_kills(first, shell,
     learner.learns_on()
     learner.shows(counted("direct", "doomed"))
 
-    for actor in (direct, again):
-        actor.send(signal.SIGTERM)
-        assert actor.ended() == 0
+    for each in (direct, again):
+        each.send(signal.SIGTERM)
+        assert each.ended() == 0
     require_balance(tapped.newest(Report, "doomed"))
     last = learner.shows(
         lambda status: (
@@ -86,28 +99,30 @@ def test_actors_join_before_or_after_the_learner_and_survive_kills(first, shell,
     assert tapped.repeats_alike
 
 
-def test_actors_join_the_next_run_after_a_kill_or_a_stop(first, shell, tap, free_address):
+def test_actors_join_the_next_run_after_a_kill_or_a_stop(
+    first, shell, actor, tap, free_address, habitats
+):
     """Killed, then stopped by SIGTERM with a checkpoint: both times actors join the next run.
 
     So does one with `--once`: neither run had reached its goal.
     """
     tapped = tap(free_address)
-    flags = ("--replay-ratio", 1, "--warmup", 200)
     actors = [
-        shell.actor(free_address, "--name", "direct", "--once"),
-        shell.actor(tapped.address, "--name", "tapped"),
+        actor(free_address, "--name", "direct", "--once"),
+        actor(tapped.address, "--name", "tapped"),
     ]
     first().shows(counted("direct", "tapped"))
     first().process.kill()
 
-    second = shell.learner(*flags, "--name", "second", port=free_address.port).listens()
+    again = {"port": free_address.port, **habitats}
+    second = shell.learner(*FLAGS, "--name", "second", **again).listens()
     second.shows(counted("direct", "tapped"))
     second.learns_on()
     second.send(signal.SIGTERM)
     assert second.ended() == 0
     assert manifest.kept(shell.folder / "runs" / "second")
 
-    third = shell.learner(*flags, "--name", "third", port=free_address.port).listens()
+    third = shell.learner(*FLAGS, "--name", "third", **again).listens()
     third.shows(counted("direct", "tapped"))
     status = third.learns_on()
     assert status.lost == 0
@@ -116,9 +131,9 @@ def test_actors_join_the_next_run_after_a_kill_or_a_stop(first, shell, tap, free
         lambda: "dropped.run ended.parcels" in tapped.newest(Report, "tapped").counters,
         "a report of what was dropped",
     )
-    for actor in actors:
-        actor.says("(?s)another run is at this address.*another run is at this address")
-        actor.send(signal.SIGINT)
-        assert actor.ended() == 130
-        assert actor.said.count("another run is at this address") == 2
+    for each in actors:
+        each.says("(?s)another run is at this address.*another run is at this address")
+        each.send(signal.SIGINT)
+        assert each.ended() == 130
+        assert each.said.count("another run is at this address") == 2
     require_balance(tapped.newest(Report, "tapped"))

@@ -7,7 +7,7 @@ import time
 import pytest
 import zmq
 from msgspec import structs
-from support.waiting import Deadline
+from support.waiting import Deadline, eventually, readable
 
 from farflung.common.net import keys, sockets
 from farflung.common.net.address import parse_address
@@ -20,7 +20,9 @@ from farflung.learner.storage.run_folder import open_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
-FLAGS = ("--warmup", 100, "--replay-ratio", 1, "--checkpoint-every", 0, "--actors", 1)
+# Steps of 5 ms: a run that only has to go on leaves the processor to the commands and other tests.
+FLAGS = ("--env", "habitats/Slow-v0", "--import", "habitats", "--actors", 1, "--warmup", 100)
+FLAGS += ("--batch-size", 8, "--replay-ratio", 1, "--checkpoint-every", 0, "--evaluate-episodes", 2)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +65,9 @@ def port(address):
     return {"feed-port": address.feed_port}
 
 
-def test_run_is_steered_by_address_and_by_folder_and_goes_on_so(shell, says):
+def test_run_is_steered_by_address_and_by_folder_and_goes_on_so(shell, says, habitats):
     """Pause, settings, checkpoint, evaluation, stop; a resumed run has the settings."""
-    learner = shell.learner(*FLAGS, "--name", "one").listens()
+    learner = shell.learner(*FLAGS, "--name", "one", **habitats).listens()
     run, target, feed = shell.folder / "runs/one", str(learner.address), port(learner.address)
     learner.shows(lambda status: status.updates > 20)
     assert says("pause", target, **feed)[0] == 0
@@ -90,7 +92,7 @@ def test_run_is_steered_by_address_and_by_folder_and_goes_on_so(shell, says):
     assert log.count(" asked for by ") == 7  # the reason of the end among them
 
     assert says("set", run, "publish-every=2")[1].endswith("counts from the next one")
-    again = shell.learner("--resume", run).listens()
+    again = shell.learner("--resume", run, **habitats).listens()
     status = again.shows(lambda status: status.updates > paused.updates + 40)
     assert status.steered == {
         "learning-rate": 1e-4,
@@ -107,10 +109,10 @@ def test_run_is_steered_by_address_and_by_folder_and_goes_on_so(shell, says):
 
 
 def test_commands_go_through_a_broker_with_keys_once_and_only_for_operators(
-    shell, says, folder, broker, context
+    shell, says, folder, broker, context, habitats
 ):
     """Repeated by the operator, replayed by an actor's key at both doors: executed once."""
-    learner = shell.learner(*FLAGS, "--name", "guarded", "--keys", folder).listens()
+    learner = shell.learner(*FLAGS, "--name", "guarded", "--keys", folder, **habitats).listens()
     learner.keys = keys.client_keys(folder)
     relay = broker(learner)
     learner.shows(lambda status: status.updates > 20)
@@ -149,7 +151,7 @@ def test_commands_go_through_a_broker_with_keys_once_and_only_for_operators(
         status = learner.shows(lambda status: status.commands.repeated >= 5)
         heard = []  # acknowledgements, through the broker: the last one has the number
         while not heard or heard[-1] != (1, ()):
-            assert feed.poll(10_000), heard
+            assert readable(feed), heard
             acknowledged = wire.read(wire.open_frame(feed.recv_multipart()[-1]))
             heard.append((acknowledged.highest, acknowledged.refused))
     finally:
@@ -165,9 +167,19 @@ def test_commands_go_through_a_broker_with_keys_once_and_only_for_operators(
     with sockets.feed_subscriber(
         context, relay.address, [topics.broker("edge")], keys=operator
     ) as telemetry:
-        assert telemetry.poll(10_000)
+        assert readable(telemetry)
         document = wire.read(wire.open_frame(telemetry.recv_multipart()[-1])).document
     assert json.loads(document)["refused"] == {"label": 3, "role": 3}
+
+
+@pytest.fixture
+def begin(shell, free_address, habitats):
+    """Return a function that starts a learner at the same ports each time."""
+
+    def start(*flags):
+        return shell.learner(*flags, port=free_address.port, **habitats).listens()
+
+    return start
 
 
 @pytest.fixture
@@ -190,20 +202,18 @@ def asked(context):
     return until_answered
 
 
-def test_killed_learner_has_done_what_was_asked_once_or_does_it_once(
-    shell, free_address, context, asked
-):
+def test_killed_learner_has_done_what_was_asked_once_or_does_it_once(shell, begin, context, asked):
     """Killed before it read the command, and after it did it and before the answer was heard."""
     run = shell.folder / "runs/killed"
-    learner = shell.learner(*FLAGS, "--name", "killed", port=free_address.port).listens()
+    learner = begin(*FLAGS, "--name", "killed")
     learner.shows(lambda status: status.updates > 20)
     unread = Asking("me", find(context, learner.address, None, ""), "set", {"weight": 2.0})
     with sockets.experience_sender(context, learner.address) as push:
-        assert push.poll(10_000, zmq.POLLOUT)
+        eventually(lambda: push.poll(0, zmq.POLLOUT))
         learner.process.send_signal(signal.SIGSTOP)
         push.send(unread.due(time.monotonic()))
         learner.kill()
-    learner = shell.learner("--resume", run, port=free_address.port).listens()
+    learner = begin("--resume", run)
     asked(unread, learner.address)
     assert (unread.reason, unread.repeated) == ("", 1)
     assert learner.shows(lambda status: status.steered).steered == {"weight": 2.0}
@@ -213,7 +223,7 @@ def test_killed_learner_has_done_what_was_asked_once_or_does_it_once(
         push.send(unheard.due(time.monotonic()))
         learner.says(r"set weight=3\.0: asked for by me")
         learner.kill()
-    learner = shell.learner("--resume", run, port=free_address.port).listens()
+    learner = begin("--resume", run)
     asked(unheard, learner.address)
     assert (unheard.reason, unheard.repeated) == ("", 0)
     status = learner.shows(lambda status: status.updates > 30)
@@ -222,10 +232,10 @@ def test_killed_learner_has_done_what_was_asked_once_or_does_it_once(
     assert done == ["set weight=2.0", "set weight=3.0"]
 
 
-def test_command_of_yesterday_that_is_replayed_does_nothing(shell, free_address, context):
+def test_command_of_yesterday_that_is_replayed_does_nothing(shell, begin, context):
     """It is of an epoch that is over, whether the record still has it or not."""
     run = shell.folder / "runs/replayed"
-    learner = shell.learner(*FLAGS, "--name", "replayed", port=free_address.port).listens()
+    learner = begin(*FLAGS, "--name", "replayed")
     learner.shows(lambda status: status.updates > 20)
     stop = Asking("me", find(context, learner.address, None, ""), "stop", {})
     frame = stop.due(time.monotonic())
@@ -235,7 +245,7 @@ def test_command_of_yesterday_that_is_replayed_does_nothing(shell, free_address,
     for kept in (True, False):
         if not kept:
             (run / steering.FILE).unlink()
-        learner = shell.learner("--resume", run, port=free_address.port).listens()
+        learner = begin("--resume", run)
         learner.shows(lambda status: status.updates > 0)
         with sockets.experience_sender(context, learner.address) as push:
             for _ in range(3):
