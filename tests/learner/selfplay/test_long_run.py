@@ -13,7 +13,7 @@ from farflung.learner.storage import archive
 
 pytestmark = pytest.mark.slow
 
-MOST, FURTHER = 5, 10_000  # archived versions; updates after the first of them
+MOST = 5  # archived versions
 SMALL = {
     "env": "examples/tictactoe_v0",
     "mode": "sequential",
@@ -51,15 +51,16 @@ def positions(count):
 class First(farflung.Callback):
     """The first archived version: its file and its play as soon as it is there, and at the end."""
 
-    def __init__(self):
-        self.at_first, self.updates, self._positions = None, 0, positions(300)
+    def __init__(self, further):
+        self.further, self.at_first, self.updates = further, None, 0
+        self._positions = positions(300)
 
     def on_publication(self, view):
         """Look at the version once it is there, and end the run after so many further updates."""
         index = archive.read(view.folder)
         if index and self.at_first is None:
             self.at_first, self.updates = self.look(view.folder), view.updates
-        if self.at_first is not None and view.updates >= self.updates + FURTHER:
+        if self.at_first is not None and view.updates >= self.updates + self.further:
             view.stop("it is long enough")
 
     def look(self, run):
@@ -72,7 +73,8 @@ class First(farflung.Callback):
         return version, path.read_bytes(), facts.st_ino, facts.st_mtime_ns, actions.tolist()
 
 
-def test_first_version_is_unchanged_after_10_000_further_updates(tmp_path, monkeypatch):
+@pytest.mark.parametrize("further", [4_000, pytest.param(10_000, marks=pytest.mark.faults)])
+def test_first_version_is_unchanged_by_further_updates(tmp_path, monkeypatch, further):
     """Its bytes and its play; no pool has more than the named opponents and the archive's most."""
     sizes, made = [], Pooling.pool
 
@@ -82,16 +84,16 @@ def test_first_version_is_unchanged_after_10_000_further_updates(tmp_path, monke
         return pool
 
     monkeypatch.setattr(Pooling, "pool", counted)
-    first = First()
+    first = First(further)
     with shared_graphs():
         result = train((first,), {**SMALL, "run_dir": tmp_path})
-    assert result.updates >= first.updates + FURTHER
+    assert result.updates >= first.updates + further
     assert first.look(result.folder) == first.at_first
     newest = farflung.load(result.folder).act(first._positions[0], mask=first._positions[1])
     assert newest.tolist() != first.at_first[-1]  # the live policy plays otherwise by now
     assert max(sizes) == (2 + MOST - 2, MOST - 2)  # without the two that go next
     found = report.read(result.folder)
     assert len(found.archived) == MOST
-    assert found.archived[-1].number > 4 * MOST
-    assert found.standings.played == found.episodes > 100
+    assert found.archived[-1].number > further // 500 > MOST
+    assert found.standings.played == found.episodes > further // 100
     assert list(archive.problems(result.folder)) == []

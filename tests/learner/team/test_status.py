@@ -52,6 +52,13 @@ def test_the_line_names_each_policy():
     )
 
 
+def test_the_line_names_a_pause_and_a_weight():
+    """As the operator of a run has set them."""
+    red = Status(run="red-1", state="pause", weight=0.5)
+    team = TeamStatus("hunt", "dqn", "hunt", policies={"red": PolicyStatus((), Stage.RUNNING, red)})
+    assert "red: paused x0.5 0 steps" in line(team)
+
+
 def test_the_return_of_all_counts_each_agent():
     """Two agents of red at 10 and one of blue at 4 make 24; without one of them it is unknown."""
     assert TEAM.total is None
