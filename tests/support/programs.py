@@ -27,7 +27,7 @@ from support.forking import Forked, forks
 from support.waiting import Deadline, eventually, took_at_most
 
 BIN = Path(sys.executable).parent  # of the programs
-DEFAULTS = {"FARFLUNG_LEARNER_EVALUATE_EVERY": "0"}  # of a learner here
+DEFAULTS = {"FARFLUNG_LEARNER_EVALUATE_EVERY": "0", "FARFLUNG_LEARNER_UI": "lines"}  # here
 PATIENCE_S = 60.0  # for anything that a healthy program does
 LOOK_S = 0.02
 NAMED_WITHIN_S = 5.0  # a user's mistake, from the start of the program
@@ -251,7 +251,7 @@ class Shell:
 
         It has no evaluator unless flags ask for one.
         """
-        common = ("--port", port, "--run-dir", self.folder / "runs", "--ui", "lines")
+        common = ("--port", port, "--run-dir", self.folder / "runs")
         variables = DEFAULTS | variables
         fork = self.forks and on is None
         words = (on or here)("learner", *common, *flags)
