@@ -9,17 +9,17 @@ from support.rounds import behind, figures, in_one_process, in_rounds
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-SHORT = ("--steps", 1000, "--replay-ratio", 8, "--warmup", 400, "--horizon", 16)
+SHORT = ("--steps", 640, "--replay-ratio", 8, "--warmup", 320, "--horizon", 16)
 WHOLE = ("--env", "CartPole-v1", "--steps", 3000, "--seed", 0, "--replay-ratio", 8)
 WHOLE += ("--warmup", 400)
 DIAL = ("--env", "habitats/Dial-v0", "--import", "habitats")
 SIX = ("--dqn.dueling", "--dqn.hidden", 32)
-SIX += ("--steps", 600, "--warmup", 200, "--horizon", 24, "--batch-size", 32)
+SIX += ("--steps", 400, "--warmup", 200, "--horizon", 24, "--batch-size", 32)
 MEMORY = ("--algorithm", "r2d2", "--r2d2.hidden", 32, "--r2d2.units", 48)
 MEMORY += ("--wrapper", 'KeepNumbers:{"indices":[0,2]}')
 NOISY = ("--dqn.noisy", "--dqn.prioritised", "--dqn.actor-priorities")
 NOISY += ("--dqn.distribution", "quantile", "--dqn.atoms", 11)
-LATE_S = 0.3  # at most, each piece of data on its way
+LATE_S = 0.15  # at most, each piece of data on its way
 VERSION_BYTES = 75_000  # a little more than its message has
 AHEAD = 3  # versions that a feed carries beyond the round of a kill: some are sent again
 
