@@ -19,7 +19,7 @@ from farflung.common.net.address import Address
 HANGS_S = 600
 # What a wake-up costs depends on other work, how many there are does not: 95 a second of a learner,
 # 25 of an actor. Spinning needs few of them, and all that it can get of a processor.
-MEASURED_S, MEASUREMENTS = 3.0, 5
+MEASURED_S, MEASUREMENTS = 2.0, 7
 IDLE_WAKE_UPS, IDLE_PERCENT = 200.0, 12.0
 
 
