@@ -47,6 +47,11 @@ class CollectorConfig:
     """Environments in this process."""
     vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
     """Use the environment's own vectorised version."""
+    environment_threads: Annotated[
+        int, WORLD, Parameter(metavar="N", name="--env-threads", show_default=False)
+    ] = 64
+    """Most threads that step slow environments at once, where measured to be faster (default: 64);
+    0: none."""
     imports: Annotated[
         tuple[str, ...], MOST, Parameter(metavar="PACKAGE", name="--import", show_default=False)
     ] = ()
@@ -85,6 +90,7 @@ class CollectorConfig:
             "an address is named twice: name each once",
         )
         require(self.environments >= 1, "--envs must be at least 1")
+        require(self.environment_threads >= 0, "--env-threads must not be negative")
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
         require(
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from farflung.actor.connection.port import Connections
+from farflung.actor.worlds import at_once
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Suspicion:
         if self._told_s and seconds < self._told_s + AGAIN_S:
             return
         if not self._told_s:
-            last = from_world(stack_of_main())[-1]
+            last = from_world(stack_of_step())[-1]
             where = f"{last.filename}:{last.lineno}"
             log.warning("an environment step has taken %.0f s so far, at %s", seconds, where)
         self._told_s = seconds
@@ -42,13 +43,24 @@ class Suspicion:
 
 
 def last_words(tell: Callable[[str], object], sentence: str) -> None:
-    """Tell the learner in which line the main thread hangs, from a thread that watches it."""
-    tell("".join(traceback.format_list(from_world(stack_of_main()))) + sentence)
+    """Tell the learner in which line a step hangs, from a thread that watches it."""
+    tell("".join(traceback.format_list(from_world(stack_of_step()))) + sentence)
 
 
-def stack_of_main() -> traceback.StackSummary:
-    """Return the stack of the main thread, the innermost frame last."""
-    return traceback.extract_stack(sys._current_frames()[threading.main_thread().ident or 0])
+def stack_of_step() -> traceback.StackSummary:
+    """Return the stack of the step that runs, the innermost frame last.
+
+    It is the main thread's, or that of the first of the environments' threads that is not idle.
+    """
+    frames = sys._current_frames()
+    others = [each.ident for each in threading.enumerate() if each.name.startswith(at_once.NAME)]
+    busy = [
+        frame
+        for frame in (frames.get(ident or 0) for ident in others)
+        if frame is not None and frame.f_code is not at_once.idle.__code__
+    ]
+    main = frames.get(threading.main_thread().ident or 0)
+    return traceback.extract_stack(busy[0] if busy else main)
 
 
 def from_world(stack: Sequence[traceback.FrameSummary]) -> list[traceback.FrameSummary]:

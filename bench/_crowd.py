@@ -45,9 +45,9 @@ class Collected(NamedTuple):
 
 @contextmanager
 def actors(
-    address: Address, count: int, imports: Sequence[str]
+    address: Address, count: int, imports: Sequence[str], environments: int = 1
 ) -> "Iterator[list[subprocess.Popen[bytes]]]":
-    """Run so many actors while the block runs."""
+    """Run so many actors with so many environments in each while the block runs."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     processes: list[subprocess.Popen[bytes]] = []
@@ -55,7 +55,11 @@ def actors(
         try:
             for number in range(count):
                 command = actor_command(
-                    address, f"crowd-{number}", environments=1, policy="default", imports=imports
+                    address,
+                    f"crowd-{number}",
+                    environments=environments,
+                    policy="default",
+                    imports=imports,
                 )
                 with (Path(folder) / f"{number}.log").open("wb") as log:
                     started = subprocess.Popen(

@@ -9,6 +9,7 @@ actor storing, of the same round. Start-up lasts until each actor has brought a 
 - `--latency-ms 20` is the time of a step, asleep; with `--burns` it is processor time.
 - `--env ID --import PACKAGE --env-args KEY=VALUE` measures your own environment instead.
 - `--actors 1,2,4,8,16,32,48`, `--steps 800` (of each actor), `--replay-ratio 1`, `--rounds 3`
+- `--in-one` measures one actor with so many environments instead of so many actors.
 - `--publish` writes docs/results/scale.json. `--quick` only shows that it works.
 
 It states no speed-up for an arm with other steps or another replay ratio than the rest, by 5 %.
@@ -60,19 +61,20 @@ def main() -> None:
     storing = Arm({count: [] for count in asked.actors})
     training = Arm({count: [] for count in asked.actors})
     starts: dict[int, list[Started]] = {count: [] for count in asked.actors}
+    of = "environments" if asked.in_one else "actors"
     for number in range(asked.rounds):
         turned = number % 2
         for count in asked.actors[::-1] if turned else asked.actors:
             started, arms = measure(asked, count, trains_first=bool(turned))
             starts[count].append(started)
             rates = " and ".join(f"{found.per_second:.1f}" for found in arms)
-            _measure.progress(f"round {number + 1}, {count} actors: {rates} steps/s")
+            _measure.progress(f"round {number + 1}, {count} {of}: {rates} steps/s")
             for arm, found in zip((storing, training), arms, strict=True):
                 arm[count].append(found)
     figures = {"steps": asked.steps, "rounds": asked.rounds, "replay_ratio": asked.replay_ratio}
     world = {"environment": asked.env, "latency_ms": asked.latency_ms, "burns": asked.burns}
     _measure.report(
-        "scale",
+        "scale_in_one" if asked.in_one else "scale",
         (world if asked.env == LATENCY else {"environment": asked.env})
         | figures
         | judged(storing, training, asked)
@@ -87,6 +89,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--actors", type=numbers, default=SIZES)
+    parser.add_argument("--in-one", action="store_true")
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--replay-ratio", type=float, default=1.0)
@@ -133,7 +136,9 @@ def measure(
 
         link, loop = stack.enter_context(_learner.listening(learner, journal, schedule))
         began, imports = time.monotonic(), (OURS, *asked.imports)
-        processes = stack.enter_context(_crowd.actors(link.address, count, imports))
+        actors, environments = (1, count) if asked.in_one else (count, 1)
+        crowd = _crowd.actors(link.address, actors, imports, environments)
+        processes = stack.enter_context(crowd)
         started = _crowd.until_all_collect(learner, loop, processes, began)
         ratios = (asked.replay_ratio, 0.0) if trains_first else (0.0, asked.replay_ratio)
         first, second = (

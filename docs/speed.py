@@ -43,6 +43,27 @@ def scale(found: Results) -> str:
     )
 
 
+def scale_in_one(found: Results) -> str:
+    """Describe the steps per second of one actor with more and more slow environments."""
+    arms = " and ".join(
+        f"{times(found['storing'].get(count))} with {count} environments"
+        for count in found["storing"]
+        if count != "1"
+    )
+    return "\n".join(
+        [
+            wrapped(
+                f"**Slow environments in one actor.** Steps per second ÷ those with one "
+                f"environment: {arms}. Each step waits for {found['latency_ms']:g} ms; the learner "
+                f"only stores. Median and range of {found['rounds']} rounds, {found['steps']} "
+                "steps of each environment."
+            ),
+            wrapped(source(found) + f" Load {found['load']:g}."),
+            "",
+        ]
+    )
+
+
 def epoch(found: Results) -> str:
     """Describe the modes beside each other."""
     rows = [line(name, case) for name, case in found["cases"].items()]
@@ -189,4 +210,10 @@ def beside(own: Results, name: str) -> str:
     return "–" if count is None else f"{count:,}"
 
 
-PARTS = {"scale": scale, "epoch": epoch, "slow_update": slow_update, "real_time": real_time}
+PARTS = {
+    "scale": scale,
+    "scale_in_one": scale_in_one,
+    "epoch": epoch,
+    "slow_update": slow_update,
+    "real_time": real_time,
+}

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from farflung.actor.worlds import extras, gymnasium_minatar, masks
 from farflung.actor.worlds.arguments import require_plain, sentence, shown
+from farflung.actor.worlds.at_once import at_once
 from farflung.actor.worlds.description import Description
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.gymnasium_spaces import adapter, starts
@@ -148,6 +149,7 @@ def open_world(
             another,
             _agreed(spec, one.observation_space, one.action_space),
             spec.policy,
+            at_once=at_once(count, around, renders=bool(getattr(one, "render_mode", None))),
             **inside,
         )
     environment = another()

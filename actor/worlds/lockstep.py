@@ -1,10 +1,12 @@
 """A world of single environments in a list, all of which step in each turn."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from farflung.actor.worlds.at_once import AtOnce, Outcome
 from farflung.actor.worlds.failures import Environment, Failures
 from farflung.actor.worlds.measures import NO_METRICS, Measures
 from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
@@ -16,7 +18,7 @@ from farflung.common.data.seeds import generator, number
 class ListWorld:
     """Environments in a plain list: as fast as any vectorising wrapper.
 
-    An ending is handled in the step in which it happens.
+    An ending is handled in the step in which it happens. Slow environments may step at once.
     """
 
     def __init__(
@@ -31,8 +33,9 @@ class ListWorld:
         beat: Callable[[], None],
         failures: Failures,
         measures: Measures = NO_METRICS,
+        at_once: AtOnce | None = None,
     ) -> None:
-        self._measures = measures
+        self._measures, self._at_once = measures, at_once
         self._make, self._adapter, self._beat, self._failures = make, adapter, beat, failures
         self._policy, self._seed, self._key = policy, seed, key
         self._environments, count = environments, len(environments)
@@ -48,25 +51,27 @@ class ListWorld:
 
     def reset(self) -> Turn:
         """Begin an episode in every seat."""
-        for seat in range(len(self._environments)):
-            self._begin(seat, fresh=True)
+        self._begin_each(range(len(self._environments)), fresh=True)
         self._see()
         return Turn(self._turn.due, {})
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Turn:
-        """Take one action in every seat, one after the other."""
+        """Take one action in every seat."""
         ended: dict[int, End] = {}
         lost: list[int] = []
         observations, rewards, infos = self._observations, self._rewards, self._infos
         beat = self._beat
         taken = self._adapter.act(actions[self._policy])
+        ends = None if self._at_once is None else self._step_at_once(self._at_once, taken)
         for seat, environment in enumerate(self._environments):
-            action = taken[seat]  # zip() asks an array for one more, and that fails slowly
-            beat()
             try:
-                observations[seat], rewards[seat], terminated, truncated, infos[seat] = (
-                    environment.step(action)
-                )
+                if ends is None:
+                    action = taken[seat]  # zip() asks an array for one more: that fails slowly
+                    beat()
+                    returned = environment.step(action)
+                else:
+                    returned = ends[seat].take()
+                observations[seat], rewards[seat], terminated, truncated, infos[seat] = returned
             except Exception as error:  # a user's code
                 self._rebuild(seat, error)
                 rewards[seat] = 0.0
@@ -78,7 +83,8 @@ class ListWorld:
                 final = self._adapter.capture(observations[seat], infos[seat])
                 ending = Ending.TERMINATED if terminated else Ending.TRUNCATED
                 ended[seat] = End(ending, final, self._measures.read(infos[seat]))
-                self._begin(seat)
+        if ended:
+            self._begin_each(ended)
         self._see()
         outcomes = self._outcomes
         self._adapter.rewards(rewards, outcomes.rewards)
@@ -87,6 +93,8 @@ class ListWorld:
 
     def close(self) -> None:
         """Close every environment."""
+        if self._at_once is not None:
+            self._at_once.close()
         for environment in self._environments:
             self._failures.close(environment)
 
@@ -99,12 +107,31 @@ class ListWorld:
                 self._adapter.check(observation, info)
             raise
 
-    def _begin(self, seat: int, *, fresh: bool = False) -> None:
-        """Begin an episode."""
+    def _step_at_once(self, at_once: AtOnce, taken: np.ndarray) -> list[Outcome]:
+        steps = [
+            (seat, partial(environment.step, taken[seat]))
+            for seat, environment in enumerate(self._environments)
+        ]
+        outcomes = at_once.step(steps)
+        if at_once.useless:
+            self._at_once = None
+        return outcomes
+
+    def _begin_each(self, seats: Iterable[int], *, fresh: bool = False) -> None:
+        """Begin an episode in each of these seats."""
+        if self._at_once is None:
+            for seat in seats:
+                self._begin(seat, partial(self._reset, seat, fresh))
+            return
+        resets = [(seat, partial(self._reset, seat, fresh)) for seat in seats]
+        outcomes = self._at_once.run(resets)
+        for (seat, _), outcome in zip(resets, outcomes, strict=True):
+            self._begin(seat, outcome.take)
+
+    def _begin(self, seat: int, begun: Callable[[], tuple[Any, Mapping[str, Any]]]) -> None:
+        """Take the first observation of an episode, from another environment where one broke."""
         try:
-            if fresh:  # the first episodes of many seats together may take longer than one may
-                self._beat()
-            self._observations[seat], self._infos[seat] = self._reset(seat, fresh)
+            self._observations[seat], self._infos[seat] = begun()
         except Exception as error:  # a user's code
             self._rebuild(seat, error)
             return
@@ -119,6 +146,7 @@ class ListWorld:
         environment, path = self._environments[seat], (*self._key, seat, self._episodes[seat])
         self._episodes[seat] += 1
         if fresh:
+            self._beat()  # the first episodes of many seats together may take longer than one may
             begun = environment.reset(seed=number(self._seed, *path))
         else:
             environment.unwrapped.np_random = generator(self._seed, *path)
@@ -131,4 +159,4 @@ class ListWorld:
         """Put another environment into a seat, and begin an episode in it."""
         self._failures.close(self._environments[seat])
         self._environments[seat] = self._failures.remake(self._make, error)
-        self._begin(seat, fresh=True)
+        self._begin(seat, partial(self._reset, seat, True))

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from farflung.actor.worlds import extras, registered
 from farflung.actor.worlds.arguments import require_plain, sentence, shown
+from farflung.actor.worlds.at_once import at_once
 from farflung.actor.worlds.description import Description
 from farflung.actor.worlds.failures import Environment, Failures
 from farflung.actor.worlds.game import MASK, Game
@@ -101,6 +102,7 @@ def open_world(
         beat=around.beat,
         failures=Failures(around.on_problem, around.wait, around.clock),
         most_steps=most_steps,
+        at_once=at_once(count, around, renders="render_mode" in world.arguments),
     )
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from farflung.actor.worlds.at_once import AtOnce, Call
 from farflung.actor.worlds.failures import Failures
 from farflung.actor.worlds.game import Events, Game
 from farflung.actor.worlds.side import Side
@@ -34,6 +36,7 @@ class _Place:
 class SeatedWorld:
     """Games in a list, stepped one after the other until each has an agent that must act.
 
+    The first step of slow games may be made at once, and those in which no agent acts follow.
     A seat's next observation is the one at its own next decision, and all rewards until then belong
     to its step. Those before the first action of an agent belong to no step and are dropped.
     """
@@ -49,7 +52,9 @@ class SeatedWorld:
         beat: Callable[[], None],
         failures: Failures,
         most_steps: int = 0,  # of a seat, after which an episode is cut; 0: it never is
+        at_once: AtOnce | None = None,
     ) -> None:
+        self._at_once = at_once
         self._games, self._make, self._sides = games, make, sides
         self._seed, self._key, self._most_steps = seed, key, most_steps
         self._beat, self._failures = beat, failures
@@ -86,15 +91,21 @@ class SeatedWorld:
                 place = self._places[environment][agent]
                 place.acted = True
                 place.steps += 1
-        for environment, taken in enumerate(moves):
-            if taken:
-                self._go_on(environment, taken)
+        steps: dict[int, Call] = {
+            environment: partial(self._games[environment].step, taken)
+            for environment, taken in enumerate(moves)
+            if taken
+        }
+        for environment, step in self._made(steps).items():
+            self._go_on(environment, step)
         due = self._due()
         outcomes = {policy: side.outcomes() for policy, side in self._sides.items()}
         return Turn(due, {policy: each for policy, each in outcomes.items() if each is not None})
 
     def close(self) -> None:
         """Close every environment."""
+        if self._at_once is not None:
+            self._at_once.close()
         for game in self._games:
             self._failures.close(game)
 
@@ -102,22 +113,33 @@ class SeatedWorld:
         due = {policy: side.due() for policy, side in self._sides.items()}
         return {policy: each for policy, each in due.items() if each is not None}
 
-    def _go_on(self, environment: int, actions: Mapping[str, Any] | None) -> None:
+    def _made(self, steps: Mapping[int, Call]) -> Mapping[int, Call]:
+        """Return steps that are to be made; or their outcomes, where all were made at once."""
+        if self._at_once is None:
+            return steps
+        outcomes = self._at_once.step([*steps.items()])
+        if self._at_once.useless:
+            self._at_once = None
+        return {
+            environment: outcome.take for environment, outcome in zip(steps, outcomes, strict=True)
+        }
+
+    def _go_on(self, environment: int, step: Call | None) -> None:
         """Step until an agent must act, in another environment where this one breaks.
 
-        Without actions an episode begins.
+        Without a step an episode begins.
         """
         try:
-            self._play(environment, actions)
+            self._play(environment, step)
         except FarflungError:
             raise
         except Exception as error:  # a user's code
             self._rebuild(environment, error)
 
-    def _play(self, environment: int, actions: Mapping[str, Any] | None) -> None:
+    def _play(self, environment: int, step: Call | None) -> None:
         game = self._games[environment]
         self._beat()
-        events = self._begin(environment) if actions is None else game.step(actions)
+        events: Events = self._begin(environment) if step is None else step()
         for _ in range(MOST_IDLE):
             if self._is_too_long(environment, events):
                 events = game.cut(events)

@@ -13,3 +13,5 @@ class Surroundings:
     clock: Callable[[], float]
     beat: Callable[[], None] = lambda: None
     """Called before each environment is made, first reset, or stepped, for a watchdog."""
+    threads: int = 0
+    """The most that may step slow environments at once; 0 and 1: none."""

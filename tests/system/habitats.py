@@ -24,6 +24,10 @@ class Moody(CartPoleEnv):
 
     def step(self, action: Any) -> Any:
         Moody.steps += 1
+        if TROUBLE in ("slow", "hang in a thread"):
+            time.sleep(0.02)
+            if TROUBLE != "slow" and threading.current_thread() is not threading.main_thread():
+                threading.Event().wait()
         observation, *outcome = super().step(action)
         if Moody.steps == EARLY and TROUBLE == "raise once":
             raise RuntimeError("the pole has snapped")

@@ -25,6 +25,8 @@ def troubled(house, habitats, learner):
         "raise always": (),
         "hang": HANGS,
         "hang with the lock": HANGS,
+        "hang in a thread": (*HANGS, "--envs", 3),
+        "slow": ("--envs", 4),
         "nan": (),
         "differ": (),
     }
@@ -94,6 +96,26 @@ def test_actor_ends_if_a_step_hangs_with_the_interpreter_lock(troubled):
     assert "habitats.py" in actor.said
 
 
+def test_actor_ends_if_one_of_several_slow_environments_hangs(learner, troubled):
+    """They step at once, in threads: the line is that of the thread which hangs."""
+    actor = troubled["hang in a thread"]
+    assert actor.ended() == 75
+    learner.says(
+        r"hang-in-a-thread reports: hangs\n[^Z]*habitats\.py[^Z]*"
+        r"an environment step has taken longer than 2 s; the process ends"
+    )
+
+
+def test_actor_whose_slow_environments_step_at_once_ends_as_asked(learner, troubled):
+    """A signal lets it hand over what it played, and no thread holds it up."""
+    actor = troubled["slow"]
+    actor.says("environments step at once, in 4 threads")
+    learner.shows(lambda status: actor_of(status, "slow"))
+    actor.send(signal.SIGTERM)
+    assert actor.ended() == 0
+    learner.says("slow left: SIGTERM")
+
+
 def test_nonfinite_observations_are_refused_and_the_actor_continues(learner, troubled):
     """The parcel counts under its reason."""
     status = learner.shows(lambda status: status.refused.get("nonfinite"))
@@ -107,7 +129,7 @@ def test_nonfinite_observations_are_refused_and_the_actor_continues(learner, tro
 def test_actor_with_another_version_of_the_environment_is_refused(learner, troubled):
     """Its environment has other spaces than the learner's: exit code 78."""
     actor = troubled["differ"]
-    assert actor.ended() == 78, actor.said  # beside five others that start: no time is promised
+    assert actor.ended() == 78, actor.said  # beside seven others that start: no time is promised
     assert "has other observations here" in actor.said.splitlines()[-1]
     assert "Traceback" not in actor.said
     assert "Install the same versions" in actor.said.splitlines()[-1]
