@@ -226,8 +226,8 @@ def test_report(data: bytes) -> None:
 def test_spans(data: bytes) -> None:
     """Spans of an actor at a learner that is watched, then the recording of what it passes on."""
     endpoint, recording = Endpoint(specs()[0]), Recording()
-    hello, *answers = [frame(part) for part in split(data)[:16]]
-    endpoint.receive([(hello, ANY_CLIENT)], 0.0)
+    hellos, answers = split(data)[:1], [frame(part) for part in split(data)[1:16]]
+    endpoint.receive([(frame(hello), ANY_CLIENT) for hello in hellos], 0.0)
     endpoint.subscribed(topics.trace("default"))
     for count, answer in enumerate(answers, 1):
         asked = [wire.read(wire.open_frame(sent)).asked for sent in probes(endpoint, float(count))]
