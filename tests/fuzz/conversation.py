@@ -75,6 +75,7 @@ class Conversation:
             self.peer = replace(self.peer, connection=self.peer.connection + 1)
         elif turn == Turn.TIME:
             self.now += int.from_bytes(body[:2], "little") / UNITS_PER_S
+            self._greet()  # an actor is never silent: its learner would forget what it granted
             self._round()
         elif turn == Turn.HONEST:
             self._speak()
