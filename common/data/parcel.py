@@ -106,7 +106,8 @@ class Parcel:
     def require_bounded(self) -> None:
         """Refuse results that no environment has, and a version that no learner counts to."""
         self.results.require_bounded()
-        if max(self.version) > MAGNITUDE:
+        epoch, number = self.version
+        if epoch > MAGNITUDE or number > MAGNITUDE:
             raise Refused("range", f"version {self.version}")
 
     @property

@@ -36,6 +36,7 @@ LOOK_S, LOOK_PART = 0.05, 0.02  # between two looks at what was received; their 
 # Bytes by which the kernel's bound is raised at least; those of a connection that brings much,
 # and the seconds until it is raised again: what is dropped comes late, and slowly for a while.
 RAISED, MUCH, BUSY_S = 1 << 20, 6 << 20, 0.01
+CALM_S = 2.0  # without much until bounds are raised less often: the next burst may be as fast
 NAMED = 1000  # owners that the log names once each; then again
 SENTENCES = {
     "silent": "%s has most connections that never sent a message: its oldest are closed, "
@@ -73,7 +74,8 @@ class ConnectionWatch:
         self._intake, self._looks_at = Intake(), 0.0
         self._at_feed: set[int] = set()  # descriptors
         self._ceilings: dict[int, Ceiling] = {}  # where messages come in, by descriptor
-        self._raises_at, self._is_busy = 0.0, False
+        self._raises_at, self._calm_at = 0.0, float("-inf")
+        self._is_busy = False
         self._unheard = 0  # connections to the feed after their handshake, before their first frame
         # A descriptor of our own, which `dup2` lets stand for another one. It needs no free one,
         # and keeps the connection that it stands for from being exchanged meanwhile.
@@ -132,7 +134,9 @@ class ConnectionWatch:
             self._looks_at = now + max(LOOK_S, spent_s / LOOK_PART)
         if now >= self._raises_at:
             began_s = time.thread_time()
-            self._is_busy = self._raise()
+            if self._raise():
+                self._calm_at = now + CALM_S
+            self._is_busy = now < self._calm_at
             spent_s = time.thread_time() - began_s
             self._raises_at = now + max(self.turn_s, spent_s / LOOK_PART)
 

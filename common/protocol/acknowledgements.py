@@ -11,6 +11,9 @@ from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.messages import Credit
 
 NEWS_S = 0.01  # between two rounds of news, so that one acknowledgement covers several parcels
+# Of its credit, settled since an actor's last acknowledgement: it may soon have to wait for the
+# next, which is due at once. One with credit for few waits anyway.
+USED, LEAST_CREDIT = 0.5, 8
 REPEAT_S = 1.0  # without news; spread over half a second where many fall due at once
 REPEATS_PER_S = 100  # at least, where few fall due
 CREDITS_PER_S = 1000  # incarnations with a share, and as many others: looks for another credit
@@ -30,7 +33,14 @@ class _Listener:
 
     seen_at: float
     sent_at: float = float("-inf")
+    news: int = 0  # since then
     credit: Credit | None = None  # of its last acknowledgement
+
+    @property
+    def is_short(self) -> bool:
+        """It has used up much of its credit."""
+        messages = 0 if self.credit is None else self.credit.messages
+        return messages >= LEAST_CREDIT and self.news >= USED * messages
 
 
 class Pace:
@@ -62,6 +72,8 @@ class AcknowledgementSchedule:
         # By time of the last look: without a share of the credit, and with one.
         self._credits: tuple[OrderedDict[Key, _Listener], ...] = OrderedDict(), OrderedDict()
         self._news: dict[Key, None] = {}
+        self._short: dict[Key, None] = {}  # news of those that are short of credit
+        self.hurried = False  # some of them were due at the last look
         self._news_at = float("-inf")
         self._repeat_pace, self._credit_pace = Pace(), Pace()
 
@@ -84,8 +96,10 @@ class AcknowledgementSchedule:
 
     def add_news(self, key: Key) -> None:
         """Note that there is something new for an incarnation, if it was seen lately."""
-        if key in self._repeats:
-            self._news[key] = None
+        listener = self._repeats.get(key)
+        if listener is not None:
+            listener.news += 1
+            (self._short if listener.is_short else self._news)[key] = None
 
     def forget(self, key: Key) -> None:
         """Send an incarnation nothing more, until it is seen again."""
@@ -93,6 +107,7 @@ class AcknowledgementSchedule:
             for queue in self._credits:
                 queue.pop(key, None)
             self._news.pop(key, None)
+            self._short.pop(key, None)
 
     def hurry(self) -> None:
         """Let all news be due now."""
@@ -105,6 +120,10 @@ class AcknowledgementSchedule:
         has_share: Callable[[Key], bool] = lambda key: False,
     ) -> Iterator[tuple[Key, Credit]]:
         """Yield the incarnations that are due, each with its credit of now."""
+        short, self._short = self._short, {}
+        self.hurried = bool(short)
+        for key in short:
+            yield key, self._send(key, credit(key), now)
         if self._news and now - self._news_at >= NEWS_S:
             self._news_at = now
             news, self._news = self._news, {}
@@ -143,7 +162,7 @@ class AcknowledgementSchedule:
 
     def _send(self, key: Key, granted: Credit, now: float) -> Credit:
         listener = self._repeats[key]
-        listener.sent_at, listener.credit = now, granted
+        listener.sent_at, listener.credit, listener.news = now, granted, 0
         self._repeats.move_to_end(key)
         self._news.pop(key, None)
         return granted

@@ -62,7 +62,8 @@ class Allowances:
 
     def covers(self, key: Key) -> bool:
         """Return whether one more number of an incarnation was granted."""
-        return self._find(key) > 0
+        left = self._left.get(key)  # the newest is not looked up twice: `spend` follows
+        return (self._find(key) if left is None else left) > 0
 
     def spend(self, key: Key) -> None:
         """Note a new number."""

@@ -151,7 +151,8 @@ class Names:
                 name.usual_rows = max(name.usual_rows, float(rows))
             name.has_rows = True
             name.brought += earns
-        self._share(name, self._has_share(name))
+        if name.shares != self._has_share(name):
+            self._share(name, not name.shares)
         return is_first
 
     def withdraw(self, key: Key) -> None:

@@ -185,7 +185,14 @@ class _Plan:
         self._places = [
             (column.name, (count, *column.shape), column.dtype, offset)
             for column, count, offset in placed
+            if count
         ]
+        # Most parcels end no episode: these arrays are made once.
+        self._empty = {
+            column.name: np.empty((0, *column.shape), column.dtype)
+            for column, count in zip(columns, counts, strict=True)
+            if not count
+        }
         self.table = [
             [
                 column.name,
@@ -205,10 +212,10 @@ class _Plan:
 
     def cut(self, data: memoryview) -> dict[str, np.ndarray]:
         """Return the columns by name, as views into data that lies as planned."""
-        return {
-            name: np.ndarray(shape, dtype, data, offset)
-            for name, shape, dtype, offset in self._places
-        }
+        arrays = self._empty.copy()
+        for name, shape, dtype, offset in self._places:
+            arrays[name] = np.ndarray(shape, dtype, data, offset)
+        return arrays
 
     def take(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
         """Return the columns by name, each compressed, or not where planned, or refused."""

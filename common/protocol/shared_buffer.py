@@ -8,7 +8,7 @@ from collections import deque
 from typing import NamedTuple
 
 TOTAL_BYTES = 1 << 30  # of messages, from the network until training takes them
-AT_ONCE = 64  # parcels of the most rows that may be, likewise
+AT_ONCE = 256
 
 
 class Load(NamedTuple):
@@ -19,12 +19,24 @@ class Load(NamedTuple):
     rows: int
 
 
+class _Waiting:
+    """What one peer has waiting."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self) -> None:
+        self.size = self.rows = 0
+
+
+NONE = _Waiting()  # of a peer that has nothing; it stays empty
+
+
 class SharedBuffer:
     """The messages between network and training, by peer. `release` may be called by any thread."""
 
     def __init__(self, rows: int, size: int = TOTAL_BYTES) -> None:
         self._most_size, self._most_rows = size, rows
-        self._loads: dict[int | str, Load] = {}  # by peer; those without any are not kept
+        self._peers: dict[int | str, _Waiting] = {}  # those without any are not kept
         self._size = self._rows = 0
         self._released: deque[Load] = deque()
 
@@ -36,21 +48,29 @@ class SharedBuffer:
     def has_room(self, peer: int | str, size: int) -> bool:
         """Return whether a peer may have so many bytes more, and any rows."""
         self._book_released()
-        load = self._loads.get(peer) or Load(peer, 0, 0)
-        free_size, free_rows = self._most_size - self._size, self._most_rows - self._rows
-        return load.size + size <= free_size and load.rows < free_rows
+        waiting = self._peers.get(peer, NONE)
+        return (
+            waiting.size + size <= self._most_size - self._size
+            and waiting.rows < self._most_rows - self._rows
+        )
 
     def spare_rows(self, peer: int | str) -> int:
         """Return the rows that a peer may bring before it has no room, with bytes in proportion."""
         self._book_released()
-        load = self._loads.get(peer) or Load(peer, 0, 0)
-        free_rows = self._most_rows - self._rows - load.rows
-        free_size = self._most_size - self._size - load.size
+        waiting = self._peers.get(peer, NONE)
+        free_rows = self._most_rows - self._rows - waiting.rows
+        free_size = self._most_size - self._size - waiting.size
         return max(0, min(free_rows, free_size * self._most_rows // self._most_size) // 2)
 
     def add(self, load: Load) -> None:
         """Note a message that came in."""
-        self._add(load, 1)
+        waiting = self._peers.get(load.peer)
+        if waiting is None:
+            waiting = self._peers[load.peer] = _Waiting()
+        waiting.size += load.size
+        waiting.rows += load.rows
+        self._size += load.size
+        self._rows += load.rows
 
     def release(self, load: Load) -> None:
         """Note a message that left."""
@@ -58,12 +78,11 @@ class SharedBuffer:
 
     def _book_released(self) -> None:
         while self._released:
-            self._add(self._released.popleft(), -1)
-
-    def _add(self, load: Load, sign: int) -> None:
-        former = self._loads.get(load.peer) or Load(load.peer, 0, 0)
-        size, rows = former.size + sign * load.size, former.rows + sign * load.rows
-        self._size, self._rows = self._size + sign * load.size, self._rows + sign * load.rows
-        self._loads[load.peer] = Load(load.peer, size, rows)
-        if not size and not rows:
-            del self._loads[load.peer]
+            peer, size, rows = self._released.popleft()
+            waiting = self._peers[peer]
+            waiting.size -= size
+            waiting.rows -= rows
+            self._size -= size
+            self._rows -= rows
+            if not waiting.size and not waiting.rows:
+                del self._peers[peer]

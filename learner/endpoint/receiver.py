@@ -81,6 +81,9 @@ class Receiver:
         self._settlements, self.buffer = settlements, buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
         self._silent: set[str] = set()  # actors that the log has named silent
+        # The senders that were checked and noted in this burst: kind, actor, incarnation.
+        self._heard: dict[tuple[int, str, int], Client] = {}
+        self._heard_at = float("-inf")
         self.commands = CommandIntake(self.inboxes.commands, self.acknowledgements, settlements)
         self._parcels, self._gradients = ParcelCodec(spec, largest), GradientCheck(spec, largest)
 
@@ -97,17 +100,12 @@ class Receiver:
             if wire.kind_of(frame) not in WITH_ROWS:
                 self.names.spend_word(sender, now, len(frame))
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
-            require_right(sender, steers=opened.kind is Kind.COMMAND)
             if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)
                 return None
             envelope = _envelope(opened)
-            require_own_name(envelope.actor, sender)
             self._require_ours(envelope.run, envelope.policy)
-            key = envelope.actor, envelope.incarnation
-            self.inboxes.require_one_sort(opened.kind, *key)
-            self.names.note_message(sender, key, now)
-            self.acknowledgements.note_message(key, now)
+            self._hear(opened.kind, envelope, sender, now)
             if isinstance(envelope, Command) and Kind.COMMAND in self._takes:
                 return self.commands.take(envelope, sender, now)
             self._require_granted(opened.kind, envelope, sender, len(frame), now)
@@ -122,6 +120,23 @@ class Receiver:
             item.load = Load(sender.peer, len(frame), item.rows)
             self.buffer.add(item.load)
         return item
+
+    def _hear(self, kind: int, envelope: Numbered, sender: Client, now: float) -> None:
+        """Check the sender of a numbered message, and note it: of a burst only the first time."""
+        heard = kind, envelope.actor, envelope.incarnation
+        if now != self._heard_at:
+            self._heard_at, self._heard = now, {}
+        elif self._heard.get(heard) is sender:
+            return
+        key = heard[1:]
+        require_right(sender, steers=kind == Kind.COMMAND)
+        require_own_name(envelope.actor, sender)
+        self.inboxes.require_one_sort(kind, *key)
+        self.names.note_message(sender, key, now)
+        self.acknowledgements.note_message(key, now)
+        if kind in WITH_ROWS:
+            self.roster.note_message(*key, now, has_parcels=self.names.has_parcels(key))
+        self._heard[heard] = sender
 
     def refuse(self, refusal: Refused, shown: bool = True, kind: int = Kind.PARCEL) -> None:
         """Count a message that was refused, and report it."""
@@ -151,7 +166,7 @@ class Receiver:
         The outcome is a reason if the item was refused after the receiver had taken it.
         """
         number = envelope.actor, envelope.incarnation, envelope.sequence
-        inbox = self.inboxes.holder(*number[:2])
+        inbox = self.inboxes.holder(envelope.actor, envelope.incarnation)
         if outcome:
             inbox.refuse(*number, outcome)
         inbox.commit(*number)
@@ -162,7 +177,6 @@ class Receiver:
     ) -> Item[Content] | None:
         key = envelope.actor, envelope.incarnation
         number = *key, envelope.sequence
-        self.roster.note_message(*key, now, has_parcels=self.names.has_parcels(key))
         inbox = self.inboxes.of(opened.kind)
         lost = inbox.lost
         admission = inbox.admit(*number, envelope.base)
@@ -198,15 +212,19 @@ class Receiver:
         It counts as missing, so an actor that may send it does so again. In one process the turns
         pace collection, and nothing needs a bound.
         """
-        key = envelope.actor, envelope.incarnation
-        if not sender.connection or self.inboxes.of(kind).has(*key, envelope.sequence):
+        if not sender.connection:
             return
-        if not self.allowances.covers(key):
-            if self.allowances.exceed(key, now):
-                self.names.withdraw(key)
-            raise Refused(CREDIT, f"{envelope.actor} sends more than it was granted")
-        if not self.buffer.has_room(sender.peer, size):
+        key = envelope.actor, envelope.incarnation
+        is_granted = self.allowances.covers(key)
+        if is_granted and self.buffer.has_room(sender.peer, size):
+            return
+        if self.inboxes.of(kind).has(*key, envelope.sequence):
+            return  # it is no new one
+        if is_granted:
             raise Refused(CREDIT, f"{envelope.actor} or its peer has too much waiting")
+        if self.allowances.exceed(key, now):
+            self.names.withdraw(key)
+        raise Refused(CREDIT, f"{envelope.actor} sends more than it was granted")
 
     def _content(self, opened: Opened, envelope: Numbered, now: float) -> Content:
         """Return the checked content of a message, if this learner takes its kind."""
@@ -221,10 +239,12 @@ class Receiver:
         return self._gradients.read(opened, envelope, self.newest)
 
     def _receive_message(self, opened: Opened, now: float, sender: Client) -> None:
+        self._heard.clear()  # a sender may leave, or bring a name along
         message = wire.read(opened)
         if not isinstance(message, Hello | Report | Bye):
             raise Refused("kind", f"{opened.kind.name} is not for a learner")
         self._require_ours(message.run, message.policy)
+        require_right(sender, steers=False)
         require_own_name(message.actor, sender)
         if not isinstance(message, Bye):
             require_bounded(message)
@@ -265,6 +285,7 @@ class Receiver:
 
     def _forget(self, key: Key) -> None:
         """Forget a name that has to make room; its numbers are kept."""
+        self._heard.clear()
         self.roster.forget(*key)
         self.acknowledgements.forget(key)
         self.records.forget(key)

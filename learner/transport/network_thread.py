@@ -26,7 +26,8 @@ from farflung.learner.observe.endpoint_status import EndpointStatus, endpoint_st
 log = logging.getLogger(__name__)
 
 NAP_S = 0.005  # between two rounds that received something: bursts cost training least
-# After a longer round: what came meanwhile is a burst already, and training may have run dry.
+# After a longer round: what came meanwhile is a burst already, and training may have run dry. And
+# after one with an actor that was short of credit: it brings more at once, and then waits.
 LEAST_NAP_S = 0.001
 POLL_MS = 20
 ALONE_MS = 100  # while no actor is known; a message ends the wait
@@ -109,7 +110,7 @@ class NetworkThread:
                 received, ended_at = self._round(now), time.monotonic()
                 self._endpoint.busy_s += ended_at - now
                 if received:
-                    self._hurry.wait(max(LEAST_NAP_S, now + NAP_S - ended_at))
+                    self._hurry.wait(self._nap_s(ended_at - now))
                 if self._listener.look_after(now):
                     self._pull, self._feed = self._listener.pull, self._listener.feed
                     self._gate.reset(now)
@@ -118,6 +119,11 @@ class NetworkThread:
         except BaseException as error:  # the top of a thread; training raises it and ends
             log.exception("the network thread ended")
             self._failure = error
+
+    def _nap_s(self, took_s: float) -> float:
+        """Return how long to sleep after a round that received something and took so long."""
+        hurried = self._endpoint.receiver.acknowledgements.hurried
+        return LEAST_NAP_S if hurried else max(LEAST_NAP_S, NAP_S - took_s)
 
     @property
     def _patience_ms(self) -> int:

@@ -10,7 +10,7 @@ from farflung.common.protocol.acknowledgements import AcknowledgementSchedule, K
 from farflung.common.protocol.incarnation import WINDOW
 from farflung.common.protocol.messages import Credit
 
-PLENTY, NOTHING = Credit(9, 9), Credit(0, 0)
+PLENTY, NOTHING = Credit(99, 9), Credit(0, 0)
 
 
 def same(key: Key) -> Credit:
@@ -48,6 +48,26 @@ def later(
     """Return the time and actor of each acknowledgement, in rounds of 10 ms."""
     times = [start + step / 100 for step in range(1, 1 + round(100 * (end - start)))]
     return [(now, actor) for now in times for actor in sent(schedule, now, credit)]
+
+
+def test_an_actor_that_is_short_of_credit_is_acknowledged_at_once() -> None:
+    """Half of its credit is settled: it may soon wait. One with credit for 7 waits anyway."""
+    schedule = AcknowledgementSchedule()
+
+    def credit(key: Key) -> Credit:
+        return Credit(7 if key[0] == "poor" else 8, 9)
+
+    for actor in ("poor", "short", "rich"):
+        schedule.note_message((actor, 1), 0.0)
+    assert sent(schedule, 0.0, credit) == ["poor", "short", "rich"]
+    assert not schedule.hurried
+    for number in range(1, 8):
+        for actor in ("poor", "short") if number <= 4 else ("poor", "rich")[: 8 - number]:
+            schedule.add_news((actor, 1))
+        assert sent(schedule, 0.001, credit) == (["short"] if number == 4 else [])
+        assert schedule.hurried == (number == 4)
+    assert sent(schedule, 0.01, credit) == ["poor", "rich"]
+    assert not schedule.hurried
 
 
 def test_news_is_sent_within_ten_milliseconds_and_once() -> None:
