@@ -182,17 +182,13 @@ class _Plan:
             column.element * count for column, count in zip(columns, counts, strict=True)
         )
         placed = [*zip(columns, counts, offsets, strict=True)]
-        self._places = [
+        shapes = [
             (column.name, (count, *column.shape), column.dtype, offset)
             for column, count, offset in placed
-            if count
         ]
-        # Most parcels end no episode: these arrays are made once.
-        self._empty = {
-            column.name: np.empty((0, *column.shape), column.dtype)
-            for column, count in zip(columns, counts, strict=True)
-            if not count
-        }
+        # Most parcels end no episode: arrays of nothing are made once.
+        self._places = [place for place in shapes if place[1][0]]
+        self._empty = {name: np.empty(s, dtype) for name, s, dtype, _ in shapes if not s[0]}
         self.table = [
             [
                 column.name,

@@ -20,7 +20,7 @@ class Load(NamedTuple):
 
 
 class _Waiting:
-    """What one peer has waiting."""
+    """The bytes and rows that one peer has waiting."""
 
     __slots__ = ("rows", "size")
 

@@ -23,23 +23,17 @@ from farflung.common.protocol.messages import Bye, Command, Hello, Numbered, Rep
 from farflung.common.protocol.names import UNTIL_SHARE, Key, Names
 from farflung.common.protocol.parcels import ParcelCodec
 from farflung.common.protocol.quarantine import Quarantine
-from farflung.common.protocol.roster import Presence, Roster
+from farflung.common.protocol.roster import Roster
 from farflung.common.protocol.shared_buffer import Load, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
 from farflung.common.protocol.tensors import GradientsEnvelope, read_gradients_envelope
 from farflung.common.protocol.wire import Envelope, Kind, Opened
+from farflung.learner.endpoint import items
 from farflung.learner.endpoint.commands import CommandIntake
 from farflung.learner.endpoint.gradients import GradientCheck
 from farflung.learner.endpoint.inboxes import Inboxes
-from farflung.learner.endpoint.items import (
-    PARCELS,
-    TAKEN,
-    Content,
-    Item,
-    RefusedNumber,
-    Settlements,
-)
-from farflung.learner.endpoint.seen import Records, require_bounded, require_place
+from farflung.learner.endpoint.items import PARCELS, TAKEN, Content, Item, RefusedNumber
+from farflung.learner.endpoint.seen import PresenceLog, Records, require_bounded, require_place
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +54,7 @@ class Receiver:
         inbox: Inbox,
         roster: Roster,
         snapshots: Snapshots,
-        settlements: Settlements,
+        settlements: items.Settlements,
         buffer: SharedBuffer,
         takes: frozenset[Kind] = PARCELS,
         largest: float = LARGEST,
@@ -74,13 +68,12 @@ class Receiver:
         self.acknowledgements = AcknowledgementSchedule()
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.records = Records(self.problems)
-        self.seen = self.records.newest
+        self.seen, self.presence = self.records.newest, PresenceLog(roster)
         self.names = Names(self._forget, float(spec.horizon), until_share)
         self.allowances, self.quarantine = Allowances(self.inboxes), Quarantine()
         self._spec, self._snapshots, self._takes = spec, snapshots, takes
         self._settlements, self.buffer = settlements, buffer
         self._shown: set[str] = set()  # reasons that the screen has named already
-        self._silent: set[str] = set()  # actors that the log has named silent
         # The senders that were checked and noted in this burst: kind, actor, incarnation.
         self._heard: dict[tuple[int, str, int], Client] = {}
         self._heard_at = float("-inf")
@@ -143,22 +136,6 @@ class Receiver:
         self.inboxes.of(kind).reject(refusal.reason)
         if shown:
             self._report(refusal, "an unnamed sender")
-
-    def log_presence(self, now: float) -> None:
-        """Log the actors that fell silent since the last call, and those that are back."""
-        silent = set()
-        for member in self.roster:
-            presence = member.presence(now)
-            if presence is Presence.SILENT:
-                if not member.has_parcels:
-                    continue  # it is forgotten
-                silent.add(member.actor)
-                if member.actor not in self._silent:
-                    quiet_s = now - member.seen_at
-                    log.warning("%s is silent: no message for %.0f s", member.actor, quiet_s)
-            elif presence is Presence.ACTIVE and member.actor in self._silent:
-                log.info("%s is back", member.actor)
-        self._silent = silent
 
     def settle(self, envelope: Numbered, outcome: str = TAKEN) -> None:
         """Book the outcome of an item: from now on it is acknowledged.

@@ -19,7 +19,7 @@ from farflung.common.process.text import indented, printable
 from farflung.common.protocol.messages import Hello, Problem, Report
 from farflung.common.protocol.names import Key
 from farflung.common.protocol.outbox import FULL
-from farflung.common.protocol.roster import Roster
+from farflung.common.protocol.roster import Presence, Roster
 from farflung.common.protocol.wire import Envelope
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,30 @@ class Seen:
         known = {part.value: self.counters.get(PREFIX + part) for part in Part}
         self._seconds.update({p: total for p, total in known.items() if total is not None}, now)
         self.shares = {part: round(share, 3) for part, share in self._seconds.parts.items()}
+
+
+class PresenceLog:
+    """Logs the actors that fall silent, and those that are back."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._silent: set[str] = set()  # actors that were named silent
+
+    def look(self, now: float) -> None:
+        """Log what changed since the last look."""
+        silent = set()
+        for member in self._roster:
+            presence = member.presence(now)
+            if presence is Presence.SILENT:
+                if not member.has_parcels:
+                    continue  # it is forgotten
+                silent.add(member.actor)
+                if member.actor not in self._silent:
+                    quiet_s = now - member.seen_at
+                    log.warning("%s is silent: no message for %.0f s", member.actor, quiet_s)
+            elif presence is Presence.ACTIVE and member.actor in self._silent:
+                log.info("%s is back", member.actor)
+        self._silent = silent
 
 
 class Records:

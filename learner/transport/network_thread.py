@@ -147,7 +147,7 @@ class NetworkThread:
         self._active = self._endpoint.settle() + received > 0
         self._send(now)
         if now - self._status_at >= STATUS_S:
-            self._endpoint.receiver.log_presence(now)
+            self._endpoint.receiver.presence.look(now)
             unread = self._listener.authenticator.watch.unread_bytes
             self._status_at, self.status = now, endpoint_status(self._endpoint, now, unread)
         return received

@@ -263,7 +263,12 @@ MUTATIONS = (
         "peer = next(peer for peer in self._peers.values() if len(peer))",
         seed=36,
     ),
-    Mutation("credit not enforced", "allowances", "self._find(key) > 0", "True"),
+    Mutation(
+        "credit not enforced",
+        "allowances",
+        "(self._find(key) if left is None else left) > 0",
+        "True",
+    ),
     Mutation(
         "credit enforced without a count", "allowances", "self._find(key) - 1", "self._find(key)"
     ),
