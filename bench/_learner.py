@@ -3,7 +3,6 @@
 `python bench/_learner.py` runs one for CartPole.
 """
 
-import gc
 import math
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import torch
 from farflung.common.data.spec import Spec
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
+from farflung.common.process.uncollected import collect_seldom
 from farflung.learner.algorithms.dqn import DQN
 from farflung.learner.config import LearnerConfig
 from farflung.learner.core.build import build_core
@@ -116,7 +116,7 @@ def listening(
 ) -> Iterator[tuple[NetworkThread, Loop]]:
     """Run its network thread on free ports of loopback, and yield it with the training loop."""
     endpoint = learner.endpoint
-    gc.freeze()  # as at the start of training
+    collect_seldom()  # as at the start of training
     with sockets.context() as context:
         link = NetworkThread(context, Address("127.0.0.1", 0, 0), endpoint)
         endpoint.log = make_log(endpoint.queue)

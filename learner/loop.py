@@ -1,10 +1,10 @@
 """The loop of the training thread: do what the schedule decides, until it decides to stop."""
 
-import gc
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from farflung.common.process.uncollected import collect_seldom
 from farflung.common.protocol.messages import State
 from farflung.learner.core.core import Core
 from farflung.learner.core.split import Part
@@ -106,8 +106,7 @@ class Loop:
 
     def run(self, supervisor: Supervision) -> None:
         """Train until the schedule decides to stop."""
-        # Torch and all modules stay: without this a full collection visits them again and again.
-        gc.freeze()
+        collect_seldom()
         supervisor.tick()
         while (action := self.decide(supervisor.over, supervisor.rows_wanted)) is not STOP:
             self.do(action)

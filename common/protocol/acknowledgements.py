@@ -3,6 +3,7 @@
 Credit is the flow control: it bounds memory and staleness, and none at all pauses collection.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,13 +35,8 @@ class _Listener:
     seen_at: float
     sent_at: float = float("-inf")
     news: int = 0  # since then
+    many: float = math.inf  # of them: its credit is nearly used up
     credit: Credit | None = None  # of its last acknowledgement
-
-    @property
-    def is_short(self) -> bool:
-        """It has used up much of its credit."""
-        messages = 0 if self.credit is None else self.credit.messages
-        return messages >= LEAST_CREDIT and self.news >= USED * messages
 
 
 class Pace:
@@ -99,7 +95,7 @@ class AcknowledgementSchedule:
         listener = self._repeats.get(key)
         if listener is not None:
             listener.news += 1
-            (self._short if listener.is_short else self._news)[key] = None
+            (self._news if listener.news < listener.many else self._short)[key] = None
 
     def forget(self, key: Key) -> None:
         """Send an incarnation nothing more, until it is seen again."""
@@ -163,6 +159,8 @@ class AcknowledgementSchedule:
     def _send(self, key: Key, granted: Credit, now: float) -> Credit:
         listener = self._repeats[key]
         listener.sent_at, listener.credit, listener.news = now, granted, 0
+        is_much = granted.messages >= LEAST_CREDIT
+        listener.many = USED * granted.messages if is_much else math.inf
         self._repeats.move_to_end(key)
         self._news.pop(key, None)
         return granted

@@ -151,8 +151,8 @@ class Names:
                 name.usual_rows = max(name.usual_rows, float(rows))
             name.has_rows = True
             name.brought += earns
-        if name.shares != self._has_share(name):
-            self._share(name, not name.shares)
+        if not name.shares and self._has_share(name):
+            self._share(name, True)
         return is_first
 
     def withdraw(self, key: Key) -> None:

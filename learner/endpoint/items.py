@@ -90,7 +90,9 @@ LoggedItem = Item[Parcel | RefusedNumber]
 def is_logged(item: Item[Any]) -> TypeGuard[LoggedItem]:
     """Return True if the item must survive this process: parcels and their refused numbers."""
     content = item.content
-    return content.survives if isinstance(content, RefusedNumber) else isinstance(content, Parcel)
+    if isinstance(content, Parcel):
+        return True
+    return isinstance(content, RefusedNumber) and content.survives
 
 
 def holds_parcel(item: Item[Any]) -> TypeGuard[Item[Parcel]]:

@@ -142,12 +142,12 @@ class Receiver:
 
         The outcome is a reason if the item was refused after the receiver had taken it.
         """
-        number = envelope.actor, envelope.incarnation, envelope.sequence
-        inbox = self.inboxes.holder(envelope.actor, envelope.incarnation)
+        key = envelope.actor, envelope.incarnation
+        inbox = self.inboxes.holder(*key)
         if outcome:
-            inbox.refuse(*number, outcome)
-        inbox.commit(*number)
-        self.acknowledgements.add_news((envelope.actor, envelope.incarnation))
+            inbox.refuse(*key, envelope.sequence, outcome)
+        inbox.commit(*key, envelope.sequence)
+        self.acknowledgements.add_news(key)
 
     def _admit(
         self, opened: Opened, envelope: Numbered, frame: bytes | bytearray | memoryview, now: float
@@ -209,8 +209,10 @@ class Receiver:
             raise Refused("kind", f"this learner takes no {NUMBERED[opened.kind]}")
         if isinstance(envelope, Envelope):
             parcel = self._parcels.decode(opened, envelope)
-            self._gradients.require_rows_wanted(parcel)
-            require_place(self.roster, self._spec, envelope, parcel, now)
+            if self._spec.learning is not None:
+                self._gradients.require_rows_wanted(parcel)
+            if self._spec.rounds is not None:
+                require_place(self.roster, self._spec.rounds, envelope, parcel, now)
             return parcel
         assert isinstance(envelope, GradientsEnvelope)  # commands are taken elsewhere
         return self._gradients.read(opened, envelope, self.newest)

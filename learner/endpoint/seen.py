@@ -10,7 +10,7 @@ from farflung.actor.realtime.figures import NAMES, RATE
 from farflung.actor.times import PREFIX, Part
 from farflung.common.data.fields import MAGNITUDE
 from farflung.common.data.parcel import Parcel
-from farflung.common.data.spec import Spec
+from farflung.common.data.spec import Rounds
 from farflung.common.data.statistics import Rate, Shares
 from farflung.common.net.bucket import Bucket
 from farflung.common.process.errors import Refused
@@ -193,13 +193,11 @@ class Records:
 
 
 def require_place(
-    roster: Roster, spec: Spec, envelope: Envelope, parcel: Parcel, now: float
+    roster: Roster, rounds: Rounds, envelope: Envelope, parcel: Parcel, now: float
 ) -> None:
     """Refuse a parcel of a round from an actor that does not have the place that it names."""
-    if spec.rounds is None or parcel.evaluation:
+    if parcel.evaluation:
         return
-    index = spec.rounds.actors if parcel.place is None else parcel.place.actor_index
-    if index >= spec.rounds.actors or not roster.claim(
-        envelope.actor, envelope.incarnation, index, now
-    ):
+    index = rounds.actors if parcel.place is None else parcel.place.actor_index
+    if index >= rounds.actors or not roster.claim(envelope.actor, envelope.incarnation, index, now):
         raise Refused("place", f"{envelope.actor} does not play as number {index} of the rounds")

@@ -4,7 +4,6 @@ Each learner has its own run, journal, replay and checkpoints, as with a process
 all it can, and once each one waits for rows, every actor plays.
 """
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import torch
 from farflung.common.process.config import Loaded
 from farflung.common.process.lifecycle import Stop
 from farflung.common.process.log import Log
+from farflung.common.process.uncollected import collect_seldom
 from farflung.common.protocol.messages import State
 from farflung.learner.api.callback import Host
 from farflung.learner.config import LearnerConfig
@@ -184,7 +184,7 @@ def train(
 
 def take_turns(members: Sequence[Member], turns: Turns, view: View) -> None:
     """Let the learners do what they can and the actors play, until each learner is done."""
-    gc.freeze()  # torch and all modules stay
+    collect_seldom()
     while playing := [member for member in members if member.advance()]:
         if all(member.learner.training.core.state.paused for member in playing):
             turns.idle()

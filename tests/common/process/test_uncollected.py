@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from farflung.common.process.uncollected import uncollected
+from farflung.common.process.uncollected import SELDOM, collect_seldom, uncollected
 
 
 def test_collection_rests_within_a_block():
@@ -27,3 +27,16 @@ def test_collection_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_collection_becomes_seldom():
+    """What is here stays, and many objects may come before the next look at them."""
+    threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        collect_seldom()
+        assert gc.get_freeze_count() > frozen
+        assert gc.get_threshold() == (SELDOM, *threshold[1:])
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*threshold)

@@ -389,6 +389,7 @@ def test_run_outside_of_the_main_thread(run):
 
 def test_run_leaves_the_process_as_it_was(run):
     """Threads and random numbers of torch, the garbage collector, and file descriptors."""
+    threshold = gc.get_threshold()
     run(steps=40)
     torch.manual_seed(1)
     torch.set_num_threads(2)
@@ -397,5 +398,6 @@ def test_run_leaves_the_process_as_it_was(run):
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == 2
     assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == threshold
     assert len(list(DESCRIPTORS.iterdir())) <= descriptors
     torch.set_num_threads(1)
