@@ -1,4 +1,4 @@
-"""The magnitudes of floats: values that overflow in training are refused, or cut to a bound."""
+"""The magnitudes of values: those that overflow in training are refused, or cut to a bound."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,16 @@ from functools import lru_cache
 import numpy as np
 
 from farflung.common.process.errors import Refused
+
+UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+def are_below(array: np.ndarray, limit: int | np.ndarray) -> bool:
+    """Return whether all are at least 0 and below a limit. Read without sign, -1 is huge.
+
+    For few values a search in bytes is much faster than `numpy.all`.
+    """
+    return 0 not in (array.view(UNSIGNED[array.itemsize]) < limit).tobytes()
 
 
 def require_within(array: np.ndarray, largest: float, name: str) -> None:

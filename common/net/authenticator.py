@@ -85,12 +85,10 @@ class Authenticator:
             user = str(frame.get("User-Id"))
         except zmq.ZMQError:
             return self.clients.get("")
-        clients = self.clients
-        if clients is not self._senders_of or len(self._senders) >= SENDERS:
-            self._senders, self._senders_of = {}, clients
-        if user not in self._senders:
-            self._senders[user] = self._identify(frame, *user.split(" "))
-        client, handed = self._senders[user]
+        known = self._senders.get(user)
+        if known is None or self.clients is not self._senders_of:
+            known = self._know(frame, user)
+        client, handed = known
         handed.size += len(frame)
         handed.messages += 1
         return client
@@ -105,11 +103,10 @@ class Authenticator:
         public, secret = zmq.curve_keypair()
         self._stranger = public.decode()
         stranger = ClientKeys(Path("-"), ANY_CLIENT, public, secret, keys.public)
+        dialled = address.seen_from_here
         with sockets.context() as context:
             for kind, port in ((zmq.PUSH, address.port), (zmq.SUB, address.feed_port)):
-                outcome = handshake.attempt(
-                    context, address.seen_from_here, kind, stranger, PROVE_S
-                )
+                outcome = handshake.attempt(context, dialled, kind, stranger, PROVE_S)
                 if outcome is not Outcome.REFUSED:
                     raise ConfigurationError(
                         f"port {port} did not refuse an unknown key ({outcome.value}): "
@@ -121,6 +118,13 @@ class Authenticator:
         self._closing.set()
         self._thread.join()
         self.watch.close()
+
+    def _know(self, frame: zmq.Frame, user: str) -> tuple[Client | None, Handed]:
+        """Return the sender that a user id names, as clients are now."""
+        if (clients := self.clients) is not self._senders_of or len(self._senders) >= SENDERS:
+            self._senders, self._senders_of = {}, clients
+        found = self._senders[user] = self._identify(frame, *user.split(" "))
+        return found
 
     def _identify(
         self, frame: zmq.Frame, number: str, address: str, key: str
@@ -202,11 +206,8 @@ class Authenticator:
             self._look()
         except OSError as error:
             if not self._blind:
-                log.warning(
-                    "cannot look at the allowed keys in %s, so they stay as they are: %s",
-                    self._folder,
-                    error.strerror,
-                )
+                text = "cannot look at the allowed keys in %s, so they stay as they are: %s"
+                log.warning(text, self._folder, error.strerror)
             self._blind = True
             return
         if self._blind:

@@ -2,13 +2,14 @@
 
 import math
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
 
 from farflung.common.data.fields import LARGEST
-from farflung.common.data.magnitudes import require_within
+from farflung.common.data.magnitudes import are_below, require_within
 from farflung.common.data.parcel import Ending, Parcel, Place, Results
 from farflung.common.data.spec import ALIGNMENT, RESULT, Column, Spec, layout
 from farflung.common.process.errors import Refused
@@ -34,8 +35,6 @@ COUNTED = tuple(column.name for column in (*COUNTS, *RESULTS))
 ENDINGS = len(Ending)
 
 PLANS = 1024  # sizes of parcels that are remembered: an actor's recur
-
-UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
 class ParcelCodec:
@@ -90,9 +89,8 @@ class ParcelCodec:
             plan, arrays = self._read(opened, evaluation)
         if not known_finite:
             plan.require_within(arrays, self._largest)
-        lengths, endings, returns, episodes = map(arrays.pop, COUNTED)
-        metrics = {name: arrays.pop(column) for name, column in self._metrics.items()}
-        results = Results(returns, episodes, metrics)
+        results = plan.nothing or self._results_of(arrays)
+        lengths, endings = arrays.pop("lengths"), arrays.pop("endings")
         place = envelope.round if isinstance(envelope.round, Place) else None
         parcel = Parcel(envelope.version, lengths, endings, arrays, results, evaluation, place)
         if not known_finite:
@@ -106,9 +104,15 @@ class ParcelCodec:
                 "or an unknown ending",
             )
         for name, limit in () if evaluation else self._limits:
-            if not _below(arrays[name], limit):
+            if not are_below(arrays[name], limit):
                 raise Refused("range", f"{name} is not below {limit}")
         return parcel
+
+    def _results_of(self, arrays: dict[str, np.ndarray]) -> Results:
+        """Take the results of episodes out of the columns."""
+        returns, lengths = (arrays.pop(column.name) for column in RESULTS)
+        metrics = {name: arrays.pop(column) for name, column in self._metrics.items()}
+        return Results(returns, lengths, metrics)
 
     def _read(self, opened: Opened, evaluation: bool) -> tuple["_Plan", dict[str, np.ndarray]]:
         """Return the plan and the columns of a parcel with a table that is not known yet.
@@ -157,7 +161,7 @@ class ParcelCodec:
         A trajectory without steps or beyond the horizon, or an unknown ending, makes it -1.
         """
         counts = np.frombuffer(lengths, COUNTS[0].dtype)
-        known = _below(counts - 1, self._horizon) and _below(
+        known = are_below(counts - 1, self._horizon) and are_below(
             np.frombuffer(endings, COUNTS[1].dtype), ENDINGS
         )
         return int(counts.sum()) if known else -1
@@ -169,26 +173,30 @@ class ParcelCodec:
             [*columns, *self._counts, *self._results],
             [*counts, trajectories, trajectories, *[episodes] * len(self._results)],
             steps,
+            len(self._results),
         )
 
 
 class _Plan:
     """The table of an uncompressed parcel of certain sizes: one comparison checks all columns."""
 
-    def __init__(self, columns: list["_Expected"], counts: list[int], steps: int) -> None:
+    def __init__(
+        self, columns: list["_Expected"], counts: list[int], steps: int, results: int
+    ) -> None:
         self.steps = steps
         self._columns, self._counts = columns, counts
+        # Most parcels end no episode: they share results without any, and need no columns of them.
+        self.nothing = None if counts[-1] else Results()
+        self._kept = len(columns) - (0 if counts[-1] else results)
         offsets, self.end = layout(
             column.element * count for column, count in zip(columns, counts, strict=True)
         )
         placed = [*zip(columns, counts, offsets, strict=True)]
-        shapes = [
+        shapes = (
             (column.name, (count, *column.shape), column.dtype, offset)
             for column, count, offset in placed
-        ]
-        # Most parcels end no episode: arrays of nothing are made once.
-        self._places = [place for place in shapes if place[1][0]]
-        self._empty = {name: np.empty(s, dtype) for name, s, dtype, _ in shapes if not s[0]}
+        )
+        self._places = [*islice(shapes, self._kept)]
         self.table = [
             [
                 column.name,
@@ -208,15 +216,16 @@ class _Plan:
 
     def cut(self, data: memoryview) -> dict[str, np.ndarray]:
         """Return the columns by name, as views into data that lies as planned."""
-        arrays = self._empty.copy()
-        for name, shape, dtype, offset in self._places:
-            arrays[name] = np.ndarray(shape, dtype, data, offset)
-        return arrays
+        return {
+            name: np.ndarray(shape, dtype, data, offset)
+            for name, shape, dtype, offset in self._places
+        }
 
     def take(self, table: list[Any], data: memoryview) -> dict[str, np.ndarray]:
         """Return the columns by name, each compressed, or not where planned, or refused."""
-        taken = zip(self._columns, table, self._counts, strict=True)
-        return {column.name: column.take(row, data, count) for column, row, count in taken}
+        described = zip(self._columns, table, self._counts, strict=True)
+        taken = [(column.name, column.take(row, data, count)) for column, row, count in described]
+        return dict(taken[: self._kept])
 
     def require_within(self, arrays: dict[str, np.ndarray], largest: float) -> None:
         """Refuse NaN, infinity, and what is larger than any honest value."""
@@ -288,13 +297,3 @@ def _claimed(row: Any) -> int:
     ):
         raise Refused("columns", "a column does not name its length")
     return shape[0]
-
-
-def _below(array: np.ndarray, limit: int | np.ndarray) -> bool:
-    """Return whether all are at least 0 and below a limit. Read without sign, -1 is huge."""
-    return _all(array.view(UNSIGNED[array.itemsize]) < limit)
-
-
-def _all(truths: np.ndarray) -> bool:
-    """Return whether all are true. For few values this is much faster than `numpy.all`."""
-    return 0 not in truths.tobytes()

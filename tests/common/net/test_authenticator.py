@@ -113,6 +113,10 @@ def test_sender_is_known_again_after_its_memory_was_emptied(front, keys_folder, 
     frame = front.pull.recv(copy=False)
     before = front.sender(frame)
     monkeypatch.setattr(authenticator, "SENDERS", 1)
+    other, _ = dial(front.address, keys.client_keys(keys_folder))
+    other.send(b"hello")
+    assert readable(front.pull)
+    assert front.sender(front.pull.recv(copy=False)) != before
     assert front.sender(frame) == before
     assert front.sender(frame) is not before
 

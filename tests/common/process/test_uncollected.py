@@ -30,7 +30,7 @@ def test_collection_that_was_off_stays_off():
 
 
 def test_collection_becomes_seldom():
-    """What is here stays, and many objects may come before the next look at them."""
+    """All that is here stays, and many objects may come before the next look at them."""
     threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
     try:
         collect_seldom()
