@@ -62,7 +62,7 @@ class Allowances:
 
     def covers(self, key: Key) -> bool:
         """Return whether one more number of an incarnation was granted."""
-        left = self._left.get(key)  # the newest is not looked up twice: `spend` follows
+        left = self._left.get(key)  # `spend` makes it the newest
         return (self._find(key) if left is None else left) > 0
 
     def spend(self, key: Key) -> None:

@@ -83,6 +83,7 @@ class Endpoint:
         self.spans = Tracer("training")  # of all threads of this learner
         known = self.receiver.acknowledgements.__contains__
         self.traces = Traces(spec, learner_id, self.spans, known)
+        self.receiver.on_spans = self.traces.receive
         self._steps = self._updates = 0
         self.bytes_in = self.bytes_out = 0  # of messages received, and on the feed
         self.busy_s = 0.0  # of the thread that drives it, if that has a clock
@@ -136,9 +137,6 @@ class Endpoint:
         for frame, sender in messages:
             count += 1
             self.bytes_in += len(frame)
-            if wire.kind_of(frame) == Kind.SPANS:
-                self._receive_spans(frame, sender)
-                continue
             item = self.receiver.receive(frame, now, sender)
             if item is None:
                 continue
@@ -153,12 +151,6 @@ class Endpoint:
         if others:
             self.queue.put(others)
         return count
-
-    def _receive_spans(self, frame: bytes | bytearray | memoryview, sender: Client | None) -> None:
-        try:
-            self.traces.receive(frame, sender, len(self.receiver.names))
-        except Refused as refusal:
-            self.receiver.refuse(refusal)
 
     def settle(self) -> int:
         """Book the outcomes of items, so that acknowledgements have them; return how many."""

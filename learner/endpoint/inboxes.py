@@ -6,9 +6,25 @@ checkpoint.
 """
 
 from farflung.common.process.errors import Refused
+from farflung.common.protocol import wire
 from farflung.common.protocol.inbox import Inbox
 from farflung.common.protocol.incarnation import Received
-from farflung.common.protocol.wire import Kind
+from farflung.common.protocol.messages import Command, Numbered
+from farflung.common.protocol.tensors import read_gradients_envelope
+from farflung.common.protocol.wire import Kind, Opened
+
+NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
+
+
+def envelope_of(opened: Opened) -> Numbered:
+    """Return the envelope of a numbered message; a command is nothing else."""
+    if opened.kind is Kind.PARCEL:
+        return wire.read_envelope(opened)
+    if opened.kind is Kind.GRADIENTS:
+        return read_gradients_envelope(opened)
+    command = wire.read(opened)
+    assert isinstance(command, Command)
+    return command
 
 
 class Inboxes:

@@ -26,23 +26,25 @@ from farflung.common.protocol.quarantine import Quarantine
 from farflung.common.protocol.roster import Roster
 from farflung.common.protocol.shared_buffer import Load, SharedBuffer
 from farflung.common.protocol.snapshots import Snapshots
-from farflung.common.protocol.tensors import GradientsEnvelope, read_gradients_envelope
+from farflung.common.protocol.tensors import GradientsEnvelope
 from farflung.common.protocol.wire import Envelope, Kind, Opened
 from farflung.learner.endpoint import items
 from farflung.learner.endpoint.commands import CommandIntake
 from farflung.learner.endpoint.gradients import GradientCheck
-from farflung.learner.endpoint.inboxes import Inboxes
+from farflung.learner.endpoint.inboxes import NUMBERED, Inboxes, envelope_of
 from farflung.learner.endpoint.items import PARCELS, TAKEN, Content, Item, RefusedNumber
 from farflung.learner.endpoint.seen import PresenceLog, Records, require_bounded, require_place
 
 log = logging.getLogger(__name__)
 
 WITH_ROWS = (Kind.PARCEL, Kind.GRADIENTS)
-NUMBERED = {Kind.PARCEL: "parcels", Kind.GRADIENTS: "gradients", Kind.COMMAND: "commands"}
 CREDIT = "credit"
 POISON = ("magnitude", "nonfinite")  # after several an actor is in quarantine
 FLOODS = ("names", "rate", ROLE, CREDIT)  # refusals that are shown once for each peer
 PROBLEMS = 50  # of all actors, the latest
+
+
+OnSpans = Callable[[bytes | bytearray | memoryview, Client, int], None]
 
 
 class Receiver:
@@ -65,6 +67,8 @@ class Receiver:
         self.newest = Version(inbox.epoch, 0)  # the last publication
         # Called with the version that an evaluator plays.
         self.on_evaluating: Callable[[Version], None] = lambda version: None
+        # Called with an answer to a probe, its sender, and how many names there are.
+        self.on_spans: OnSpans = lambda frame, sender, names: None
         self.acknowledgements = AcknowledgementSchedule()
         self.problems: deque[str] = deque(maxlen=PROBLEMS)
         self.records = Records(self.problems)
@@ -90,13 +94,16 @@ class Receiver:
         try:
             if sender is None:
                 raise Refused("revoked", "its key is not allowed any more")
-            if wire.kind_of(frame) not in WITH_ROWS:
+            if (kind := wire.kind_of(frame)) not in WITH_ROWS:
+                if kind == Kind.SPANS:  # they have a pace of their own
+                    self.on_spans(frame, sender, len(self.names))
+                    return None
                 self.names.spend_word(sender, now, len(frame))
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
             if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)
                 return None
-            envelope = _envelope(opened)
+            envelope = envelope_of(opened)
             self._require_ours(envelope.run, envelope.policy)
             self._hear(opened.kind, envelope, sender, now)
             if isinstance(envelope, Command) and Kind.COMMAND in self._takes:
@@ -287,14 +294,3 @@ class Receiver:
             self._shown.add(refusal.reason)
             self.problems.append(f"refused from {sender}: {refusal}")
         log.warning("a message of %s is refused (%s)", sender, refusal, extra=once_every(10))
-
-
-def _envelope(opened: Opened) -> Numbered:
-    """Return the envelope of a numbered message; a command is nothing else."""
-    if opened.kind is Kind.PARCEL:
-        return wire.read_envelope(opened)
-    if opened.kind is Kind.GRADIENTS:
-        return read_gradients_envelope(opened)
-    command = wire.read(opened)
-    assert isinstance(command, Command)
-    return command

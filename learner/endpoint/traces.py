@@ -47,15 +47,13 @@ class Traces:
         """Note that a client does not watch any more."""
         self._watchers.pop((sender.connection, topic), None)
 
-    def receive(
-        self, frame: bytes | bytearray | memoryview, sender: Client | None, names: int
-    ) -> None:
+    def receive(self, frame: bytes | bytearray | memoryview, sender: Client, names: int) -> None:
         """Take an answer to one of the latest probes; pass over a late or surplus one.
 
         Raise `Refused` for one that no honest actor sends.
         """
         now, pace = self._clock(), ANSWERS_PER_S + ANSWERS_PER_NAME_S * names
-        if sender is None or not self._watchers or not self._bucket.take(now, pace):
+        if not self._watchers or not self._bucket.take(now, pace):
             return
         spans = wire.read(wire.open_frame(frame, (Kind.SPANS,)))
         assert isinstance(spans, Spans)
