@@ -68,6 +68,8 @@ class Broker:
         self._topic = topics.broker(name)
         self._routes, self._subscriptions = Routes(), Subscriptions()
         self._names = Names()
+        # Who sent rows in this burst, and the upstream that takes them: by policy and actor.
+        self._heard: dict[tuple[str, str], tuple[Client, int]] = {}
         self._started_at = self._status_at = now = clock()
         self._passing = Passing(self._subscriptions, now)
         self._gate = Gate(self._front, self, BROKER, now)
@@ -218,6 +220,7 @@ class Broker:
 
     def _receive_experience(self) -> None:
         """Drain the front, even if the upstreams are full."""
+        self._heard.clear()
         for _ in range(DRAIN_MESSAGES):
             try:
                 frame = self._front.pull.recv(zmq.NOBLOCK, copy=False)
@@ -235,20 +238,28 @@ class Broker:
             while self._front.pull.recv(copy=False).more:
                 pass
             raise Refused("parts", "it has more than one")
-        kind, now = wire.kind_of(frame.buffer), self._clock()
-        policy, actor = wire.peek(frame.buffer)
+        view = frame.buffer
+        kind, (policy, actor) = wire.kind_of(view), wire.peek(view)
         sender = self._front.require(frame, actor)
+        has_rows = kind not in WORDS and kind != Kind.SPANS
+        if has_rows:
+            known, upstream = self._heard.get((policy, actor), (None, 0))
+            if known is sender:
+                return upstream
+        now = self._clock()
         require_right(sender, steers=kind == Kind.COMMAND)
         key = actor[:NAME_CHARACTERS], 0  # incarnations are not read here
         if kind in WORDS:
             self._names.spend_word(sender, now, len(frame))
         self._names.note_message(sender, key, now)
-        if kind not in WORDS and kind != Kind.SPANS:
+        if has_rows:
             self._names.note_parcel(key, 0)
-        upstream = self._routes.find(policy)
-        if upstream is None:
+        found = self._routes.find(policy)
+        if found is None:
             raise Refused(UNKNOWN, "no upstream publishes about it yet")
-        return upstream
+        if has_rows:
+            self._heard[policy, actor] = sender, found
+        return found
 
     def _look_after(self, now: float) -> None:
         if self._front.look_after(now):
