@@ -34,6 +34,7 @@ RESULTS = (
 COUNTED = tuple(column.name for column in (*COUNTS, *RESULTS))
 ENDINGS = len(Ending)
 
+SMALL = 1024  # bytes of an array that is copied in less time than a view of it is made
 PLANS = 1024  # sizes of parcels that are remembered: an actor's recur
 
 
@@ -68,9 +69,8 @@ class ParcelCodec:
         arrays += zip(self._counts, (parcel.lengths, parcel.endings), strict=True)
         arrays += zip(self._results, parcel.results.columns(self._metrics), strict=True)
         blocks = [expected.block(array) for expected, array in arrays]
-        table = self._table(
-            tuple(array.shape for _, array in arrays), tuple(map(len, blocks)), parcel.evaluation
-        )
+        shapes = tuple(array.shape for _, array in arrays)
+        table = self._table(shapes, tuple(map(len, blocks)), parcel.evaluation)
         fields = asdict(envelope) | {"evaluation": parcel.evaluation}
         return assemble(Kind.PARCEL, fields, blocks, table)
 
@@ -244,6 +244,8 @@ class _Expected:
 
     def block(self, array: np.ndarray) -> bytes | memoryview:
         """Return the bytes of an array to send as this column."""
+        if array.nbytes <= SMALL and array.dtype == self.dtype and not self.encoding:
+            return array.tobytes()
         block = np.ascontiguousarray(array, self.dtype).data.cast("B") if array.size else b""
         return ENCODE[self.encoding](block)
 
@@ -271,9 +273,8 @@ class _Expected:
         block = DECODE[encoding](data[offset : offset + length], size)
         if len(block) != size:
             raise Refused("columns", f"{name} has {len(block)} bytes, not {size}")
-        return np.ndarray(
-            (count, *self.shape), self.dtype, block
-        )  # our numbers: 2.0 equals 2 and is no size
+        # Our numbers: 2.0 equals 2 and is no size.
+        return np.ndarray((count, *self.shape), self.dtype, block)
 
 
 def _limits(spec: Spec) -> list[tuple[str, int | np.ndarray]]:
