@@ -19,7 +19,7 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.gate import Gate
 from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
-from farflung.common.net.listener import Listener
+from farflung.common.net.listener import Listener, require_right_to
 from farflung.common.net.rights import require_right
 from farflung.common.net.shares import BROKER
 from farflung.common.net.sockets import Context, Held
@@ -240,13 +240,12 @@ class Broker:
             raise Refused("parts", "it has more than one")
         view = frame.buffer
         kind, (policy, actor) = wire.kind_of(view), wire.peek(view)
-        sender = self._front.require(frame, actor)
-        has_rows = kind not in WORDS and kind != Kind.SPANS
-        if has_rows:
+        found, has_rows = self._front.sender(frame), kind not in WORDS and kind != Kind.SPANS
+        if has_rows and found is not None:
             known, upstream = self._heard.get((policy, actor), (None, 0))
-            if known is sender:
+            if known is found:
                 return upstream
-        now = self._clock()
+        sender, now = require_right_to(actor, found), self._clock()
         require_right(sender, steers=kind == Kind.COMMAND)
         key = actor[:NAME_CHARACTERS], 0  # incarnations are not read here
         if kind in WORDS:
@@ -254,12 +253,12 @@ class Broker:
         self._names.note_message(sender, key, now)
         if has_rows:
             self._names.note_parcel(key, 0)
-        found = self._routes.find(policy)
-        if found is None:
+        route = self._routes.find(policy)
+        if route is None:
             raise Refused(UNKNOWN, "no upstream publishes about it yet")
         if has_rows:
-            self._heard[policy, actor] = sender, found
-        return found
+            self._heard[policy, actor] = sender, route
+        return route
 
     def _look_after(self, now: float) -> None:
         if self._front.look_after(now):

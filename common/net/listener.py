@@ -64,12 +64,7 @@ class Listener:
 
         Refuse a revoked sender, and one that may not speak for the named actor.
         """
-        sender = self.sender(frame)
-        if sender is None:
-            raise Refused("revoked", "its key is not allowed any more")
-        if actor is not None:
-            require_own_name(actor, sender)
-        return sender
+        return require_right_to(actor, self.sender(frame))
 
     def note_size(self, message_bytes: int) -> None:
         """Note the size of a message on the feed: `look_after` shortens too long a queue."""
@@ -137,3 +132,12 @@ class Listener:
                 "along. Run `learner keys FOLDER` to make keys, and listen with --keys FOLDER",
                 self.address,
             )
+
+
+def require_right_to(actor: str | None, sender: Client | None) -> Client:
+    """Refuse a revoked sender, and one that may not speak for an actor."""
+    if sender is None:
+        raise Refused("revoked", "its key is not allowed any more")
+    if actor is not None:
+        require_own_name(actor, sender)
+    return sender
