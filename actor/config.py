@@ -45,8 +45,9 @@ class CollectorConfig:
     """Name of this process (default: host and a random number); a key's label precedes it."""
     environments: Annotated[int, MOST, Parameter(metavar="N", name="--envs")] = 1
     """Environments in this process."""
-    vector: Annotated[bool, WORLD, Parameter(negative=(), show_default=False)] = False
-    """Use the environment's own vectorised version."""
+    vector: Annotated[bool | None, WORLD, Parameter(show_default=False)] = None
+    """Use the environment's own vectorised version; --no-vector: single ones (default: single ones,
+    and for 8 or more of CartPole the version with the same rows)."""
     environment_threads: Annotated[
         int, WORLD, Parameter(metavar="N", name="--env-threads", show_default=False)
     ] = 64

@@ -4,7 +4,7 @@
 connection, outbox, watchdog) and runs in this process. It sends over real sockets to a learner in
 another process, which checks every parcel and inserts it into a replay. The list is stepped with
 actions drawn beforehand, and reset by hand. Both play CartPole-v1 with random actions and horizon
-32, in 1, 16 and 64 environments.
+32, in 1, 16 and 64 single environments. `bench/acting.py` has their vector form.
 """
 
 import itertools
@@ -100,7 +100,7 @@ def acting(address: Address, environments: int, seconds: float) -> float:
         connection = PolicyConnections(
             [address], "default", lambda policy: client, partial(Sockets, context)
         )
-        open_world, who = opener(environments, around), Who("actor", "bench")
+        open_world, who = opener(environments, around, vector=False), Who("actor", "bench")
         watcher.start()
         try:
             ActorLoop(connection, open_world, Rules(), stop, watchdog, who).run()

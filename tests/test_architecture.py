@@ -86,6 +86,7 @@ def test_heavy_libraries_are_imported_in_one_place():
         "actor/worlds/gymnasium_check.py",
         "actor/worlds/gymnasium_minatar.py",
         "actor/worlds/gymnasium_spaces.py",
+        "actor/worlds/gymnasium_stand_in.py",
         "actor/worlds/gymnasium_wrappers.py",
         "learner/dataset/minari_dataset.py",
     }

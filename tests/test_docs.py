@@ -104,7 +104,8 @@ def flags(cls):
             if isinstance(mark, Parameter) and mark.name
         ]
         flag = (named[0] if named else name).removeprefix("--").replace("_", "-")
-        found |= {f"--{flag}"} | ({f"--no-{flag}"} if get_args(hint)[:1] == (bool,) else set())
+        switch = get_args(hint)[:1] in ((bool,), (bool | None,))
+        found |= {f"--{flag}"} | ({f"--no-{flag}"} if switch else set())
     return found
 
 

@@ -71,7 +71,7 @@ def check(world: World, steps: int, beat: Callable[[], None]) -> Checked:
 
 
 def opener(
-    count: int, around: Surroundings, vector: bool = False
+    count: int, around: Surroundings, vector: bool | None = None
 ) -> Callable[[Mapping[str, Joined], str], Seated]:
     """Return the function that makes the world of runs, at the place of a role in the seed tree."""
 
@@ -91,7 +91,7 @@ def open_world(
     *,
     key: tuple[int | str, ...],
     around: Surroundings,
-    vector: bool = False,
+    vector: bool | None = None,
     cut: bool = False,
     make_one: MakeOne | None = None,
 ) -> Seated:
@@ -108,7 +108,7 @@ def open_shared(
     *,
     key: tuple[int | str, ...],
     around: Surroundings,
-    vector: bool = False,
+    vector: bool | None = None,
     cut: bool = False,
     make_one: MakeOne | None = None,
 ) -> Seated:

@@ -6,6 +6,7 @@ Only this module and those named gymnasium_… beside it import Gymnasium.
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -17,7 +18,8 @@ from farflung.actor.worlds.arguments import require_plain, sentence, shown
 from farflung.actor.worlds.at_once import at_once
 from farflung.actor.worlds.description import Description
 from farflung.actor.worlds.failures import Failures
-from farflung.actor.worlds.gymnasium_spaces import adapter, starts
+from farflung.actor.worlds.gymnasium_spaces import adapter, agreed, starts
+from farflung.actor.worlds.gymnasium_stand_in import stand_in
 from farflung.actor.worlds.gymnasium_wrappers import (
     VECTORISED,
     Frames,
@@ -27,10 +29,10 @@ from farflung.actor.worlds.gymnasium_wrappers import (
 )
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.measures import Measures
-from farflung.actor.worlds.spaces import SpaceAdapter
+from farflung.actor.worlds.starts import Starts
 from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.vector import VectorWorld
-from farflung.common.data.spec import Spec, World, column_name
+from farflung.common.data.spec import Spec, World
 from farflung.common.process.errors import ConfigurationError
 
 Environment = Any  # gymnasium.Env is generic over types that are not known here
@@ -121,18 +123,21 @@ def open_world(
     *,
     key: tuple[int | str, ...],
     around: Surroundings,
-    vector: bool = False,
+    vector: bool | None = None,
     make_one: Callable[[World], Environment] | None = None,
 ) -> ListWorld | VectorWorld:
     """Return N environments of a spec's world, in a list or in the world's vectorised version.
 
-    `key` is their place in the seed tree: role, index and start of the actor. A world that has
-    other spaces here than where the spec was written is refused.
+    By default (`vector` is None) only a version with the rows of the list stands in for it. `key`
+    is their place in the seed tree: role, index and start of the actor. A world that has other
+    spaces here than where the spec was written is refused.
     """
+    starts = Starts(spec.world.seed, ("environment", *key), count, around.beat)
+    many = _vectorised(spec, count, starts, False if make_one and not vector else vector)
 
     def another() -> Environment:
         around.beat()
-        return make_vector(spec, count) if vector else (make_one or make)(spec.world)
+        return many() if many is not None else (make_one or make)(spec.world)
 
     inside: dict[str, Any] = {
         "seed": spec.world.seed,
@@ -141,13 +146,12 @@ def open_world(
         "failures": Failures(around.on_problem, around.wait, around.clock),
         "measures": Measures(spec.metrics, around.on_problem),
     }
-    if not vector:
-        environments = [another() for _ in range(count)]
-        one = environments[0]
+    if many is None:
+        one, *others = (another() for _ in range(count))
         return ListWorld(
-            environments,
+            [one, *others],
             another,
-            _agreed(spec, one.observation_space, one.action_space),
+            agreed(spec, one.observation_space, one.action_space),
             spec.policy,
             at_once=at_once(count, around, renders=bool(getattr(one, "render_mode", None))),
             **inside,
@@ -157,11 +161,22 @@ def open_world(
         environment,
         count,
         another,
-        _agreed(spec, environment.single_observation_space, environment.single_action_space),
+        agreed(spec, environment.single_observation_space, environment.single_action_space),
         spec.policy,
         same_step=environment.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP,
         **inside,
     )
+
+
+def _vectorised(
+    spec: Spec, count: int, starts: Starts, vector: bool | None
+) -> Callable[[], Environment] | None:
+    """Return the maker of the world's vectorised version, if that is to be played."""
+    if vector:
+        return partial(make_vector, spec, count)
+    if vector is None and not spec.infos:  # columns that are read from single environments
+        return stand_in(spec.world, count, starts, make)
+    return None
 
 
 def make(world: World, render_mode: str = "") -> Environment:
@@ -267,23 +282,6 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
         f"no {kind} is registered as {name!r}{guess} "
         "What a package registers is known after --import PACKAGE, here and on each actor"
     )
-
-
-def _agreed(spec: Spec, observation: Any, action: Any) -> SpaceAdapter:
-    """Return the adapter of a world's spaces, or refuse where they are not those of the spec."""
-    made = adapter(spec.world, observation, action, spec.infos)
-    there = {"actions": spec.action} | {
-        column_name(key): space for key, space in spec.observation.items()
-    }
-    here = {"actions": made.action} | {field.column: field.space for field in made.fields}
-    for name in sorted(there.keys() | here.keys()):
-        if there.get(name) != here.get(name):
-            raise ConfigurationError(
-                f"{spec.world.environment} has other {name} here: {here.get(name, 'none')}, "
-                f"and where the learner is {there.get(name, 'none')}. "
-                "Install the same versions of what it needs"
-            )
-    return made
 
 
 def _not_made(world: World, error: Exception) -> ConfigurationError:

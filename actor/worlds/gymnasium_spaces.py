@@ -8,7 +8,7 @@ from gymnasium import spaces
 from farflung.actor.worlds.game import MASK, SEEN
 from farflung.actor.worlds.spaces import ObservationField, SpaceAdapter
 from farflung.common.data.fields import NAME
-from farflung.common.data.spec import ACTIONS, Column, Space, World, column_name
+from farflung.common.data.spec import ACTIONS, Column, Space, Spec, World, column_name
 from farflung.common.process.errors import ConfigurationError
 
 # The dtype of a column for each dtype of a space: networks want at most 32 bits of a float.
@@ -35,6 +35,23 @@ def adapter(
             f"{world.environment} has nothing to see: its observation space is {observation}"
         )
     return SpaceAdapter(fields, *_action(world, action), infos)
+
+
+def agreed(spec: Spec, observation: spaces.Space, action: spaces.Space) -> SpaceAdapter:
+    """Return the adapter of a world's spaces, or refuse where they are not those of the spec."""
+    made = adapter(spec.world, observation, action, spec.infos)
+    there = {"actions": spec.action} | {
+        column_name(key): space for key, space in spec.observation.items()
+    }
+    here = {"actions": made.action} | {field.column: field.space for field in made.fields}
+    for name in sorted(there.keys() | here.keys()):
+        if there.get(name) != here.get(name):
+            raise ConfigurationError(
+                f"{spec.world.environment} has other {name} here: {here.get(name, 'none')}, "
+                f"and where the learner is {there.get(name, 'none')}. "
+                "Install the same versions of what it needs"
+            )
+    return made
 
 
 def without_mask(space: spaces.Space) -> tuple[spaces.Space, int]:

@@ -10,9 +10,9 @@ from farflung.actor.worlds.at_once import AtOnce, Outcome
 from farflung.actor.worlds.failures import Environment, Failures
 from farflung.actor.worlds.measures import NO_METRICS, Measures
 from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
+from farflung.actor.worlds.starts import Starts
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
 from farflung.common.data.parcel import Ending
-from farflung.common.data.seeds import generator, number
 
 
 class ListWorld:
@@ -37,10 +37,9 @@ class ListWorld:
     ) -> None:
         self._measures, self._at_once = measures, at_once
         self._make, self._adapter, self._beat, self._failures = make, adapter, beat, failures
-        self._policy, self._seed, self._key = policy, seed, key
-        self._environments, count = environments, len(environments)
+        self._policy, self._environments, count = policy, environments, len(environments)
+        self._starts = Starts(seed, key, count, beat)
         self.seats = {policy: tuple(Seat(number) for number in range(count))}
-        self._episodes = [0] * count
         self._observations: list[Any] = [None] * count
         self._infos: list[Mapping[str, Any]] = [{}] * count
         self._rewards: list[Any] = [0.0] * count
@@ -138,22 +137,8 @@ class ListWorld:
         self._adapter.check(self._observations[seat], self._infos[seat])
 
     def _reset(self, seat: int, fresh: bool) -> tuple[Any, Mapping[str, Any]]:
-        """Begin an episode with a random stream of its own.
-
-        Only a new environment gets `reset(seed=...)`: seeding is slow, so later episodes just swap
-        in a fresh `np_random`.
-        """
-        environment, path = self._environments[seat], (*self._key, seat, self._episodes[seat])
-        self._episodes[seat] += 1
-        if fresh:
-            self._beat()  # the first episodes of many seats together may take longer than one may
-            begun = environment.reset(seed=number(self._seed, *path))
-        else:
-            environment.unwrapped.np_random = generator(self._seed, *path)
-            begun = environment.reset()
-        if begun is None:  # as Gymnasium's own, which only seeds
-            raise NotImplementedError("reset() returns nothing")
-        return begun[0], begun[1]
+        """Begin an episode of a seat."""
+        return self._starts.begin(self._environments[seat], seat, fresh)
 
     def _rebuild(self, seat: int, error: Exception) -> None:
         """Put another environment into a seat, and begin an episode in it."""

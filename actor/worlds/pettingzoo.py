@@ -62,7 +62,7 @@ def open_world(
     *,
     key: tuple[int | str, ...],
     around: Surroundings,
-    vector: bool = False,
+    vector: bool | None = None,
     most_steps: int = 0,
     make_one: Callable[[World], Environment] | None = None,
 ) -> SeatedWorld:

@@ -13,6 +13,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 SHORT = ("incarnations", "replay")
 # They start learners, or take more than 3 s of processor time: in `make faults`.
 LONG = (
+    "acting",
     "actor",
     "data_path",
     "durability",
