@@ -53,6 +53,11 @@ class CollectorConfig:
     ] = 64
     """Most threads that step slow environments at once, where measured to be faster (default: 64);
     0: none."""
+    environment_processes: Annotated[
+        int, WORLD, Parameter(metavar="N", name="--env-processes", show_default=False)
+    ] = 0
+    """Most slow environments that step in processes of their own, where threads are no faster and
+    these are (default: 0, none); each takes as much memory as an environment and its libraries."""
     imports: Annotated[
         tuple[str, ...], MOST, Parameter(metavar="PACKAGE", name="--import", show_default=False)
     ] = ()
@@ -92,6 +97,7 @@ class CollectorConfig:
         )
         require(self.environments >= 1, "--envs must be at least 1")
         require(self.environment_threads >= 0, "--env-threads must not be negative")
+        require(self.environment_processes >= 0, "--env-processes must not be negative")
         require(self.step_timeout >= 0, "--step-timeout must not be negative")
         require(
             self.max_policy_age == 0 or self.max_policy_age >= LEAST_AGE_S,

@@ -179,8 +179,8 @@ def run(asked: CollectorConfig, keys: "ClientKeys | None", who: Who, role: Role)
         connection, make_loop, tell = role.form(context, partial(role.client, who.name), keys)
         watchdog.last_words = partial(hangs.last_words, tell)
         watchdog.standing = hangs.Suspicion(connection).look
-        threads = asked.environment_threads
-        around = Surroundings(connection.problem, stop.wait, time.monotonic, watchdog.beat, threads)
+        limits = asked.environment_threads, asked.environment_processes, asked.imports
+        around = Surroundings(connection.problem, stop.wait, time.monotonic, watchdog.beat, *limits)
         open_world = opener(asked.environments, around, asked.vector)
         loop = make_loop(connection, open_world, rules, stop, watchdog, who)
         try:

@@ -122,16 +122,18 @@ class AtOnce:
 
     def __init__(self, threads: int, clock: Callable[[], float], beat: Callable[[], None]) -> None:
         self.useless = False  # the world steps by itself from now on
+        self.holds_lock = False  # since steps are slow, and no faster in threads
+        self.chosen = False  # it steps at once from now on
         self._count, self._clock, self._beat = threads, clock, beat
         self._threads: Threads | None = None
-        self._chosen = False
+        self._where = "threads"
         self._took_s: list[float] = []  # a step on average, in each turn of this form
         self._in_turn_s = 0.0
         self._drawn = _shared_streams()
 
     def step(self, calls: Calls) -> list[Outcome]:
         """Make a step in each seat."""
-        if self._chosen or not calls:
+        if self.chosen or not calls:
             return self.run(calls)
         if self._threads is not None and not self._took_s:
             outcomes = self._try_one(self._threads, calls)
@@ -147,6 +149,19 @@ class AtOnce:
     def run(self, calls: Calls) -> list[Outcome]:
         """Make all calls, at once where that is tried or chosen; return their outcomes."""
         return self._here(calls) if self._threads is None else self._threads.run(calls)
+
+    def again(self, where: str) -> "AtOnce":
+        """Return the trial of the same environments elsewhere, against one after the other here."""
+        other = AtOnce(self._count, self._clock, self._beat)
+        other._in_turn_s, other._where = self._in_turn_s, where
+        other._threads = Threads(self._count, self._beat)
+        return other
+
+    def kept(self) -> "AtOnce":
+        """Return the same way as a choice, where there is no way back."""
+        other = self.again(self._where)
+        other.chosen = True
+        return other
 
     def close(self) -> None:
         """End the threads, if there are any."""
@@ -182,12 +197,14 @@ class AtOnce:
             else:
                 self._threads = Threads(self._count, self._beat)
         elif took_s * GAIN > self._in_turn_s:
-            self._give_up("threads are no faster: a step holds the interpreter's lock")
+            self.holds_lock = self._where == "threads"
+            self._give_up(f"{self._where} are no faster: {1e3 * took_s:.3g} ms a step")
         else:
-            self._chosen = True
+            self.chosen = True
             log.info(
-                "environments step at once, in %d threads: %.3g ms a step instead of %.3g",
+                "environments step at once, in %d %s: %.3g ms a step instead of %.3g",
                 self._count,
+                self._where,
                 1e3 * took_s,
                 1e3 * self._in_turn_s,
             )

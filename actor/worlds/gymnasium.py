@@ -29,6 +29,7 @@ from farflung.actor.worlds.gymnasium_wrappers import (
 )
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.measures import Measures
+from farflung.actor.worlds.processes import processes
 from farflung.actor.worlds.starts import Starts
 from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.vector import VectorWorld
@@ -154,6 +155,7 @@ def open_world(
             agreed(spec, one.observation_space, one.action_space),
             spec.policy,
             at_once=at_once(count, around, renders=bool(getattr(one, "render_mode", None))),
+            processes=None if make_one else processes(spec, count, around),
             **inside,
         )
     environment = another()

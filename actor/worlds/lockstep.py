@@ -9,6 +9,7 @@ import numpy as np
 from farflung.actor.worlds.at_once import AtOnce, Outcome
 from farflung.actor.worlds.failures import Environment, Failures
 from farflung.actor.worlds.measures import NO_METRICS, Measures
+from farflung.actor.worlds.processes import Processes
 from farflung.actor.worlds.spaces import WRONG, SpaceAdapter
 from farflung.actor.worlds.starts import Starts
 from farflung.actor.worlds.world import Due, End, Outcomes, Seat, Turn
@@ -34,8 +35,12 @@ class ListWorld:
         failures: Failures,
         measures: Measures = NO_METRICS,
         at_once: AtOnce | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self._measures, self._at_once = measures, at_once
+        self._processes = processes if at_once is not None else None
+        if self._processes is not None:
+            environments = self._processes.noted(environments)
         self._make, self._adapter, self._beat, self._failures = make, adapter, beat, failures
         self._policy, self._environments, count = policy, environments, len(environments)
         self._starts = Starts(seed, key, count, beat)
@@ -94,6 +99,8 @@ class ListWorld:
         """Close every environment."""
         if self._at_once is not None:
             self._at_once.close()
+        if self._processes is not None:
+            self._processes.close()
         for environment in self._environments:
             self._failures.close(environment)
 
@@ -112,7 +119,13 @@ class ListWorld:
             for seat, environment in enumerate(self._environments)
         ]
         outcomes = at_once.step(steps)
-        if at_once.useless:
+        if self._processes is not None and (at_once.useless or at_once.chosen):
+            going = self._processes.after(at_once, self._environments)
+            self._environments, self._at_once = going.environments, going.at_once
+            self._make = going.make or self._make
+            if going.tried:
+                self._processes = None
+        elif at_once.useless:
             self._at_once = None
         return outcomes
 

@@ -15,3 +15,7 @@ class Surroundings:
     """Called before each environment is made, first reset, or stepped, for a watchdog."""
     threads: int = 0
     """The most that may step slow environments at once; 0 and 1: none."""
+    processes: int = 0
+    """The most that may have slow environments where threads are no faster; 0 and 1: none."""
+    imports: tuple[str, ...] = ()
+    """The user's packages, which such a process imports."""

@@ -15,6 +15,7 @@ SHORT = ("incarnations", "replay")
 LONG = (
     "acting",
     "actor",
+    "apart",
     "data_path",
     "durability",
     "epoch",

@@ -3,6 +3,7 @@
 `--import support.worlds` registers them, with `tests` on PYTHONPATH.
 """
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -55,6 +56,31 @@ class Stamp(gymnasium.Env):
             self._array = np.empty(3, np.float32)
         self._array[:] = self._life, self._episode, self._step
         return self._array
+
+
+class Heavy(Stamp):
+    """A stamp with steps of 5 ms by the clock `spent_s` of its process, in any thread.
+
+    Each environment raises in its step `breaks`; with `tells`, it shows in which process it is; in
+    its step `stuck`, it holds on in another process than that which began.
+    """
+
+    spent_s: ClassVar[float] = 0.0
+
+    def __init__(self, breaks: int = -1, tells: bool = False, stuck: int = -1) -> None:
+        super().__init__(ending="mixed")
+        self._breaks, self._tells, self._stuck, self._all = breaks, tells, stuck, 0
+
+    def step(self, action: Any) -> Outcome:
+        Heavy.spent_s += 0.005
+        self._all += 1
+        if self._all == self._breaks:
+            raise RuntimeError("the arm is stuck")
+        if self._all == self._stuck:
+            threading.Event().wait()
+        seen, reward, terminated, truncated, _ = super().step(action)
+        info = {"is_success": self._episode % 2 == 0, "friend": object()}
+        return seen + os.getpid() * self._tells, reward, terminated, truncated, info
 
 
 class Marked(Stamp):
@@ -507,6 +533,7 @@ class Duel(gymnasium.Env):
 
 for _environment in (
     Stamp,
+    Heavy,
     Marked,
     Gates,
     Parts,
