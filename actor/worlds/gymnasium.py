@@ -155,7 +155,7 @@ def open_world(
             agreed(spec, one.observation_space, one.action_space),
             spec.policy,
             at_once=at_once(count, around, renders=bool(getattr(one, "render_mode", None))),
-            processes=None if make_one else processes(spec, count, around),
+            processes=None if make_one else processes(spec, count, around, inside["failures"]),
             **inside,
         )
     environment = another()

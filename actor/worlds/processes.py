@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from farflung.actor.worlds.apart import Apart, Noted, Order, brought, digest, made, sendable
 from farflung.actor.worlds.at_once import AtOnce
-from farflung.actor.worlds.failures import Environment
+from farflung.actor.worlds.failures import Environment, Failures
 from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.spec import INFO, Spec
 from farflung.common.process.errors import FarflungError
@@ -31,8 +31,8 @@ class Processes:
     same, so that rows go on as they were. If they are no faster, the first ones catch up.
     """
 
-    def __init__(self, order: Order, around: Surroundings) -> None:
-        self._order, self._around = order, around
+    def __init__(self, order: Order, around: Surroundings, failures: Failures) -> None:
+        self._order, self._around, self._failures = order, around, failures
         self._left: list[Environment] = []  # here, while processes are tried
 
     def noted(self, environments: Sequence[Environment]) -> list[Environment]:
@@ -52,7 +52,7 @@ class Processes:
     def close(self) -> None:
         """Close the environments that were left."""
         for one in self._left:
-            one.close()
+            self._failures.close(one)
         self._left = []
 
     def _after_processes(self, at_once: AtOnce, environments: list[Environment]) -> Going:
@@ -78,7 +78,8 @@ class Processes:
         apart: list[Apart] = []
         why = "an environment of the trial has failed"
         try:
-            apart += [Apart(self._order) for _ in environments]
+            for _ in environments:
+                apart.append(Apart(self._order))  # all of them start side by side
             for one in apart:
                 self._around.beat()
                 one.ready()
@@ -119,12 +120,12 @@ class Processes:
         return True
 
 
-def processes(spec: Spec, count: int, around: Surroundings) -> Processes | None:
+def processes(spec: Spec, count: int, around: Surroundings, failures: Failures) -> Processes | None:
     """Return the trial of processes for so many environments, if that is wished and may pay."""
     if not 1 < count <= around.processes or _processors() < 2:
         return None
     infos = *(column.name.removeprefix(INFO) for column in spec.infos), *spec.metrics
-    return Processes(Order(spec.world, around.imports, infos), around)
+    return Processes(Order(spec.world, around.imports, infos), around, failures)
 
 
 def _bare(environments: Sequence[Environment]) -> list[Environment]:

@@ -61,26 +61,32 @@ class Stamp(gymnasium.Env):
 class Heavy(Stamp):
     """A stamp with steps of 5 ms by the clock `spent_s` of its process, in any thread.
 
-    Each environment raises in its step `breaks`; with `tells`, it shows in which process it is; in
-    its step `stuck`, it holds on in another process than that which began.
+    Each environment raises in its step `breaks`, shows the number of its process from its step
+    `tells` on, and its step `stuck` never ends. With `aside`, steps take time in the main thread.
     """
 
     spent_s: ClassVar[float] = 0.0
 
-    def __init__(self, breaks: int = -1, tells: bool = False, stuck: int = -1) -> None:
-        super().__init__(ending="mixed")
-        self._breaks, self._tells, self._stuck, self._all = breaks, tells, stuck, 0
+    def __init__(
+        self, breaks: int = 0, tells: int = 0, stuck: int = 0, aside: bool = False
+    ) -> None:
+        super().__init__()
+        self._breaks, self._tells, self._stuck, self._aside = breaks, tells, stuck, aside
+        self._all = 0
 
     def step(self, action: Any) -> Outcome:
-        Heavy.spent_s += 0.005
+        if not self._aside or threading.current_thread() is threading.main_thread():
+            Heavy.spent_s += 0.005
         self._all += 1
         if self._all == self._breaks:
             raise RuntimeError("the arm is stuck")
         if self._all == self._stuck:
             threading.Event().wait()
         seen, reward, terminated, truncated, _ = super().step(action)
+        if 0 < self._tells <= self._all:
+            seen = seen + np.float32(os.getpid())
         info = {"is_success": self._episode % 2 == 0, "friend": object()}
-        return seen + os.getpid() * self._tells, reward, terminated, truncated, info
+        return seen, reward, terminated, truncated, info
 
 
 class Marked(Stamp):

@@ -16,7 +16,7 @@ from support.playing import spec_of
 from support.waiting import eventually
 
 from farflung.actor.worlds import apart, at_once, gymnasium
-from farflung.actor.worlds.apart import Apart, Order, Raised
+from farflung.actor.worlds.apart import Apart, Noted, Order, Raised
 from farflung.actor.worlds.lockstep import ListWorld
 from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.world import Turn
@@ -25,6 +25,7 @@ from farflung.common.data.spec import Column, World
 pytestmark = pytest.mark.slow
 
 SEATS = 3
+TRIAL = 2 * at_once.MEASURED + 3  # turns until threads are given up
 TURNS = 3 * at_once.MEASURED + 20  # the trials of threads and of processes, and some
 SUCCESS = Column("result.is_success", "float32", (), "result")
 
@@ -100,6 +101,29 @@ def test_environments_come_back_where_processes_are_no_faster() -> None:
     world.close()
 
 
+def test_environments_that_cannot_catch_up_stay_in_processes() -> None:
+    """They show the number of their process, from a step of the second trial on."""
+    ticks = itertools.count(0.0, 0.1)
+    before = children()
+    world = opened({"tells": TRIAL + 3}, SEATS, clock=lambda: next(ticks))
+    told = played(world)
+    found = children() - before
+    assert len(found) == SEATS
+    assert told[: TRIAL + 2] == played(opened(), TRIAL + 1)
+    assert not world.step({"policy": np.zeros(SEATS, np.int64)}).outcomes["policy"].lost
+    world.close()
+    assert children() == before
+
+
+def test_threads_stay_where_they_pay() -> None:
+    """No process starts, and nothing is noted any more."""
+    world, before = opened({"aside": True}, SEATS), children()
+    assert played(world) == played(opened({"aside": True}))
+    assert children() == before
+    assert not any(isinstance(one, Noted) for one in world._environments)
+    world.close()
+
+
 @pytest.mark.parametrize("processes", [0, SEATS - 1])
 def test_processes_are_wished_for_all_or_none(processes: int) -> None:
     """With fewer than there are environments, none starts."""
@@ -111,8 +135,8 @@ def test_processes_are_wished_for_all_or_none(processes: int) -> None:
 def test_environment_that_differs_in_a_process_stays(caplog: pytest.LogCaptureFixture) -> None:
     """It shows the number of its process."""
     with caplog.at_level("INFO"):
-        world, before = opened({"tells": True}, SEATS), children()
-        assert played(world) == played(opened({"tells": True}))
+        world, before = opened({"tells": 1}, SEATS), children()
+        assert played(world) == played(opened({"tells": 1}))
     assert "returns something else in a process" in caplog.text
     assert children() == before
 
