@@ -11,12 +11,13 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
-from cyclopts import Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from farflung.actor.acting import graph_check
 from farflung.actor.acting.memory import FrameMemory
 from farflung.actor.config import ActorConfig
 from farflung.actor.worlds.world import Due
+from farflung.broker.config import BrokerConfig
 from farflung.common.data.fields import NAME
 from farflung.common.data.spec import ALIGNMENT, Column, Exploration, Graph, Space, Spec, World
 from farflung.common.heads.discrete import rungs
@@ -24,17 +25,19 @@ from farflung.common.heads.gaussian import UNCLIPPED_ACTIONS
 from farflung.common.heads.head import LOG_PROBABILITY
 from farflung.common.heads.valued import VALUES
 from farflung.common.process import config
-from farflung.common.process.errors import Exit
+from farflung.common.process.errors import Exit, FarflungError
 from farflung.common.protocol import wire
 from farflung.learner import aliases
 from farflung.learner.algorithms.builtin import BUILT_IN
 from farflung.learner.config import LearnerConfig, load
 from farflung.learner.graph import model
-from farflung.learner.main import translated
+from farflung.learner.main import COMMANDS, translated
+from farflung.learner.worker.config import WorkerConfig
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 OURS = ("common", "actor", "learner", "broker", "tests", "bench", "docs", "examples", "deploy")
+BLOCK = r"^ *```(?:sh|bash)\n(.*?)^ *```$"
 OTHERS = {
     "--help",
     "--version",
@@ -69,29 +72,8 @@ OTHERS = {
     "--open",
     "--seconds",
 }  # of the parser, of subcommands, of other programs
-FREE_OF_CHARGE = {
-    "learner keys",
-    "learner status",
-    "learner audit",
-    "learner check",
-    "learner dataset",
-    "learner self-test",
-    "learner evaluate",
-    "learner export",
-    "learner runs",
-    "learner presets",
-    "learner sweep",
-    "learner standings",
-    "learner match",
-    "learner pause",
-    "learner resume",
-    "learner set",
-    "learner checkpoint",
-    "learner stop",
-    "learner dashboard",
-    "learner trace",
-    "learner memory",
-}
+SUBCOMMANDS = {command.name: command.target for command in COMMANDS}
+ROLES = {"actor": ActorConfig, "broker": BrokerConfig, "worker": WorkerConfig}
 
 
 def flags(cls):
@@ -115,11 +97,7 @@ def known_flags():
     for name, built_in in BUILT_IN.items():
         fields = dataclasses.fields(built_in.settings)
         found |= {f"--{name}.{field.name.replace('_', '-')}" for field in fields}
-    if (ROOT / "broker/config.py").exists():
-        from farflung.broker.config import BrokerConfig
-
-        found |= flags(BrokerConfig)
-    return found
+    return found | flags(BrokerConfig) | flags(WorkerConfig)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -150,24 +128,55 @@ def test_documents_name_only_paths_and_targets_that_exist(document):
 
 def command_lines():
     """Yield every line of a shell block that starts one of our programs."""
-    for document in DOCUMENTS:
-        for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.DOTALL):
+    for document in [*DOCUMENTS, *sorted(ROOT.glob("examples/*/README.md"))]:
+        for block in re.findall(BLOCK, document.read_text(), re.MULTILINE | re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
-                if words and words[0] in ("learner", "actor"):
+                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # a variable for one command
+                    words.pop(0)
+                if words and words[0] in ("learner", "actor", "broker"):
                     yield pytest.param(words, id=" ".join(words))
+
+
+def parse(words):
+    """Parse a command line as its program does; raise if that refuses it."""
+    program, *argv = words
+    if program == "learner" and argv[:1] == ["worker"]:
+        program, *argv = argv
+    if program in ROLES:
+        config.load(program, ROLES[program], argv)
+    elif argv and argv[0] in SUBCOMMANDS:
+        module, _, name = SUBCOMMANDS[argv[0]].partition(":")
+        app = App()
+        app.default(getattr(importlib.import_module(module), name))
+        app.parse_args(argv[1:], exit_on_error=False, print_error=False)
+    else:
+        assert load(translated(argv)[0]).config.environment
 
 
 @pytest.mark.parametrize("words", command_lines())
 def test_command_lines_in_documents_parse(words):
     """A reader can paste them."""
-    program, *argv = words
-    if " ".join(words[:2]) in FREE_OF_CHARGE:
-        return
-    if program == "learner":
-        assert load(translated(argv)[0]).config.environment
-    else:
-        assert config.load("actor", ActorConfig, argv).config.learner.port
+    parse(words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "learner --steps many",
+        "learner pauze gpu-box",
+        "learner pause",
+        "learner status gpu-box --watch",
+        "learner trace gpu-box --seconds long",
+        "learner worker a:1 b:2 c:3",
+        "actor --envz 4",
+        "broker a:1 --prot 5",
+    ],
+)
+def test_a_command_line_that_is_wrong_is_noticed(line):
+    """The test above can fail."""
+    with pytest.raises((FarflungError, CycloptsError)):
+        parse(shlex.split(line))
 
 
 def test_protocol_page_lists_every_kind_and_reason():
