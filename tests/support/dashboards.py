@@ -6,8 +6,8 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from farflung.common.process.lifecycle import Stop
 from farflung.learner.dashboard.access import Access
@@ -141,6 +141,23 @@ def crowd(number: int, moment: int = 0) -> tuple[ActorStatus, ...]:
         ActorStatus(f"box-{n:03d}", "running", 4, float((n * 37 + moment * 11) % 500), n, moment)
         for n in range(number)
     )
+
+
+def filled(hint: Any, text: str) -> Any:
+    """Return a value of this type with a text in every place that has room for one."""
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return hint(**{each.name: filled(hints[each.name], text) for each in fields(hint)})
+    inner, origin = get_args(hint), get_origin(hint)
+    if origin is tuple:
+        return (filled(inner[0], text),) * 2
+    if origin is dict:
+        return {text: filled(inner[1], text)}
+    if origin is Annotated:
+        return filled(inner[0], text)
+    if inner:  # a union: the part that can hold most
+        return filled(max(inner, key=lambda part: (is_dataclass(part), part is str)), text)
+    return text if hint is str else hint(3)
 
 
 def course(library: Library, moments: int, first: Status = STATUS) -> None:

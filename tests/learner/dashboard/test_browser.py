@@ -6,13 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from support.browser import Page, browser, program
-from support.dashboards import HOSTILE, STATUS, Served, course, crowd, served
+from support.dashboards import HOSTILE, STATUS, Served, course, crowd, filled, served
 from support.runs import a_run, point
 
 from farflung.common.net.address import Address
 from farflung.learner.dashboard.access import Access
+from farflung.learner.dashboard.curves import ROWS
 from farflung.learner.dashboard.folders import Folders
 from farflung.learner.dashboard.library import Library, key_of
 from farflung.learner.dashboard.live import HEARD_S
@@ -31,6 +33,10 @@ pytestmark = [
 
 TRACE = ("Traceback (most recent call last):", '  File "world.py", line 3', "ValueError: 1")
 VISITS = itertools.count()
+FLUID_S = 0.1
+GROWN_BYTES = 16 << 20  # of the dashboard from the first hour to the last
+HEAP_BYTES = 32 << 20  # of a page with a whole table of curves
+DAY_S = 86_400
 SECTIONS = ("overview", "actors", "problems", "brokers", "evaluations", "policies", "configuration")
 KEY = key_of(STATUS.run, STATUS.policy)
 
@@ -178,8 +184,26 @@ def test_page_fits_a_phone(page: Page, dashboard: Served, dark: bool) -> None:
     clean(page, dashboard)
 
 
+def busy_s(page: Page, moved: Moved, moment: int) -> float:
+    """Return the time for which the page is busy with a new status of two hundred actors."""
+    page.send("Performance.enable")
+    before = duration_s(page)
+    moved.hear(replace(STATUS, actors=crowd(200, moment)))
+    page.wait_for(f"kept.cells[2].textContent === '{11 * moment:.1f}'")
+    return duration_s(page) - before
+
+
+def duration_s(page: Page) -> float:
+    """Return the time of all tasks of the page so far."""
+    found = page.send("Performance.getMetrics")["metrics"]
+    return float(next(each["value"] for each in found if each["name"] == "TaskDuration"))
+
+
 def test_two_hundred_actors_stay_fluid(page: Page, dashboard: Served, moved: Moved) -> None:
-    """A new status changes rows in place, in less than a tenth of the second between two."""
+    """A new status changes rows in place, in less than a tenth of the second between two.
+
+    Other work may have the processor, so the best of some tries counts.
+    """
     moved.hear(replace(STATUS, actors=crowd(200)))
     tab(page, dashboard, "actors")
     page.wait_for("document.querySelectorAll('tbody tr').length === 200")
@@ -190,6 +214,7 @@ def test_two_hundred_actors_stay_fluid(page: Page, dashboard: Served, moved: Mov
     moved.hear(replace(STATUS, actors=crowd(200, 1)))
     page.wait_for("kept.cells[2].textContent === '11.0'")
     assert page.value("kept.isConnected") is True
+    assert min(busy_s(page, moved, moment) for moment in range(2, 9)) < FLUID_S
     page.value("[...document.querySelectorAll('th button')][2].click()")
     speeds = "[...document.querySelectorAll('tbody tr')].map((row) => +row.cells[2].textContent)"
     page.wait_for(f"(v => v[0] > 400 && v.every((s, n) => !n || s <= v[n - 1]))({speeds})")
@@ -209,22 +234,9 @@ def test_traceback_is_shown(page: Page, dashboard: Served, moved: Moved) -> None
     clean(page, dashboard)
 
 
-def test_hostile_texts_are_only_text(page: Page, dashboard: Served, moved: Moved) -> None:
-    """In every field and every section: no element, no script, no request, no foreign title."""
-    text = HOSTILE + "x" * 3000
-    words = ("environment", "algorithm", "device", "join", "until", "mode")
-    odd = replace(
-        STATUS,
-        **dict.fromkeys(words, text),
-        metrics={text: 1.0},
-        update_split={text: 1.0},
-        refused={text: 1},
-        problems=(text,),
-        problem_texts=(ProblemStatus(text, (text, text)),),
-        actors=tuple(replace(each, name=f"{each.name}{text}", state=text) for each in crowd(3)),
-    )
-    moved.hear(odd)
-    for name in ("overview", "actors", "problems", "evaluations", "configuration", "compare"):
+def only_text(page: Page, dashboard: Served) -> None:
+    """Check every section: no element, script or foreign title, and nothing beyond its sides."""
+    for name in (*SECTIONS, "compare"):
         tab(page, dashboard, name)
         page.wait_for("document.querySelector('main').childElementCount > 0")
         page.wait_for("document.querySelector('#state').textContent !== ''")
@@ -235,6 +247,54 @@ def test_hostile_texts_are_only_text(page: Page, dashboard: Served, moved: Moved
         "document.querySelector('main').textContent.includes('<script>alert(1)</script>')"
     )
     clean(page, dashboard)
+
+
+def test_hostile_texts_are_only_text(page: Page, dashboard: Served, moved: Moved) -> None:
+    """In every field of a status that has room for one, names of runs and brokers among them."""
+    text = HOSTILE + "x" * 3000
+    odd = filled(Status, text)
+    assert to_document(odd).count("<script>") > 40
+    moved.hear(odd)
+    moved.hear(replace(odd, run=STATUS.run, policy=STATUS.policy))
+    moved.library.hear_broker(7, filled(BrokerStatus, text), text)
+    only_text(page, dashboard)
+
+
+def test_texts_of_a_megabyte_are_only_text(page: Page, dashboard: Served, moved: Moved) -> None:
+    """In the name of an environment, of an actor and of a problem."""
+    text = HOSTILE + "<b>x" * (1 << 18)
+    assert len(text) > 1 << 20
+    actors = (replace(STATUS.actors[0], name=text),)
+    moved.hear(replace(STATUS, environment=text, problems=(text,), actors=actors))
+    only_text(page, dashboard)
+
+
+@pytest.mark.faults
+def test_day_of_statuses_stays_within_the_bound_of_the_page(page: Page) -> None:
+    """24 hours, a status each second: memory of the dashboard and of the page has its bound.
+
+    What the page shows at its end are the figures of the whole day.
+    """
+    moved = Moved()
+    ours = psutil.Process()
+    for moment in range(DAY_S):
+        moved.now += 1.0
+        grown = replace(STATUS, seconds=float(moment), steps=moment, return_mean=moment % 777.0)
+        moved.library.hear(grown, "127.0.0.1:5555")
+        if moment == DAY_S // 24:
+            hour = ours.memory_info().rss
+    assert ours.memory_info().rss < hour + GROWN_BYTES
+    with served(moved.library) as dashboard:
+        tab(page, dashboard, "overview")
+        page.wait_for(f"document.querySelector('.tiles').textContent.includes('{DAY_S - 1:,}')")
+        page.wait_for("document.querySelectorAll('canvas').length >= 5")
+        found = dashboard.ask(f"/api/runs/{KEY}/curves").document
+        assert found["time"][-1] == moved.now
+        assert len(found["time"]) <= ROWS
+        assert max(each for each in found["curves"]["rollout/ep_rew_mean"]["high"] if each) == 776
+        page.send("HeapProfiler.collectGarbage")
+        assert page.send("Runtime.getHeapUsage")["usedSize"] < HEAP_BYTES
+        clean(page, dashboard)
 
 
 def test_silent_learner_is_said_and_comes_back(page: Page, dashboard: Served, moved: Moved) -> None:
