@@ -160,6 +160,25 @@ def late(hz: str, case: dict[str, Any]) -> list[str]:
     ]
 
 
+def telemetry(found: Results) -> str:
+    """Describe the cost of all that shows a run."""
+    said = []
+    for name in ("steps", "updates"):
+        one = found[name]
+        low, high = one["interval"]
+        said.append(
+            f"{name}/s {one['median']:.3f} (the median is between {low:.3f} and {high:.3f} with "
+            f"95 % confidence; pairs: {one['range'][0]:.3f} to {one['range'][1]:.3f})"
+        )
+    text = (
+        "**Being watched.** Rates with all telemetry ÷ rates with none, in turns within one run: "
+        f"{', '.join(said)}; aim: {found['aim']:g}. With it: status and verdict, metrics.jsonl, "
+        "TensorBoard, feed, the dashboard beside the learner, a page open, Prometheus and a status "
+        f"each second. {found['pairs']} pairs of {found['seconds']:g} s."
+    )
+    return "\n".join([wrapped(text), "", wrapped(source(found)), ""])
+
+
 def times(spread: dict[str, Any] | None) -> str:
     """Return a ratio with its range."""
     if spread is None:
@@ -216,4 +235,5 @@ PARTS = {
     "epoch": epoch,
     "slow_update": slow_update,
     "real_time": real_time,
+    "telemetry": telemetry,
 }

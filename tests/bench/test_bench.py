@@ -29,6 +29,7 @@ LONG = (
     "scale",
     "slow_update",
     "startup",
+    "telemetry",
     "trace",
     "update",
 )
