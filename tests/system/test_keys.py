@@ -1,20 +1,24 @@
 """Keys between real processes: an actor with one takes part; one without is told why."""
 
+import json
 import os
 import signal
 import socket
 import threading
+import time
 
 import psutil
 import pytest
 import zmq
-from support.waiting import readable
+from support.programs import BIN
+from support.waiting import readable, run_to_end, took_at_most
 
 from farflung.common.net import keys, sockets
 from farflung.common.net.address import parse_address
 from farflung.common.protocol import topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
+STATUS_S = 2.0  # of `learner status`, its own start included
 BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 
@@ -216,6 +220,17 @@ def test_revoked_key_is_cut_off_and_comes_back_when_allowed_again(learner, shell
         assert actor.ended() == 0
 
 
+def status_took_s(where, key, actor):
+    """Return the seconds of `learner status` behind a broker, from its start to its end."""
+    words = [BIN / "learner", "status", f"{where.host}:{where.port}", "--feed-port"]
+    began = time.monotonic()
+    done = run_to_end([*words, where.feed_port, "--keys", key, "--json"])
+    taken_s = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    assert actor in {each["name"] for each in json.loads(done.stdout)["actors"]}
+    return taken_s
+
+
 def test_broker_checks_keys_on_both_sides(learner, shell, folder, tmp_path):
     """It checks its own clients and the learner trusts it; a false name is not passed on."""
     front = tmp_path / "front"
@@ -239,6 +254,8 @@ def test_broker_checks_keys_on_both_sides(learner, shell, folder, tmp_path):
     stranger = shell.actor(where, "--keys", folder)
     learner.shows(lambda status: rate(status, "robot/far"))
     learner.learns_on()
+    taken_s = min(status_took_s(where, front / "robot.key", "robot/far") for _ in range(3))
+    assert took_at_most(taken_s, STATUS_S)
     broker.says("label: robot/liar, from a key of actor")
     assert stranger.ended() == 77
     assert not any(
