@@ -6,7 +6,7 @@ import pytest
 from support.makers import a_parcel, an_evaluation, an_item
 
 from farflung.common.data.weights import Version
-from farflung.common.protocol.spans import Taker, Tracer, unpack
+from farflung.common.protocol.spans import NOTHING, Taker, Tracer, unpack
 from farflung.learner.core.pacing import CoreState, Pacing
 from farflung.learner.core.split import Split
 from farflung.learner.endpoint.items import ItemQueue
@@ -120,6 +120,15 @@ def test_loop_records_each_action_while_spans_are_asked_for():
     run(counting)
     names = [span.name for span in unpack(*taker.take(100))]
     assert sorted(names) == ["publish", "publish", "update", "update", "waiting", "waiting"]
+
+
+def test_loop_notes_no_times_while_no_spans_are_asked_for(monkeypatch):
+    """Each of six actions asks once, and gets one and the same context, which does nothing."""
+    asked, span = [], Tracer.span
+    monkeypatch.setattr(Tracer, "add", lambda *words: pytest.fail("a time was noted"))
+    monkeypatch.setattr(Tracer, "span", lambda *words: asked.append(span(*words)) or asked[-1])
+    run(Counting(updates=2, rounds=6))
+    assert asked == [NOTHING] * 6
 
 
 def test_loop_inserts_before_it_waits():
