@@ -99,6 +99,8 @@ class Receiver:
                     self.on_spans(frame, sender, len(self.names))
                     return None
                 self.names.spend_word(sender, now, len(frame))
+                if kind == Kind.COMMAND:  # before any of it is read
+                    require_right(sender, steers=True)
             opened = wire.open_frame(frame, wire.EXPERIENCE)  # the feed's kinds have wider limits
             if opened.kind not in NUMBERED:
                 self._receive_message(opened, now, sender)
