@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help env extras run test patience faults check fast pins containers simulate fuzz network chaos \
-  soak siege scaling bench docs clean
+  soak siege scaling bench ratios peers docs clean
 
 help:  ## print this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -95,6 +95,13 @@ scaling: env  ## 23 minutes: 1 to 48 actors, async against sequential, a slow le
 
 bench: env  ## every benchmark, one JSON line each
 	@for script in bench/[a-z]*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+
+ratios: env  ## our ratios to their limits; fails if one is over 15 % below the committed one
+	@OMP_NUM_THREADS=1 $(BIN)/python bench/ratios.py --check
+
+peers: env  ## 40 minutes: beside other libraries, each in an environment of its own
+	@OMP_NUM_THREADS=1 $(BIN)/python -m bench.peers --publish
+	@$(BIN)/python docs/write.py
 
 docs: env  ## the documentation as a site in build/site: no other host is asked, built or read
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --group docs

@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE))
 
 import lag  # noqa: E402
 import learning  # noqa: E402
+import performance  # noqa: E402
 import speed  # noqa: E402
 from bad_peers import attacks, siege  # noqa: E402
 from writing import Results, source, wrapped  # noqa: E402
@@ -451,6 +452,7 @@ PAGES: dict[str, Parts] = {
         "replay": speed.replay,
         "algorithms": actors,
     },
+    "performance.md": {"peers": performance.peers, "ratios": performance.ratios},
     "reliability.md": PARTS,
     "scaling.md": speed.PARTS,
 }

@@ -24,6 +24,7 @@ LONG = (
     "gradients",
     "lag",
     "real_time",
+    "ratios",
     "relay",
     "resume",
     "scale",

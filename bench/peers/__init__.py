@@ -1,0 +1,1 @@
+"""Farflung beside other libraries, each in an environment of its own."""
