@@ -1,7 +1,7 @@
 """The rows of the comparison: the work, who does it, and how often."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 OURS = "farflung"
 
@@ -13,7 +13,6 @@ class Peer:
     package: str  # as pip takes it
     needs: tuple[str, ...] = ()
     alone: bool = False  # without its own requirements, whose bounds exclude our constraints
-    variables: Mapping[str, str] = field(default_factory=dict)  # while it is installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ PEERS: Mapping[str, Peer] = {
             *("dm_tree", "lz4", "ormsgpack", "pyyaml", "scipy"),
         ),
     ),
-    "pufferlib": Peer("pufferlib", ACTING, variables={"NO_OCEAN": "1"}),
+    "pufferlib": Peer("pufferlib>=3", ACTING),
     "cpprb": Peer("cpprb"),
     "reverb": Peer("dm-reverb[tensorflow]"),
     "agentlace": Peer("agentlace"),
@@ -88,10 +87,10 @@ SOLVE = Row(
         Arm("PufferLib PPO", "pufferlib"),
         Arm("Stable-Baselines3 PPO", "stable-baselines3", "sb3", ("solve", "--ppo")),
         Arm("Stable-Baselines3 DQN", "stable-baselines3", "sb3", ("solve",)),
-        Arm("Sample Factory APPO", "sample-factory"),
+        Arm("Sample Factory APPO", "sample-factory", "appo", ("solve",)),
         Arm("CleanRL's DQN", "cleanrl", "plain_dqn", ("solve",)),
         Arm("Tianshou DQN", "tianshou", "tianshou_dqn", ("solve",)),
-        Arm("RLlib", "rllib"),
+        Arm("RLlib PPO", "rllib", "rllib_cartpole", ("solve",)),
     ),
     rounds=5,
     timeout_s=60,
@@ -108,9 +107,9 @@ UPDATES = Row(
         Arm("CleanRL's DQN", "cleanrl", "plain_dqn", ("updates",)),
         Arm("Tianshou", "tianshou", "tianshou_dqn", ("updates",)),
         Arm("TorchRL", "torchrl", "torchrl_dqn", ("updates",)),
-        Arm("RLlib", "rllib"),
+        Arm("RLlib", "rllib", "rllib_cartpole", ("updates",)),
     ),
-    rounds=5,
+    rounds=3,
     timeout_s=60,
     updates_per_step=0.25,
     limit="the update of torch alone, with fused Adam",
@@ -167,7 +166,7 @@ STEPS = Row(
         Arm("Stable-Baselines3 PPO, 64 environments", "stable-baselines3", "sb3", ("steps",)),
         Arm("PufferLib PPO", "pufferlib"),
     ),
-    rounds=5,
+    rounds=3,
     timeout_s=60,
     limit="gymnasium's vector form of 64 without a network",
 )

@@ -58,6 +58,8 @@ def take(row: Row, arm: Arm, python: Path, number: int, short: bool, found: Foun
         value = float(line.get("value", time.monotonic() - began))
         if refusal := unequal(row, line):
             raise Missing(refusal)
+        if not short and not line.get("solved", True):
+            raise Missing(f"not solved after {line['steps']:,} steps")
     except Missing as missing:
         found.values.append(None)
         found.failures.append(str(missing))

@@ -101,12 +101,24 @@ def test_arm_beyond_its_time_is_ended_and_has_no_figure(peers, row, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.system
+def test_run_that_solved_nothing_has_no_time(peers, row, tmp_path: Path):
+    """A run that gave up early would be the fastest; only in a short run it is let through."""
+    line = "{'solved': False, 'steps': 1000, 'updates': 250}"
+    (tmp_path / "ours.py").write_text(PRINTS.format(log=str(tmp_path / "log"), line=line))
+    found = peers.turns.measure(row, row.arms[:1], 1, False)
+    assert found["ours"].failures == ["not solved after 1,000 steps"]
+    assert peers.turns.measure(row, row.arms[:1], 1, True)["ours"].failures == []
+
+
+@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.timeout(300)
 def test_library_that_cannot_be_installed_has_the_reason_of_pip(
     peers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """It is read from a real failure, and names no place of this machine."""
-    absent = peers.rows.Peer("no-such-library", variables={"PIP_NO_INDEX": "1"})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # it asks no host
+    absent = peers.rows.Peer("no-such-library")
     monkeypatch.setattr(peers.environments, "PEERS", {"absent": absent})
     monkeypatch.setattr(peers.environments, "FOLDER", tmp_path)
     with pytest.raises(peers.environments.Missing, match=r"pip: .*no-such-library") as caught:
