@@ -68,7 +68,7 @@ def aims(found: Results) -> str:
         missed += [aim.words] if verdict == "missed" else []
         sign = "at most" if aim.falls else "at least"
         wanted = f"{sign} {aim.bound:,g}" if aim.bound else "ahead"
-        now = "–" if value is None else f"{value:,g}"
+        now = "–" if value is None else f"{value:,g}{around(own, aim.key)}"
         beside = f"{best:,g} ({rival})" if best is not None else "–"
         lines.append(f"| {aim.words} | {beside} | {aim.before} | {wanted} | {now} | {verdict} |")
     said = [f"Missed: {'; '.join(missed)}."] if missed else []
@@ -84,6 +84,14 @@ def aims(found: Results) -> str:
             "",
         ]
     )
+
+
+def around(own: Mapping[str, Any], key: str) -> str:
+    """Return least and largest of a figure that has them."""
+    if key != "median" or "range" not in own:
+        return ""
+    low, high = own["range"]
+    return "" if low == high else f" [{low:,g}, {high:,g}]"
 
 
 def judged(value: float | None, bound: float | None, falls: bool) -> str:
@@ -125,6 +133,8 @@ def row(found: Mapping[str, Any]) -> str:
             "|---|---|---|---|",
             *(line(label, arms[label]) for label in (*full, *rest)),
             "",
+            wrapped(" ".join(filter(None, (notes(label, arm) for label, arm in arms.items())))),
+            "",
             *(f"{wrapped(each)}\n" for each in sources),
         ]
     )
@@ -132,23 +142,27 @@ def row(found: Mapping[str, Any]) -> str:
 
 def line(label: str, arm: Mapping[str, Any]) -> str:
     """Return the line of an arm; a short run has no figure."""
-    head = f"| {label}{' (' + arm['version'] + ')' if arm.get('version') else ''} | "
     if "missing" in arm:
-        return f"{head}none: {plain(arm['missing'])} | | |"
+        return f"| {label} | none | | |"
     if arm["short"]:
-        return f"{head}it runs; not measured yet | | |"
+        return f"| {label} | it runs; not measured yet | | |"
     low, high = arm["range"]
     failures = arm.get("failures", [])
-    failed = f", {len(failures)} failed: {plain(failures[0])}" if failures else ""
-    rounds = f"{arm['rounds']}{failed}"
-    return (
-        f"{head}{arm['median']:,g} [{low:,g}, {high:,g}] | {arm.get('of_limit', '')} | {rounds} |"
-    )
+    rounds = f"{arm['rounds']}, {len(failures)} failed" if failures else f"{arm['rounds']}"
+    figures = f"{arm['median']:,g} [{low:,g}, {high:,g}]"
+    return f"| {label} | {figures} | {arm.get('of_limit', '')} | {rounds} |"
+
+
+def notes(label: str, arm: Mapping[str, Any]) -> str:
+    """Return an arm's version, and why it has no figure or lacks rounds."""
+    why = [arm["missing"]] if "missing" in arm else arm.get("failures", [])[:1]
+    said = [f"`{plain(each)}`" for each in (arm.get("version", ""), *why) if each]
+    return f"{label}: {', '.join(said)}." if said else ""
 
 
 def plain(reason: str) -> str:
-    """Return a reason as a cell of a table may have it."""
-    return reason.replace("|", "/").replace("<", "").replace(">", "")
+    """Return a reason as code in a text may have it."""
+    return reason.replace("`", "'")
 
 
 def source(arm: Mapping[str, Any]) -> str:

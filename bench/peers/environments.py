@@ -1,11 +1,16 @@
 """A virtual environment for each peer, under build/peers, and pip's own reason where it fails."""
 
+import contextlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bench.peers.rows import OURS, PEERS, Peer
 
@@ -42,20 +47,32 @@ def install(peer: Peer, folder: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     idle = ["chrt", "-i", "0"] if shutil.which("chrt") else []
     pip = [*idle, own, "-m", "pip", "install", "--progress-bar", "off", "-c", CONSTRAINTS]
-    with log.open("w") as out:
+    # What a library is built with is pinned as well: its newest torch would be gigabytes.
+    pins = {name: str(CONSTRAINTS) for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}
+    with log.open("w") as out, tempfile.TemporaryDirectory(dir=folder) as built:
         for words in calls(peer):
+            process = subprocess.Popen(
+                [*pip, *words],
+                stdout=out,
+                stderr=out,
+                env=os.environ | pins | {"TMPDIR": built},
+                start_new_session=True,
+            )
             try:
-                done = subprocess.run(
-                    [*pip, *words],
-                    stdout=out,
-                    stderr=out,
-                    timeout=INSTALL_S,
-                    check=False,
-                )
+                code = process.wait(INSTALL_S)
             except subprocess.TimeoutExpired:
                 raise Missing(f"pip did not end within {INSTALL_S} s") from None
-            if done.returncode:
+            finally:
+                end(process)
+            if code:
                 raise Missing(f"pip: {reason(log.read_text())}")
+
+
+def end(process: "subprocess.Popen[Any]") -> None:
+    """End what is left of a process's own session: pip and libraries start more of them."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def calls(peer: Peer) -> Iterator[tuple[str, ...]]:

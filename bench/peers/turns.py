@@ -1,9 +1,7 @@
 """The arms of a row in turns: each is a process in its own environment that prints one line."""
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -90,19 +88,15 @@ def run(row: Row, arm: Arm, python: Path, number: int, short: bool) -> dict[str,
         except subprocess.TimeoutExpired:
             raise Missing(f"not within {limit:g} s") from None
         finally:
-            end(process)
+            environments.end(process)
         if process.returncode:
             errors.seek(0)
             raise Missing(environments.reason(errors.read()[-4000:]))
-    line: dict[str, Any] = json.loads(out.splitlines()[-1])
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if not lines:
+        raise Missing("it ended without a result")
+    line: dict[str, Any] = json.loads(lines[-1])
     return line
-
-
-def end(process: "subprocess.Popen[str]") -> None:
-    """End what is left of an arm's own session: libraries leave servers and workers behind."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def unequal(row: Row, line: dict[str, Any]) -> str:
