@@ -123,7 +123,7 @@ DATA_PATH = Row(
         Arm("Farflung, journal with fsync", OURS, "ours", ("data_path", "--fsync")),
         Arm("agentlace", "agentlace"),
         Arm("gRPC", "grpc", "grpc_path", ("data_path",)),
-        Arm("Reverb", "reverb", "reverb_path", ("data_path",)),
+        Arm("Reverb", "reverb"),
     ),
     rounds=5,
     timeout_s=60,
