@@ -55,6 +55,7 @@ MUTATIONS = (
         "incarnation",
         "highest = min(highest, limit - 1)",
         "highest = max(highest, 0, *self.pending)",
+        seed=1,
     ),
     Mutation(
         "checkpoint holds what is not durable",
@@ -63,8 +64,16 @@ MUTATIONS = (
         "sorted(known.out_of_order | known.pending.keys())",
         seed=9,
     ),
-    Mutation("no dedupe above a hole", "incarnation", " or number in self.out_of_order", ""),
-    Mutation("no dedupe of what is being written", "incarnation", " or number in self.pending", ""),
+    Mutation(
+        "no dedupe above a hole", "incarnation", " or number in self.out_of_order", "", seed=1
+    ),
+    Mutation(
+        "no dedupe of what is being written",
+        "incarnation",
+        " or number in self.pending",
+        "",
+        seed=1,
+    ),
     Mutation(
         "dedupe forgets incarnation",
         "inbox",
@@ -125,7 +134,7 @@ MUTATIONS = (
         "self.ledger.waiting.take(rows)\n        self.ledger.drop(reason, rows)",
         "pass",
     ),
-    Mutation("nothing is given up", "outbox", "SENDINGS = 20", "SENDINGS = 1 << 40", seed=5),
+    Mutation("nothing is given up", "outbox", "SENDINGS = 20", "SENDINGS = 1 << 40", seed=10),
     Mutation(
         "an old epoch's weights obeyed",
         "learner_tracker",
@@ -133,9 +142,15 @@ MUTATIONS = (
         "*[self._reached.pop(run, Version(0, 0))] * 2)",
         seed=31,
     ),
-    Mutation("older weights obeyed", "learner_tracker", "version < self._reached[run] or ", ""),
     Mutation(
-        "an old epoch obeyed", "learner_tracker", "epoch < self._reached[run].epoch", "epoch < 0"
+        "older weights obeyed", "learner_tracker", "version < self._reached[run] or ", "", seed=1
+    ),
+    Mutation(
+        "an old epoch obeyed",
+        "learner_tracker",
+        "epoch < self._reached[run].epoch",
+        "epoch < 0",
+        seed=1,
     ),
     Mutation("a second life not noticed", "rivals", "self._echo.times < ECHOES", "True", seed=17),
     Mutation(
@@ -164,7 +179,7 @@ MUTATIONS = (
         "learner_tracker",
         "self._reached[self.run] = Version(self.epoch, 0)",
         "pass",
-        seed=22,
+        seed=82,
     ),
     Mutation(
         "a new run taken for an epoch",
@@ -173,7 +188,7 @@ MUTATIONS = (
         "else Verdict.NEWER",
         seed=1,
     ),
-    Mutation("snapshot asked for once", "learner_tracker", ">= RETRY_S *", ">= 1e9 *", seed=30),
+    Mutation("snapshot asked for once", "learner_tracker", ">= RETRY_S *", ">= 1e9 *", seed=105),
     Mutation(
         "lag not noticed", "learner_tracker", "now - self._behind[1] >= BEHIND_S", "False", seed=41
     ),
@@ -189,6 +204,7 @@ MUTATIONS = (
         "retired",
         "tuple(_ranges(sorted(numbers.out_of_order)))",
         "()",
+        seed=3,
     ),
     Mutation(
         "holes taken for nothing to remember",
@@ -198,7 +214,11 @@ MUTATIONS = (
         seed=7,
     ),
     Mutation(
-        "retired without its refusals", "retired", "refused=dict(partial.refused)", "refused={}"
+        "retired without its refusals",
+        "retired",
+        "refused=dict(partial.refused)",
+        "refused={}",
+        seed=3,
     ),
     Mutation("retired and forgotten", "inbox", "self._retired.add(*key, known)", "pass"),
     Mutation(
@@ -219,6 +239,7 @@ MUTATIONS = (
         "learner_tracker",
         "if origin != (",
         "if False and origin != (",
+        seed=1,
     ),
     Mutation(
         "another incarnation's acknowledgement obeyed",
@@ -239,7 +260,7 @@ MUTATIONS = (
         "self._repeats.move_to_end(key)",
         "pass",
     ),
-    Mutation("news not sent", "acknowledgements", "for key in news:", "for key in ():"),
+    Mutation("news not sent", "acknowledgements", "for key in news:", "for key in ():", seed=1),
     Mutation(
         "credit only told to the newest",
         "acknowledgements",
@@ -261,7 +282,7 @@ MUTATIONS = (
         "names",
         "peer = max(self._peers.values(), key=lambda peer: len(peer.without))",
         "peer = next(peer for peer in self._peers.values() if len(peer))",
-        seed=36,
+        seed=48,
     ),
     Mutation(
         "credit not enforced",
@@ -272,13 +293,13 @@ MUTATIONS = (
     Mutation(
         "credit enforced without a count", "allowances", "self._find(key) - 1", "self._find(key)"
     ),
-    Mutation("credit taken back", "allowances", "max(left, ", "max(0, "),
+    Mutation("credit taken back", "allowances", "max(left, ", "max(0, ", seed=2),
     Mutation(
         "what is not durable is granted again",
         "allowances",
         "messages - self._inbox.pending(*key)",
         "messages",
-        seed=48,
+        seed=18,
     ),
     Mutation(
         "credit of an earlier start forgotten",
