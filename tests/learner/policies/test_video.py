@@ -4,6 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from support.films import frames_of
 from support.learners import a_policy_run
 
 from farflung.common.process.errors import ConfigurationError
@@ -13,14 +14,6 @@ from farflung.learner.policies.asked import Asked
 ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="the extra `video` is not installed")
 
 pytestmark = pytest.mark.slow
-
-
-def frames_of(path):
-    """Return what a player sees: the facts about a file, and its frames."""
-    reader = ffmpeg.read_frames(str(path))
-    facts = next(reader)
-    width, height = facts["size"]
-    return facts, [np.frombuffer(frame, np.uint8).reshape(height, width, 3) for frame in reader]
 
 
 @pytest.fixture(scope="module")
