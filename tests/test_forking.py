@@ -1,9 +1,10 @@
-"""Learners by a fork are processes as a shell starts them (tests/support/forking.py)."""
+"""Learners and actors by a fork are processes as a shell starts them (tests/support/forking.py)."""
 
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -26,7 +27,7 @@ def start(tmp_path):
     def starts(*flags, **variables):
         (tmp_path / "out").write_bytes(b"")
         words = [str(BIN / "learner"), *flags, str(tmp_path / "out")]
-        begun.append(forks().start(words, tmp_path, os.environ | variables))
+        begun.append(forks("learner").start(words, tmp_path, os.environ | variables))
         return begun[-1]
 
     yield starts
@@ -66,3 +67,17 @@ def test_copy_takes_signals_and_its_end_is_seen(start, tmp_path):
     assert code_of(learner) == -signal.SIGKILL
     eventually(lambda: not psutil.pid_exists(learner.pid))
     learner.terminate()  # as of any process that has ended
+
+
+def test_copy_of_an_actor_is_without_torch(tmp_path):
+    """It waits for a learner, and has neither torch nor the memory that torch takes."""
+    words = [str(BIN / "actor"), "127.0.0.1:9", str(tmp_path / "out")]
+    actor = forks("actor").start(words, tmp_path, os.environ)
+    said = tmp_path / "out"
+    try:
+        eventually(lambda: said.exists() and "waiting for a learner" in said.read_text(), "it", 60)
+        assert "libtorch" not in Path(f"/proc/{actor.pid}/maps").read_text()
+        assert psutil.Process(actor.pid).memory_info().rss < 250e6
+    finally:
+        actor.terminate()
+    assert code_of(actor) in (0, 143)

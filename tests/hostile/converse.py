@@ -154,7 +154,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         children_end(),
-        victim(Path(folder), keys=True, broker=True, actors=1, relayed=1) as target,
+        victim(Path(folder), keys=True, broker=True, actors=1, relayed=1, forks=False) as target,
     ):
         at_low_priority()
         turns, stuck = hold(target, 60 * asked.minutes, asked.seed)

@@ -117,7 +117,7 @@ def a_victim(guarded: bool) -> Iterator[Victim]:
     """Yield a learner, a broker and an honest actor behind each."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        victim(Path(folder), keys=guarded, broker=True, actors=1, relayed=1) as target,
+        victim(Path(folder), keys=guarded, broker=True, actors=1, relayed=1, forks=False) as target,
     ):
         siege.favour(target)
         yield target

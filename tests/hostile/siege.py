@@ -189,7 +189,7 @@ def wait(processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
 def besiege(folder: Path, minutes: float, seed: int, only: list[str]) -> dict[str, Any]:
     """Do a whole siege in a folder; return the figures to publish."""
     known = {name: one for name, one in attacks.load().items() if not only or name in only}
-    with victim(folder, keys=True, broker=True, actors=2, relayed=2) as target:
+    with victim(folder, keys=True, broker=True, actors=2, relayed=2, forks=False) as target:
         favour(target)
         limit = bounds(target, minutes)
         print(limit.formula, flush=True)

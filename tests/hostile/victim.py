@@ -272,10 +272,14 @@ def victim(
     actors: int = 1,
     relayed: int = 0,
     world: str = SLOW,
+    forks: bool = sys.platform == "linux",
 ) -> Iterator[Victim]:
-    """Yield a learner with `flags`, honest actors of its own and `relayed` ones; end them all."""
+    """Yield a learner with `flags`, honest actors of its own and `relayed` ones; end them all.
+
+    With `forks` they begin as copies (support/forking.py): a copy shows memory of its parent too.
+    """
     with ExitStack() as stack:
-        shell = Shell(folder, stack.enter_context(fresh_context()))
+        shell = Shell(folder, stack.enter_context(fresh_context()), forks=forks)
         stack.callback(shell.close)
         made = None
         if keys:

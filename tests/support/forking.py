@@ -1,9 +1,10 @@
-"""Learners by a fork: a process of each test worker imports torch, and learners begin as copies.
+"""Learners and actors by a fork: they begin as copies of a process that has imported all of it.
 
-The imports of a learner take a second of processor time, and tests start more than a hundred. A
-copy is a process like any other, with its own number, signals and end. What belongs to a start
-itself (words of the command line, variables and memory as the system sees them) is tested with
-programs that begin as a user's do.
+The imports of a learner take 1.3 s of processor time, those of an actor 0.4 s, and tests start
+more than a hundred of each. A worker has a process that forks for each of both roles: that of
+actors has no torch. A copy is a process like any other, with its own number, signals and end. What
+belongs to a start itself (words of the command line, variables and memory as the system sees them)
+is tested with programs that begin as a user's do.
 
 This file is also the program of the process that forks. It reads a line of JSON for each start and
 answers with the number of the copy, and later with the way it ended. A copy stays in the system's
@@ -26,7 +27,32 @@ from typing import Any
 
 WORDS = ["-P", __file__]  # -P: as with the command `learner`, this folder hides no package
 READ_BYTES = 1 << 16
-IMPORTED = ("torch", "safetensors.torch", "gymnasium", "zmq", "cyclopts", "psutil", "rich.live")
+BOTH = ("gymnasium", "zmq", "cyclopts", "psutil", "farflung.actor.connection.policies")
+# Modules of this tree: these import nine in ten of those that a run needs.
+IMPORTED = {
+    "actor": (
+        *BOTH,
+        "farflung.actor.main",
+        "farflung.actor.recording",
+        "farflung.actor.upkeep",
+        "farflung.actor.worlds.families",
+    ),
+    "learner": (
+        *BOTH,
+        "torch",
+        "safetensors.torch",
+        "rich.live",
+        "tensorboard.compat.proto.event_pb2",
+        "tensorboard.summary.writer.record_writer",
+        "farflung.learner.core.spec",
+        "farflung.learner.demonstrations.mixing",
+        "farflung.learner.main",
+        "farflung.learner.observe.metrics",
+        "farflung.learner.observe.time_split",
+        "farflung.learner.storage.archiver",
+        "farflung.learner.transport.network_thread",
+    ),
+}
 
 
 class Forked:
@@ -68,11 +94,11 @@ class Forked:
 
 
 class Forks:
-    """The process that forks, as this one sees it. It ends when this one does."""
+    """The process that forks for a role, as this one sees it. It ends when this one does."""
 
-    def __init__(self) -> None:
+    def __init__(self, role: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, *WORDS],
+            [sys.executable, *WORDS, role],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -83,7 +109,7 @@ class Forks:
         self._codes: dict[int, int] = {}
 
     def start(self, words: list[str], folder: Path, variables: Mapping[str, str]) -> Forked:
-        """Start a learner in a folder; the last word is the file of its output."""
+        """Start a program in a folder; the last word is the file of its output."""
         number, self._starts = self._starts, self._starts + 1
         self._say(start=number, words=words, folder=str(folder), variables=dict(variables))
         while number not in self._pids:
@@ -127,9 +153,9 @@ class Forks:
 
 
 @cache
-def forks() -> Forks:
-    """Return the process that forks for this one."""
-    made = Forks()
+def forks(role: str) -> Forks:
+    """Return the process that forks learners or actors for this one."""
+    made = Forks(role)
     atexit.register(made.close)
     return made
 
@@ -198,20 +224,20 @@ def path_of(variables: Mapping[str, str]) -> list[str]:
     return [folder for folder in variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
-def main() -> None:
-    """Import once what takes long, and run a learner in each copy.
+def main(role: str) -> None:
+    """Import once what takes long, and run a learner or an actor in each copy.
 
     onnxruntime is not among it: its import starts a thread, and a copy has only the one that forks.
     """
-    for name in IMPORTED:
+    for name in IMPORTED[role]:
         import_module(name)
     threads = len([*Path("/proc/self/task").iterdir()])
     assert threads == 1, f"a copy would lack {threads - 1} threads"
     wanted = serve()
     if wanted is not None:
         become(wanted)
-        import_module("farflung.__main__").learner()
+        getattr(import_module("farflung.__main__"), role)()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

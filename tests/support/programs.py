@@ -58,7 +58,7 @@ class Program:
         self.process: subprocess.Popen[bytes] | Forked
         if fork:
             self.log.write_bytes(b"")
-            self.process = forks().start([*command, str(self.log)], folder, variables)
+            self.process = forks(words[0]).start([*command, str(self.log)], folder, variables)
         else:
             self.process = _started(command, folder, self.log, variables)
         self._children: dict[int, psutil.Process] = {}
@@ -231,7 +231,7 @@ class Shell:
     """Starts programs in a folder, and ends them all."""
 
     def __init__(self, folder: Path, context: sockets.Context, *, forks: bool = False) -> None:
-        """Start learners by forks where that makes no difference, if asked to."""
+        """Start learners and actors by forks where that makes no difference, if asked to."""
         self.folder, self.context, self.forks = folder, context, forks
         self._programs: list[Program] = []
 
@@ -263,9 +263,9 @@ class Shell:
         self, address: Address, *flags: object, on: Words | None = None, **variables: str
     ) -> Program:
         """Start an actor that dials this address."""
-        made: Program = self.start(
-            *(on or here)("actor", address, "--feed-port", address.feed_port, *flags), **variables
-        )
+        words = (on or here)("actor", address, "--feed-port", address.feed_port, *flags)
+        fork = self.forks and on is None
+        made: Program = self.start(*words, fork=fork, **variables)
         return made
 
     def close(self) -> None:

@@ -39,8 +39,12 @@ def context() -> Iterator[sockets.Context]:
 
 
 def may_fork(request: pytest.FixtureRequest) -> bool:
-    """Return whether learners of a module may be forks: not where it is about their start."""
-    return sys.platform == "linux" and not getattr(request.module, "BEGIN_AS_A_USERS", False)
+    """Return whether learners and actors may be forks: not where a test is about their start.
+
+    A module says so with `BEGIN_AS_A_USERS`: True, or the names of such tests.
+    """
+    named = getattr(request.module, "BEGIN_AS_A_USERS", ())
+    return sys.platform == "linux" and named is not True and request.node.name not in named
 
 
 @pytest.fixture

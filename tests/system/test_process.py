@@ -22,7 +22,12 @@ from support.waiting import eventually, run_to_end, used_at_most
 from farflung.common.protocol.messages import Hello
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-BEGIN_AS_A_USERS = True  # learners, and not as forks
+BEGIN_AS_A_USERS = (  # and not as forks: these measure what a start costs
+    "test_idle_learner_and_actor_hardly_use_the_processor",
+    "test_actor_without_credit_hardly_uses_the_processor",
+    "test_actor_sends_its_first_message_within_the_promised_time",
+    "test_actor_stays_within_the_promised_memory",
+)
 
 PERCEPTRON_MB, CONVOLUTIONAL_MB = 50, 75  # of its own; pages of libraries add 30 to 45
 # Processor time, twice what is promised by the clock; `python bench/startup.py` prints that figure.
