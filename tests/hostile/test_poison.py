@@ -33,9 +33,7 @@ PARCELS, ROWS = 39, 64  # of them in the journal: before, they ended a run
 )
 def test_finite_poison_does_not_end_a_learner(tmp_path, keys, through):
     """It is refused, its sender is in quarantine, and the learner learns on."""
-    with victim(
-        tmp_path, keys=keys, broker=through, actors=1, relayed=int(through), world="CartPole-v1"
-    ) as target:
+    with victim(tmp_path, keys=keys, broker=through, actors=1, relayed=int(through)) as target:
         with target.peer(through=through) as peer:
             attacks.load()["finite poison"].run(peer, ATTACK_S)
             for _ in range(2 * OFFENCES):  # the first number of each needs no credit

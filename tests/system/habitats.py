@@ -17,8 +17,16 @@ TROUBLE = os.environ.get("TROUBLE", "")
 EARLY = 44  # steps of this process until its trouble begins, in the middle of a window
 
 
-class Moody(CartPoleEnv):
-    """CartPole, until its trouble begins."""
+class Slow(CartPoleEnv):
+    """CartPole with steps of 5 ms that use hardly any processor, as in some simulators."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.005)
+        return super().step(action)
+
+
+class Moody(Slow):
+    """Slow, until its trouble begins."""
 
     steps = 0  # of this process
 
@@ -57,14 +65,6 @@ class Declared(gymnasium.Env):
 
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
-
-
-class Slow(CartPoleEnv):
-    """CartPole with steps of 5 ms that use hardly any processor, as in some simulators."""
-
-    def step(self, action: Any) -> Any:
-        time.sleep(0.005)
-        return super().step(action)
 
 
 class Wide(CartPoleEnv):

@@ -12,7 +12,6 @@ from support.waiting import eventually
 from farflung.learner.storage import manifest
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-BEGIN_AS_A_USERS = True  # learners, and not as forks
 
 
 def shared_memory():
@@ -33,19 +32,29 @@ def named(processes, name):
 
 
 @pytest.fixture(scope="module")
-def doomed(house):
+def doomed(house, habitats):
     """Two learners with a child each that are not ended in order."""
     lake = house.learner(
         "--env", "FrozenLake-v1", "--evaluate-every", 100, "--evaluate-episodes", 3, "--warmup", 200
     )
-    acrobat = house.learner("--env", "Acrobot-v1", "--actors", 1, "--warmup", 200)
-    return lake.listens(), acrobat.listens()
+    slow = house.learner(
+        "--env",
+        "habitats/Slow-v0",
+        "--import",
+        "habitats",
+        "--actors",
+        1,
+        "--warmup",
+        200,
+        **habitats,
+    )
+    return lake.listens(), slow.listens()
 
 
 def test_killed_child_is_replaced_and_ctrl_c_ends_all(shell, habitats):
     """Children import as their learner does; Ctrl-C saves, exits with 130 and leaves nothing."""
     shared_before = shared_memory()
-    flags = ("--env", "habitats/Moody-v0", "--import", "habitats", "--actors", 2, "--warmup", 200)
+    flags = ("--env", "habitats/Slow-v0", "--import", "habitats", "--actors", 2, "--warmup", 200)
     learner = shell.learner(*flags, "--name", "family", **habitats).listens()
     learner.shows(lambda status: collects(status, "local-0", "local-1"))
     victim = named(learner.children(), "local-0")
@@ -107,9 +116,9 @@ def test_children_end_when_their_learner_is_killed(doomed):
 
 def test_second_signal_ends_a_learner_at_once(doomed):
     """The first asks it to finish, the second does not wait; its children end all the same."""
-    _, acrobat = doomed
-    acrobat.shows(lambda status: status.updates > 0)
-    assert len(acrobat.children()) == 1
-    acrobat.send(signal.SIGINT, signal.SIGTERM)
-    assert acrobat.ended() == 128 + signal.SIGTERM
-    eventually(lambda: not acrobat.children(), "its children to end", PATIENCE_S)
+    _, slow = doomed
+    slow.shows(lambda status: status.updates > 0)
+    assert len(slow.children()) == 1
+    slow.send(signal.SIGINT, signal.SIGTERM)
+    assert slow.ended() == 128 + signal.SIGTERM
+    eventually(lambda: not slow.children(), "its children to end", PATIENCE_S)

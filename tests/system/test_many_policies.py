@@ -12,13 +12,13 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SEATS = "first=agent_0; second=agent_1"
 ROUNDS = ("--env", "apart.Apart", "--import", "apart:Apart", "--envs", 2, "--seed", 3)
-ROUNDS += ("--steps", 3072, "--warmup", 256, "--replay-ratio", 4, "--dqn.hidden", 8)
-ROUNDS += ("--horizon", 16, "--round-steps", 64, "--capacity", 2000, "--exploration-steps", 2000)
+ROUNDS += ("--steps", 1536, "--warmup", 256, "--replay-ratio", 4, "--dqn.hidden", 8)
+ROUNDS += ("--horizon", 16, "--round-steps", 64, "--capacity", 1000, "--exploration-steps", 1000)
 ROUNDS += ("--policies", SEATS)
 TURNS = ("--env", "tictactoe.TicTacToe", "--import", "tictactoe:TicTacToe", "--envs", 2)
 TURNS += ("--policies", "first=player_0; second=player_1", "--steps", 400, "--warmup", 100)
 TURNS += ("--horizon", 16, "--replay-ratio", 4, "--dqn.hidden", 8, "--seed", 3)
-KILLED_AT = (500, 1200, 1900)  # steps, each within a round
+KILLED_AT = (400, 700, 1000)  # steps, each within a round
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,12 @@ class World:
             policy = "second" if number == first else "first"
             words = (*addresses, *feeds, "--policy", policy)
             words += ("--name", f"{self._name}-{(number + first) % self._actors}")
-            self._shell.start("actor", *words, *self._own, *flags, **self._variables | variables)
+            self._shell.start(
+                "actor",
+                *(*words, *self._own, *flags),
+                fork=self._shell.forks,
+                **self._variables | variables,
+            )
         return self
 
     def kill(self, policy, steps):

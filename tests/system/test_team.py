@@ -1,6 +1,7 @@
 """Learners of one world by one command: killed and restarted, ended together, and continued."""
 
 import json
+import os
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,9 @@ from farflung.learner.storage.run_folder import FINISHED
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 WORLDS = Path(__file__).parents[2] / "examples" / "worlds"
-HUNT = ("--env", "examples/treasurehunt_v0", "--import", "treasurehunt", "--warmup", 200)
-OWN = {"PYTHONPATH": str(WORLDS), "FARFLUNG_LEARNER_UI": "json"}  # a status every two seconds
+FOLDERS = {"PYTHONPATH": os.pathsep.join((str(Path(__file__).parent), str(WORLDS)))}
+HUNT = ("--env", "tests/calm_hunt_v0", "--import", "calm_hunt", "--warmup", 200)
+OWN = {**FOLDERS, "FARFLUNG_LEARNER_UI": "json"}  # a status every two seconds
 TWO = "first=agent_0; second=*"
 LONG_S = 240.0
 
@@ -114,7 +116,7 @@ def test_processes_of_a_killed_team_end_by_themselves(team, shell):
 )
 def test_mistakes_are_named_and_leave_no_folder(shell, flags, code, says):
     """In one line, before any learner is started."""
-    learner = shell.learner(*HUNT, "--name", "none", *flags, PYTHONPATH=str(WORLDS))
+    learner = shell.learner(*HUNT, "--name", "none", *flags, **FOLDERS)
     learner.names(says, code)
     assert not (shell.folder / "runs" / "none").exists()
 
@@ -122,7 +124,7 @@ def test_mistakes_are_named_and_leave_no_folder(shell, flags, code, says):
 def test_a_mistake_that_a_learner_finds_ends_all(shell):
     """The network cannot be made: the exit code is the learner's, and the name stays free."""
     flags = ("--policies", TWO, "--name", "odd", "--model", "nowhere:network", "--actors", 1)
-    learner = shell.learner(*HUNT, *flags, PYTHONPATH=str(WORLDS))
+    learner = shell.learner(*HUNT, *flags, **FOLDERS)
     assert learner.ended(LONG_S) == 78, learner.said
     assert "it is not started again" in learner.said
     assert "nowhere" in learner.said
