@@ -19,15 +19,9 @@ BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A reader's runs are longer and learn more: `make faults` has all of the first page's.
 MOST = {"steps": 2000, "timesteps": 2000, "evaluate-every": 500, "evaluate_every": 500}
 LENGTH = re.compile(rf"\b({'|'.join(MOST)})([ =])(\d[\d_]*)")
-STORIES = (  # pages that a reader follows from top to bottom on one machine
-    "first_run",
-    "own_environment",
-    "own_network",
-    "tuning",
-    "from_multiprocessing",
-    "from_stable_baselines3",
-    "from_rllib",
-)
+STORIES = ("first_run", "own_environment", "tuning")  # from top to bottom on one machine
+# Each starts five programs or more that import torch, so it is in `make faults`.
+LONGER = ("own_network", "from_multiprocessing", "from_stable_baselines3", "from_rllib")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -64,6 +58,7 @@ def run(folder: Path, words: list[str], **more: str) -> str:
     ("page", "whole"),
     [
         *((page, False) for page in STORIES),
+        *(pytest.param(page, False, marks=pytest.mark.faults) for page in LONGER),
         pytest.param("first_run", True, marks=pytest.mark.faults),
     ],
 )

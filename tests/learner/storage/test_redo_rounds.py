@@ -49,8 +49,24 @@ def bits_of(config, folder):
     return epoch.bits
 
 
-@pytest.mark.parametrize("saved", [None, 9, 21, 33], ids=lambda at: f"checkpoint {at}")
-@pytest.mark.parametrize("killed", range(12, ACTIONS, 3))
+def histories(killed, saved):
+    """Return all pairs of both.
+
+    `make test` has each kill with one checkpoint, the next kill with another; `make faults` all.
+    """
+    return [
+        pytest.param(
+            at,
+            kept,
+            id=f"{at}-checkpoint {kept}",
+            marks=() if turn % len(saved) == place else pytest.mark.faults,
+        )
+        for turn, at in enumerate(killed)
+        for place, kept in enumerate(saved)
+    ]
+
+
+@pytest.mark.parametrize(("killed", "saved"), histories(range(12, ACTIONS, 3), (None, 9, 21, 33)))
 def test_learner_goes_on_with_the_same_bits(tmp_path, caplog, reference, killed, saved):
     """The next versions are those of a learner that went on, with or without a checkpoint."""
     goes_on(CONFIG, tmp_path, caplog, reference, killed, saved)
@@ -64,8 +80,7 @@ def test_learner_from_rollouts_goes_on_with_the_same_bits(
     goes_on(PPO, tmp_path, caplog, reference_of_ppo, killed, saved)
 
 
-@pytest.mark.parametrize("saved", [None, 21], ids=lambda at: f"checkpoint {at}")
-@pytest.mark.parametrize("killed", range(22, ACTIONS, 2))
+@pytest.mark.parametrize(("killed", "saved"), histories(range(22, ACTIONS, 2), (None, 21)))
 def test_learner_with_a_pool_goes_on_with_the_same_opponents(
     tmp_path, caplog, reference_of_pool, killed, saved
 ):

@@ -115,9 +115,9 @@ def test_policy_that_is_paused_lets_the_others_go_on(team):
             steer(team.run("red"), "resume")
             seen.append("asked to go on")
 
-    assert team.train(each=steers, steps=2000) == 0
+    assert team.train(each=steers, steps=1000) == 0
     assert seen[-1] == "asked to go on"
-    assert min(team.steps().values()) >= 2000
+    assert min(team.steps().values()) >= 1000
     assert team.last.policies["red"].learner.ratio_wanted == 2.0
     facts = manifest.facts(team.run("red"), manifest.kept(team.run("red"))[-1])
     assert facts["pacing"][0] == 2.0
