@@ -45,6 +45,7 @@ MISSING = {
     "several terminals, as in tests/system": r"^learner --env CartPole-v1$|--keys farflung-keys$",
     "a dashboard and a status of the usual ports": r"^learner (status|dashboard)$",
     "a team at work: test_many_policies.py": r"runs/hunt|--policy (agent_0|red|blue)\b",
+    "other libraries: test_peers.py": r"^python -m bench\.peers",
     "a whole search: test_plan.py reads its file": r"^learner sweep |sweeps/",
     "another host: others are run on loopback": r"^(actor|broker|learner worker)( |$)",
 }
