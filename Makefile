@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help env extras run test patience faults check fast pins containers simulate fuzz network chaos \
+.PHONY: help env extras run test patience faults check fast pins containers simulate fuzz network pages chaos \
   soak siege scaling bench ratios peers docs clean
 
 help:  ## print this list
@@ -65,6 +65,9 @@ fuzz: env  ## every decoder against MINUTES (10) of hostile input, and 2 minutes
 network: env  ## cuts, losses and resets between network namespaces; needs root
 	@OMP_NUM_THREADS=1 PUBLISH=1 $(BIN)/python -m pytest -m long tests/system/network
 	@$(BIN)/python docs/write.py
+
+pages: env  ## four minutes: each training of the pages, begun and ended
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long tests/system/test_page_commands.py
 
 chaos: env  ## fifty minutes: 220 kills, crashes at every disk call, learning with faults
 	@$(BIN)/python tests/system/chaos/run.py --kills 220 --publish

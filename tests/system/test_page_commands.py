@@ -234,6 +234,7 @@ def test_commands_to_a_learner_at_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
+@pytest.mark.long  # make pages
 @pytest.mark.parametrize("page", TRAININGS)
 def test_trainings_of_a_page_begin_and_end(page: str, folder: Path) -> None:
     """Each that does not take minutes to be worth it, with fewer steps."""
