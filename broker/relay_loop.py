@@ -19,7 +19,7 @@ from farflung.common.net import sockets
 from farflung.common.net.address import Address
 from farflung.common.net.gate import Gate
 from farflung.common.net.keys import Client, ClientKeys, ServerKeys, require_own_name
-from farflung.common.net.listener import Listener, require_right_to
+from farflung.common.net.listener import Listener, require_allowed
 from farflung.common.net.rights import require_right
 from farflung.common.net.shares import BROKER
 from farflung.common.net.sockets import Context, Held
@@ -245,7 +245,7 @@ class Broker:
             known, upstream = self._heard.get((policy, actor), (None, 0))
             if known is found:
                 return upstream
-        sender, now = require_right_to(actor, found), self._clock()
+        sender, now = require_allowed(actor, found), self._clock()
         require_right(sender, steers=kind == Kind.COMMAND)
         key = actor[:NAME_CHARACTERS], 0  # incarnations are not read here
         if kind in WORDS:

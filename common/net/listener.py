@@ -64,7 +64,7 @@ class Listener:
 
         Refuse a revoked sender, and one that may not speak for the named actor.
         """
-        return require_right_to(actor, self.sender(frame))
+        return require_allowed(actor, self.sender(frame))
 
     def note_size(self, message_bytes: int) -> None:
         """Note the size of a message on the feed: `look_after` shortens too long a queue."""
@@ -134,7 +134,7 @@ class Listener:
             )
 
 
-def require_right_to(actor: str | None, sender: Client | None) -> Client:
+def require_allowed(actor: str | None, sender: Client | None) -> Client:
     """Refuse a revoked sender, and one that may not speak for an actor."""
     if sender is None:
         raise Refused("revoked", "its key is not allowed any more")

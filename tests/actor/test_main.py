@@ -16,6 +16,8 @@ from support.stamps import a_stamp_spec
 from farflung.actor import hangs, main
 from farflung.actor.config import ActorConfig
 from farflung.actor.realtime import processor
+from farflung.actor.worlds import families
+from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.spec import Evaluation
 from farflung.common.net import sockets
 from farflung.common.net.address import Address
@@ -87,6 +89,24 @@ def test_an_actor_collects_until_the_run_is_over(
     said = capfd.readouterr().err
     assert "actor a[" in said
     assert "collecting toys/Stamp-v0 as actor 0.0: 2 seats" in said
+
+
+def test_its_settings_reach_its_world(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bounds of threads and processes, the packages of a process, and the vectorised form."""
+    opened, opener = [], families.opener
+
+    def noted(count: int, around: Surroundings, vector: bool | None) -> Any:
+        opened.append((count, around.threads, around.processes, around.imports, vector))
+        return opener(count, around, vector)
+
+    monkeypatch.setattr(families, "opener", noted)
+    served = serve(LearnerDouble(a_stamp_spec()))
+    ends_after(served, 1)
+    asked = {"environment_threads": 5, "environment_processes": 3, "imports": ("json",)}
+    assert act(served, environments=2, vector=False, **asked) == 0
+    assert opened == [(2, 5, 3, ("json",), False)]
 
 
 def test_an_actor_at_a_rate_collects_and_ends_with_its_figures(

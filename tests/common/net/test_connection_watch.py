@@ -16,7 +16,13 @@ from support.contexts import ANYWHERE, fresh_context
 from support.waiting import eventually, readable
 
 from farflung.common.net import intake, keys, pace, sockets
-from farflung.common.net.connection_watch import EVENT, ConnectionWatch, received
+from farflung.common.net.connection_watch import (
+    BUSY_S,
+    EVENT,
+    LOOK_S,
+    ConnectionWatch,
+    received,
+)
 from farflung.common.net.listener import Listener
 from farflung.common.process import descriptors
 from farflung.common.protocol import wire
@@ -308,3 +314,17 @@ def test_late_events_of_the_other_socket_are_of_an_older_connection(context, acc
         watch.monitors = [Events((zmq.EVENT_DISCONNECTED, number)), Events()]
         watch.read(0, 0.0)
         assert watch.connections.find(number) is None
+
+
+def test_bounds_are_raised_often_until_little_came_for_a_while(context, monkeypatch):
+    """The next burst may be as fast: of one that met bounds of 50 ms ago, bytes were dropped."""
+    brings_much = iter([False, True, False, False, False])
+    with ExitStack() as stack:
+        watch = ConnectionWatch(context, MOST)
+        stack.callback(watch.close)
+        monkeypatch.setattr(watch, "_raise", lambda: next(brings_much))
+        turns = []
+        for now in (0.0, 10.0, 11.0, 11.9, 12.1):
+            watch.read(0, now)
+            turns.append(watch.turn_s)
+    assert turns == [LOOK_S, BUSY_S, BUSY_S, BUSY_S, LOOK_S]

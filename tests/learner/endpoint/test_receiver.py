@@ -27,6 +27,7 @@ from farflung.common.net.keys import BROKER, Client
 from farflung.common.protocol import topics, wire
 from farflung.common.protocol.messages import Bye, Credit, Hello, Problem, Report
 from farflung.common.protocol.names import UNTIL_SHARE
+from farflung.common.protocol.roster import Presence
 from farflung.common.protocol.wire import Kind
 from farflung.learner.endpoint.items import RefusedNumber
 from farflung.learner.endpoint.seen import Records
@@ -704,6 +705,31 @@ def test_repetition_needs_no_credit(side, frame):
     assert side.receiver.receive(frame(), 0.0, peer) is not None
     assert side.receiver.receive(frame(), 0.0, peer) is None
     assert side.receiver.inbox.ledger.duplicate == 1
+
+
+def test_sender_that_was_heard_in_a_burst_opens_its_name_to_no_other(side, frame):
+    """Another label's message, or one of a revoked key, is refused behind those of the owner."""
+    owner = Client("robot", "actor", 5)
+
+    def bring(number, sender):
+        return side.receiver.receive(frame(actor="robot/1", sequence=number), 0.0, sender)
+
+    assert bring(1, owner) is not None
+    assert bring(2, Client("other", "actor", 6)) is None
+    assert bring(2, None) is None
+    assert side.receiver.inbox.ledger.refused == {"label": 1, "revoked": 1}
+    assert side.receiver.names.peer_of(("robot/1", 7)) == "robot"
+
+
+def test_actor_that_left_and_sends_on_within_a_burst_is_there(side, frame):
+    """Its first message after the goodbye is noted, though it was heard before it."""
+    bye = bytes(wire.encode(Bye("run-1", "default", "box-1", 7, 1, "finished")))
+    side.receiver.receive(frame(), 0.0)
+    side.receiver.receive(bye, 0.0)
+    (member,) = side.receiver.roster
+    assert member.presence(0.0) is Presence.LEFT
+    side.receiver.receive(frame(sequence=2), 0.0)
+    assert member.presence(0.0) is Presence.ACTIVE
 
 
 def test_peer_has_no_more_waiting_than_is_free(side, frame):
