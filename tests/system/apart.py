@@ -1,10 +1,12 @@
-"""Worlds of two agents that do not act on each other; REWARD is what the second one gets instead.
+"""Worlds of two agents that do not act on each other.
 
-`--import apart:Apart` makes them known.
+`--import apart:Apart` makes them known. REWARD is what the second agent gets instead. GATE is a file
+with the number of steps that each world may do; without one, nothing holds them.
 """
 
 import os
 import time
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +14,8 @@ from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
 
 REWARD = os.environ.get("REWARD", "")
-STEP_S = 0.004  # so that a learner can be killed within a round
+GATE = os.environ.get("GATE", "")
+LOOK_S = 0.01
 
 
 class Apart(ParallelEnv):  # type: ignore[misc]
@@ -25,6 +28,7 @@ class Apart(ParallelEnv):  # type: ignore[misc]
         self.agents: list[str] = []
         self.render_mode = None
         self._length, self._turn = length, 0
+        self._steps, self._allowed = 0, 0
         self._random: dict[str, np.random.Generator] = {}
         self._place: dict[str, int] = {}
         self._box, self._choices = Box(0, 4, (2,), np.float32), Discrete(4)
@@ -48,7 +52,7 @@ class Apart(ParallelEnv):  # type: ignore[misc]
 
     def step(self, actions: Any) -> Any:
         """Let each agent turn its own dial."""
-        time.sleep(STEP_S)
+        self._pass_the_gate()
         self._turn += 1
         rewards = {agent: float(actions[agent] == self._place[agent]) for agent in self.agents}
         if REWARD:
@@ -63,6 +67,12 @@ class Apart(ParallelEnv):  # type: ignore[misc]
         if over:
             self.agents = []
         return seen, rewards, *ended, infos
+
+    def _pass_the_gate(self) -> None:
+        while GATE and self._steps >= self._allowed:
+            self._allowed = int(Path(GATE).read_text())
+            time.sleep(LOOK_S)
+        self._steps += 1
 
     def _seen(self, agent: str, action: int) -> np.ndarray:
         return np.array([self._place[agent], action], np.float32)

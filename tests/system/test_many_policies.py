@@ -10,15 +10,17 @@ pytest.importorskip("pettingzoo")
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+WORLDS, ROUND = 4, 64
 SEATS = "first=agent_0; second=agent_1"
 ROUNDS = ("--env", "apart.Apart", "--import", "apart:Apart", "--envs", 2, "--seed", 3)
 ROUNDS += ("--steps", 1536, "--warmup", 256, "--replay-ratio", 4, "--dqn.hidden", 8)
-ROUNDS += ("--horizon", 16, "--round-steps", 64, "--capacity", 1000, "--exploration-steps", 1000)
+ROUNDS += ("--horizon", 16, "--round-steps", ROUND, "--capacity", 1000, "--exploration-steps", 1000)
 ROUNDS += ("--policies", SEATS)
 TURNS = ("--env", "tictactoe.TicTacToe", "--import", "tictactoe:TicTacToe", "--envs", 2)
 TURNS += ("--policies", "first=player_0; second=player_1", "--steps", 400, "--warmup", 100)
 TURNS += ("--horizon", 16, "--replay-ratio", 4, "--dqn.hidden", 8, "--seed", 3)
-KILLED_AT = (400, 700, 1000)  # steps, each within a round
+GATES = (120, 190, 250)  # of 384 steps of each world, within a round
+OPEN = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,8 @@ class World:
     def __init__(self, shell, name, variables, words=ROUNDS, actors=2):
         self._shell, self._name, self._variables = shell, name, variables
         self._own, self._actors = words[2:6], actors
+        self._gate = shell.folder / f"{name}.gate"
+        self.hold_at(OPEN)
         self.learners = {
             policy: in_rounds(
                 shell,
@@ -60,14 +64,22 @@ class World:
                 "actor",
                 *(*words, *self._own, *flags),
                 fork=self._shell.forks,
-                **self._variables | variables,
+                **self._variables | {"GATE": str(self._gate)} | variables,
             )
         return self
 
-    def kill(self, policy, steps):
-        """Kill a learner once it has so many steps."""
-        learner = self.learners[policy]
-        learner.shows(lambda status: status.steps >= steps)
+    def hold_at(self, steps):
+        """Let each world do so many steps, and then wait."""
+        self._held = steps
+        written = self._gate.with_suffix(".new")
+        written.write_text(str(steps))
+        written.replace(self._gate)
+        return self
+
+    def kill(self, policy):
+        """Kill a learner once it has all whole rounds that were played before the worlds wait."""
+        learner, rows = self.learners[policy], self._held // ROUND * ROUND * WORLDS
+        learner.shows(lambda status: status.steps >= rows)
         learner.kill()
         return learner.address
 
@@ -122,9 +134,13 @@ def test_first_policy_has_the_same_bits_whatever_becomes_of_the_second(
     Rows with NaN are refused. The actors are started in another order too.
     """
     variables = {} if fate == "killed" else {"REWARD": fate}
-    world = World(shell, "disturbed", apart).play(first=1, **variables)
+    world = World(shell, "disturbed", apart)
     if fate == "killed":
-        world.kill("second", KILLED_AT[1])
+        world.hold_at(GATES[1])
+    world.play(first=1, **variables)
+    if fate == "killed":
+        world.kill("second")
+        world.hold_at(OPEN)
     assert world.figures("first") == undisturbed["first"]
     if fate == "killed":
         return
@@ -152,9 +168,12 @@ def test_learners_that_are_killed_in_a_round_and_resumed_have_the_same_bits(
     shell, apart, undisturbed
 ):
     """Both of them, one after the other and at once; the actors wait, and live on."""
-    world = World(shell, "killed", apart).play("--without-learner", "stop", first=1)
-    for kills, steps in zip((["first"], ["second"], ["second", "first"]), KILLED_AT, strict=True):
-        addresses = {policy: world.kill(policy, steps) for policy in kills}
+    world = World(shell, "killed", apart).hold_at(GATES[0])
+    world.play("--without-learner", "stop", first=1)
+    gates = (*GATES[1:], OPEN)
+    for kills, gate in zip((["first"], ["second"], ["second", "first"]), gates, strict=True):
+        addresses = {policy: world.kill(policy) for policy in kills}
+        world.hold_at(gate)
         for policy, address in addresses.items():
             world.resume(policy, address)
     assert {policy: world.figures(policy) for policy in world.learners} == undisturbed
