@@ -8,6 +8,7 @@ import numpy as np
 
 from farflung.common.process.errors import Refused
 
+SINGLE = np.dtype(np.float32)
 UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
@@ -20,10 +21,14 @@ def are_below(array: np.ndarray, limit: int | np.ndarray) -> bool:
 
 
 def require_within(array: np.ndarray, largest: float, name: str) -> None:
-    """Refuse NaN, infinity, and values beyond a magnitude. For a number one comparison finds all.
+    """Refuse NaN, infinity, and values beyond a magnitude.
 
-    For few values a search in bytes is much faster than `numpy.all`.
+    A sum of squares below half of the bound's square has none of them, rounded or not. It reads the
+    values once and writes nothing: half of the time of comparing each. (Of float64 it would wake
+    other threads.) For few values a search in bytes is much faster than `numpy.all`.
     """
+    if array.dtype == SINGLE and float(np.vdot(array, array)) < largest * largest / 2:
+        return
     if largest < math.inf:
         within = np.less_equal(np.abs(array), _bound(array.dtype, largest))
     else:

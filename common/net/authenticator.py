@@ -142,7 +142,7 @@ class Authenticator:
             while not self._closing.is_set():
                 wanted = [(socket, zmq.POLLIN) for socket in (self._socket, *self.watch.monitors)]
                 zmq.zmq_poll(wanted, round(1000 * self.watch.turn_s))
-                request = self._socket.recv_multipart() if self._socket.poll(0) else None
+                request = self._socket.recv_multipart() if sockets.readable(self._socket) else None
                 now = time.monotonic()
                 # First the connection, then its number: so the watch tells old from new.
                 self.watch.read(self._numbered, now)

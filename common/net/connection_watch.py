@@ -22,7 +22,7 @@ from farflung.common.net import ceiling
 from farflung.common.net.connections import Connection, Connections, Excess, Handed, Peer
 from farflung.common.net.intake import Intake
 from farflung.common.net.pace import TURN_S, Pace
-from farflung.common.net.sockets import Context, Socket
+from farflung.common.net.sockets import Context, Socket, readable
 from farflung.common.process.log import once_every
 
 log = logging.getLogger(__name__)
@@ -158,10 +158,9 @@ class ConnectionWatch:
         more = False
         for monitor in self.monitors:
             for _ in range(BURST):
-                try:
-                    event, value = EVENT.unpack(monitor.recv_multipart(zmq.NOBLOCK)[0])
-                except zmq.Again:
+                if not readable(monitor):
                     break
+                event, value = EVENT.unpack(monitor.recv_multipart(zmq.NOBLOCK)[0])
                 of_feed = monitor is self.monitors[-1]
                 if event == zmq.EVENT_ACCEPTED:
                     self._accept(value, numbered, of_feed)

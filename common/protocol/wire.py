@@ -7,6 +7,8 @@ the rest 4 · envelope · table · columns at multiples of 64. docs/protocol.md 
 import struct
 from collections.abc import Container, Mapping, Sequence
 from enum import IntEnum
+from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
@@ -39,6 +41,7 @@ PREAMBLE = struct.Struct("<2sBBIII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
 PADDING = bytes(ALIGNMENT)  # at most, before a column
+LAYOUTS = 1024  # that are remembered
 
 
 class Kind(IntEnum):
@@ -156,20 +159,27 @@ def assemble(
     head = packing.pack(envelope)
     end = HEAD + len(head) + len(table)
     start = aligned(end)
-    offsets, length = layout(map(len, columns))
+    gaps, length = _spaced(tuple(map(len, columns)))
     total = start + length if columns else end
     parts: list[bytes | memoryview] = [
         PREAMBLE.pack(MAGIC, VERSION, kind, len(head), len(table), total),
         bytes(CHECKSUM.size),
         head,
         table,
+        PADDING[: total - length - end],
+        *chain.from_iterable(zip(gaps, columns, strict=True)),
     ]
-    for offset, column in zip(offsets, columns, strict=True):
-        parts += (PADDING[: start + offset - end], column)
-        end = start + offset + len(column)
     frame = bytearray().join(parts)  # one copy, into memory that was not cleared before
     CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(memoryview(frame)))
     return frame
+
+
+@lru_cache(LAYOUTS)
+def _spaced(sizes: tuple[int, ...]) -> tuple[list[bytes], int]:
+    """Return the padding before each column of these sizes, and the length of all."""
+    offsets, length = layout(sizes)
+    ends = [0, *(offset + size for offset, size in zip(offsets, sizes, strict=True))]
+    return [PADDING[: offset - end] for offset, end in zip(offsets, ends, strict=False)], length
 
 
 def open_frame(frame: bytes | bytearray | memoryview, kinds: Container[int] = KNOWN) -> Opened:

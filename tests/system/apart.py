@@ -1,7 +1,7 @@
 """Worlds of two agents that do not act on each other.
 
-`--import apart:Apart` makes them known. REWARD is what the second agent gets instead. GATE is a file
-with the number of steps that each world may do; without one, nothing holds them.
+`--import apart:Apart` makes them known. REWARD is what the second agent gets instead. GATE is a
+file with the number of steps that each world may do; without one, nothing holds them.
 """
 
 import os

@@ -33,6 +33,21 @@ def test_values_at_the_magnitude_are_taken():
     require_within(np.array([3e38], np.float32), math.inf, "rewards")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("size", [1, 1000, 1_000_000])
+def test_one_value_among_many_is_found_wherever_it_is(dtype, size):
+    """Also where the squares of honest values add up to more than that of the bound."""
+    for usual in (0, 0.5, 90):
+        array = np.full((size, 1), usual, dtype)
+        require_within(array, 100, "rewards")
+        for place in {0, size // 2, size - 1}:
+            for wrong in (-101, math.nan, -math.inf):
+                array[place] = wrong
+                with pytest.raises(Refused):
+                    require_within(array, 100, "rewards")
+            array[place] = usual
+
+
 def test_floats_are_cut_to_a_magnitude():
     """Integers stay; columns within it are the same object."""
     columns = {"r": np.array([3e38, -1, -3e38], np.float32), "a": np.array([500])}

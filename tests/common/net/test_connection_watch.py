@@ -280,10 +280,13 @@ class Events:
     def __init__(self, *events):
         self._events = [EVENT.pack(event, value) for event, value in events]
 
+    def get(self, option):
+        """Return whether there is one."""
+        assert option == zmq.EVENTS
+        return zmq.POLLIN if self._events else 0
+
     def recv_multipart(self, flags):
         """Return the next one."""
-        if not self._events:
-            raise zmq.Again
         return [self._events.pop(0), b""]
 
     def close(self):
