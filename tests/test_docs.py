@@ -19,7 +19,8 @@ from farflung.actor.config import ActorConfig
 from farflung.actor.worlds.world import Due
 from farflung.broker.config import BrokerConfig
 from farflung.common.data.fields import NAME
-from farflung.common.data.spec import ALIGNMENT, Column, Exploration, Graph, Space, Spec, World
+from farflung.common.data.layout import ALIGNMENT
+from farflung.common.data.spec import Column, Exploration, Graph, Space, Spec, World
 from farflung.common.heads.discrete import rungs
 from farflung.common.heads.gaussian import UNCLIPPED_ACTIONS
 from farflung.common.heads.head import LOG_PROBABILITY

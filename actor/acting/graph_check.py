@@ -7,7 +7,8 @@ that arithmetic is not bounded.
 import math
 
 from farflung.actor.acting.protobuf import Field, Message, Wire
-from farflung.common.data.spec import Graph, Tensor, layout
+from farflung.common.data.layout import layout
+from farflung.common.data.spec import Graph, Tensor
 from farflung.common.process.errors import Refused
 
 LOCATION = "weights"  # of a model's external data: the block of the weights message

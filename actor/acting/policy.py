@@ -8,7 +8,8 @@ import numpy as np
 import onnxruntime
 
 from farflung.actor.acting.graph_check import LOCATION, check
-from farflung.common.data.spec import Graph, layout
+from farflung.common.data.layout import layout
+from farflung.common.data.spec import Graph
 from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import Refused
 

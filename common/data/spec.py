@@ -7,7 +7,7 @@ in one block of bytes, in which each begins at a multiple of `ALIGNMENT`.
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -26,10 +26,8 @@ ACTION_MASK = (
 RESULT = "result."  # in front of the name of a metric of episodes, an extra column per result
 METRICS = 64  # of an episode, at most
 SCHEMA_DIGITS = 16  # hexadecimal, of a SHA-256
-ALIGNMENT = 64  # bytes: a received block can be used where it lies, also by vector instructions
 WINDOWS = 64  # of one seat, in a parcel at most: it has so many times the horizon in rows
 LONGEST_EPISODE = 27_000  # steps of an evaluation's episode: half an hour of Atari
-REMEMBERED = 1024  # layouts in the cache: the sizes of an actor's parcels recur
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
@@ -278,22 +276,3 @@ def line(*words: object) -> str:
 def sizes(numbers: Sequence[int]) -> str:
     """Return a shape or numbers of choices as one word: `84x84`, and `-` for a single number."""
     return "x".join(map(str, numbers)) or "-"
-
-
-def aligned(offset: int) -> int:
-    """Return the first multiple of `ALIGNMENT` at or after an offset."""
-    return offset + -offset % ALIGNMENT
-
-
-def layout(sizes: Iterable[int]) -> tuple[tuple[int, ...], int]:
-    """Return the offset of each column of these sizes in bytes, and the length of the block."""
-    return _layout(tuple(sizes))
-
-
-@lru_cache(REMEMBERED)
-def _layout(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    offsets, end = [], 0
-    for size in sizes:
-        offsets.append(aligned(end))
-        end = offsets[-1] + size
-    return tuple(offsets), end

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from farflung.common.data.fields import Natural
-from farflung.common.data.spec import Tensor, layout
+from farflung.common.data.layout import layout
+from farflung.common.data.spec import Tensor
 
 if TYPE_CHECKING:
     import numpy as np  # a broker does not load it

@@ -9,9 +9,10 @@ import numpy as np
 from msgspec.structs import asdict
 
 from farflung.common.data.fields import LARGEST
+from farflung.common.data.layout import ALIGNMENT, layout
 from farflung.common.data.magnitudes import are_below, require_within
 from farflung.common.data.parcel import Ending, Parcel, Place, Results
-from farflung.common.data.spec import ALIGNMENT, RESULT, Column, Spec, layout
+from farflung.common.data.spec import RESULT, Column, Spec
 from farflung.common.process.errors import Refused
 from farflung.common.protocol.packing import DECODE, ENCODE, pack
 from farflung.common.protocol.wire import (
@@ -188,9 +189,8 @@ class _Plan:
         # Most parcels end no episode: they share results without any, and need no columns of them.
         self.nothing = None if counts[-1] else Results()
         self._kept = len(columns) - (0 if counts[-1] else results)
-        offsets, self.end = layout(
-            column.element * count for column, count in zip(columns, counts, strict=True)
-        )
+        counted = [*zip(columns, counts, strict=True)]
+        offsets, self.end = layout(column.element * count for column, count in counted)
         placed = [*zip(columns, counts, offsets, strict=True)]
         shapes = (
             (column.name, (count, *column.shape), column.dtype, offset)
@@ -210,7 +210,7 @@ class _Plan:
         ]
         self._floats = [
             column.name
-            for column, count in zip(columns, counts, strict=True)
+            for column, count in counted
             if column.dtype.kind == "f" and count and column.column.per != "result"
         ]
 

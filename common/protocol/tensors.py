@@ -9,10 +9,11 @@ import numpy as np
 from msgspec import Struct
 
 from farflung.common.data.fields import LARGEST, Name, Natural, Positive
+from farflung.common.data.layout import layout
 from farflung.common.data.magnitudes import require_within
 from farflung.common.data.parcel import Results
 from farflung.common.data.pool import Pool
-from farflung.common.data.spec import RESULT, Column, Tensor, digest, layout, line, sizes
+from farflung.common.data.spec import RESULT, Column, Tensor, digest, line, sizes
 from farflung.common.data.weights import Version, Weights, cut
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing

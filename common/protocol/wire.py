@@ -7,15 +7,14 @@ the rest 4 · envelope · table · columns at multiples of 64. docs/protocol.md 
 import struct
 from collections.abc import Container, Mapping, Sequence
 from enum import IntEnum
-from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 from zlib_ng.zlib_ng import crc32  # ten times as fast as zlib's: most of a large frame's cost
 
 from farflung.common.data.fields import Natural
+from farflung.common.data.layout import PADDING, aligned, paddings
 from farflung.common.data.parcel import Place
-from farflung.common.data.spec import ALIGNMENT, aligned, layout
 from farflung.common.data.weights import Version
 from farflung.common.process.errors import Refused
 from farflung.common.protocol import packing
@@ -40,8 +39,6 @@ KIND_AT = 3
 PREAMBLE = struct.Struct("<2sBBIII")  # then the checksum
 CHECKSUM = struct.Struct("<I")
 HEAD = PREAMBLE.size + CHECKSUM.size
-PADDING = bytes(ALIGNMENT)  # at most, before a column
-LAYOUTS = 1024  # that are remembered
 
 
 class Kind(IntEnum):
@@ -159,7 +156,7 @@ def assemble(
     head = packing.pack(envelope)
     end = HEAD + len(head) + len(table)
     start = aligned(end)
-    gaps, length = _spaced(tuple(map(len, columns)))
+    gaps, length = paddings(tuple(map(len, columns)))
     total = start + length if columns else end
     parts: list[bytes | memoryview] = [
         PREAMBLE.pack(MAGIC, VERSION, kind, len(head), len(table), total),
@@ -172,14 +169,6 @@ def assemble(
     frame = bytearray().join(parts)  # one copy, into memory that was not cleared before
     CHECKSUM.pack_into(frame, PREAMBLE.size, _checksum(memoryview(frame)))
     return frame
-
-
-@lru_cache(LAYOUTS)
-def _spaced(sizes: tuple[int, ...]) -> tuple[list[bytes], int]:
-    """Return the padding before each column of these sizes, and the length of all."""
-    offsets, length = layout(sizes)
-    ends = [0, *(offset + size for offset, size in zip(offsets, sizes, strict=True))]
-    return [PADDING[: offset - end] for offset, end in zip(offsets, ends, strict=False)], length
 
 
 def open_frame(frame: bytes | bytearray | memoryview, kinds: Container[int] = KNOWN) -> Opened:

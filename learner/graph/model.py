@@ -7,7 +7,8 @@ import onnx
 from onnx import helper
 
 from farflung.actor.acting.graph_check import LOCATION, initializer
-from farflung.common.data.spec import Tensor, layout
+from farflung.common.data.layout import layout
+from farflung.common.data.spec import Tensor
 
 OPSET = 20  # onnxruntime 1.17 and later run it
 IR_VERSION = 10  # the newest that onnxruntime 1.17 reads

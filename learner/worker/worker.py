@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from farflung.actor import main as actor
-from farflung.common.data.spec import Spec, layout
+from farflung.common.data.layout import layout
+from farflung.common.data.spec import Spec
 from farflung.common.process.uncollected import uncollected
 from farflung.common.protocol.wire import MAX_MESSAGE_BYTES, most_experience_bytes
 from farflung.learner.worker.config import WorkerConfig

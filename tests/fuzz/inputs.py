@@ -9,6 +9,7 @@ from typing import Any
 
 import msgpack
 
+from farflung.common.data.layout import ALIGNMENT
 from farflung.common.protocol import wire
 from farflung.learner.storage.journal import record as form
 
@@ -143,7 +144,7 @@ def frame(data: bytes) -> bytes:
     kind, columns, table, envelope = _parts(data)
     body = envelope + table
     if columns:
-        body += bytes(-(wire.HEAD + len(body)) % wire.ALIGNMENT) + columns
+        body += bytes(-(wire.HEAD + len(body)) % ALIGNMENT) + columns
     lengths = len(envelope), len(table), wire.HEAD + len(body)
     head = wire.PREAMBLE.pack(wire.MAGIC, wire.VERSION, kind, *lengths)
     return head + wire.CHECKSUM.pack(zlib.crc32(body, zlib.crc32(head))) + body

@@ -7,6 +7,7 @@ import onnx
 from msgspec import structs
 from onnx import TensorProto, helper, numpy_helper
 
+from farflung.common.data.layout import layout
 from farflung.common.data.parcel import Ending, Parcel
 from farflung.common.data.spec import (
     ACTIONS,
@@ -19,7 +20,6 @@ from farflung.common.data.spec import (
     Spec,
     Tensor,
     World,
-    layout,
 )
 from farflung.common.data.weights import Version
 from support.makers import a_spec

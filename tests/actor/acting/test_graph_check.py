@@ -16,7 +16,8 @@ from onnx import helper, numpy_helper
 
 from farflung.actor.acting.graph_check import MAX_MODEL_BYTES, check
 from farflung.actor.acting.policy import Policy
-from farflung.common.data.spec import Graph, Tensor, layout
+from farflung.common.data.layout import layout
+from farflung.common.data.spec import Graph, Tensor
 from farflung.common.data.weights import Version, Weights
 from farflung.common.process.errors import Refused
 

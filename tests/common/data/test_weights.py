@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from farflung.common.data.spec import ALIGNMENT, Tensor, layout
+from farflung.common.data.layout import ALIGNMENT, layout
+from farflung.common.data.spec import Tensor
 from farflung.common.data.weights import Version, Weights, pack
 
 TENSORS = (
