@@ -66,6 +66,24 @@ def test_side_by_side_compares_a_checkout_with_another(tmp_path: Path):
     assert json.loads(done.stdout)["replay"]["vectors.ours_per_second"]["median"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.system
+@pytest.mark.faults
+def test_in_turns_compares_running_checkouts(tmp_path: Path):
+    """Compared with itself; each kind of arm has a ratio and the rates of both."""
+    command = [sys.executable, str(BENCH / "in_turns.py"), str(BENCH.parent)]
+    arms = ("data_path.1_KiB", "raw.64_KiB", "relay.relayed", "actor.1")
+    done = run_to_end([*command, *arms, "--rounds", "1"], 120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for arm in arms:
+        assert min(found[arm][name] for name in ("median", "here_per_second")) > 0
+    refused = run_to_end([*command, "relay"], 120, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "no arm is called relay" in refused.stderr
+
+
 def test_command_of_a_result_names_real_time_priority(monkeypatch: pytest.MonkeyPatch):
     """Its figures are those of a machine without other work; `--publish` is no part of them."""
     spec = importlib.util.spec_from_file_location("bench_measure", BENCH / "_measure.py")
