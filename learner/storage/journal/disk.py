@@ -48,12 +48,17 @@ class Disk:
                     rest[0] = rest[0][written:]
 
     def sync(self, descriptor: int) -> None:
-        """Make a file's bytes survive a power cut, and drop them from memory.
-
-        They are read at the next start, if at all. A journal that kept its pages would take fresh
-        memory as long as there is any, which costs more than writing does.
-        """
+        """Make a file's bytes survive a power cut, and drop them from memory."""
         getattr(os, "fdatasync", os.fsync)(descriptor)
+        self.release(descriptor)
+
+    def release(self, descriptor: int) -> None:
+        """Drop a file's bytes from memory; those that are not on the disk yet are written first.
+
+        This waits for nothing: what is being written is dropped by a later call. The bytes are read
+        at the next start, if at all. A journal that kept its pages would take fresh memory as long
+        as there is any, which costs more than writing does.
+        """
         if hasattr(os, "posix_fadvise"):  # all pages but the one being filled
             written = os.lseek(descriptor, 0, os.SEEK_CUR)
             os.posix_fadvise(descriptor, 0, written, os.POSIX_FADV_DONTNEED)

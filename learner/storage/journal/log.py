@@ -17,6 +17,7 @@ from farflung.learner.storage.journal.totals import JournalTotals
 log = logging.getLogger(__name__)
 
 GROUP_BYTES = 8 << 20  # of one write
+RELEASED_BYTES = 4 << 20  # written between two releases, where nothing is synced
 
 
 class Segment:
@@ -36,6 +37,7 @@ class Segment:
         self.number = number
         self._disk, self._salt, self._durable = disk, record.new_salt(), durable
         self._digest = 0  # of the messages so far
+        self._released = 0  # bytes
         self._reserved = max(reserved, record.HEADER_BYTES + record.size(len(totals)))
         path = segments.path_of(folder, number)
         self._descriptor = disk.create(path, self._reserved)
@@ -81,6 +83,9 @@ class Segment:
         """Make all that was written survive a power cut, if this journal promises that."""
         if self._durable or always:
             self._disk.sync(self._descriptor)
+        elif self._end - self._released >= RELEASED_BYTES:
+            self._disk.release(self._descriptor)
+            self._released = self._end
 
     def seal(self) -> None:
         """Return the unused space, and close the file."""

@@ -1,10 +1,15 @@
 """The log: segments follow each other, and go when nothing needs them."""
 
+import errno
+import os
+
 import pytest
 from support.waiting import eventually
 
 from farflung.common.process.errors import ConfigurationError
 from farflung.learner.storage.journal import segments
+from farflung.learner.storage.journal.disk import Disk
+from farflung.learner.storage.journal.log import RELEASED_BYTES, Segment
 from farflung.learner.storage.journal.record import Kind
 from farflung.learner.storage.journal.totals import JournalTotals
 
@@ -89,3 +94,36 @@ def test_log_removes_the_oldest_segment_durably_before_the_next(filled):
     one.journal.forget_before(5)
     assert eventually(lambda: one.disk.calls == ["remove", "sync_folder"] * 2 + ["remove"])
     assert one.numbers == before[2:]
+
+
+def is_in_memory(path):
+    """Return whether the system holds the first page of a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        pytest.skip("this file system does not tell what is in memory")
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["fsync", "process"])
+def test_what_was_written_leaves_memory(tmp_path, durable):
+    """At any durability; else a journal would take fresh memory as long as there is any.
+
+    What is still being written goes with a later release, so more is written until it has gone.
+    """
+    segment = Segment(Disk(), tmp_path, 1, 64 * RELEASED_BYTES, b"", b"", durable=durable)
+    path = segments.path_of(tmp_path, 1)
+
+    def goes_with_more():
+        assert segment.append([(Kind.MESSAGE, bytes(RELEASED_BYTES))])
+        segment.sync()
+        return not is_in_memory(path)
+
+    assert eventually(goes_with_more, look_s=0.2)
+    segment.seal()
