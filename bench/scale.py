@@ -3,8 +3,8 @@
 `python bench/scale.py` prints one JSON line. The learner is in this process, with its network
 thread, journal (fsync, in the current folder) and replay. Actors are ordinary processes with one
 environment each. Each number of actors takes as many steps per actor: first the learner only
-stores, then it trains at a replay ratio, in the other order every other round. The reference is one
-actor storing, of the same round. Start-up lasts until each actor has brought a parcel.
+stores, then it trains at a replay ratio, in the other order every other round. The reference is the
+fewest actors (one) storing, in the same round. Start-up ends once each actor has brought a parcel.
 
 - `--latency-ms 20` is the time of a step, asleep; with `--burns` it is processor time.
 - `--env ID --import PACKAGE --env-args KEY=VALUE` measures your own environment instead.
@@ -107,8 +107,8 @@ def arguments() -> argparse.Namespace:
         asked.env_args += [f"latency_ms={asked.latency_ms}", f"burns={str(asked.burns).lower()}"]
     if asked.quick:
         asked.actors, asked.steps, asked.rounds = (1, 2), 32, 1
-    if 1 not in asked.actors:
-        parser.error("--actors needs 1 among its numbers: it is the reference")
+    if asked.publish and min(asked.actors) != 1:
+        parser.error("--actors needs 1 among its numbers: it is the reference of the page")
     return asked
 
 
@@ -148,10 +148,11 @@ def measure(
 
 
 def judged(storing: Arm, training: Arm, asked: argparse.Namespace) -> dict[str, object]:
-    """Return the rates, and as how many of one actor each number of actors counts."""
-    ones, ratio = storing.rates()[1], asked.replay_ratio
+    """Return the rates, and as how many of the fewest actors each number of actors counts."""
+    fewest, ratio = min(asked.actors), asked.replay_ratio
+    reference = storing.rates()[fewest]
     figures: dict[str, object] = {
-        "one_per_second": _measure.spread(ones, 2),
+        f"{'one' if fewest == 1 else fewest}_per_second": _measure.spread(reference, 2),
         "held": {
             f"{count}": round(statistics.median(each), 3) for count, each in training.held().items()
         },
@@ -163,7 +164,7 @@ def judged(storing: Arm, training: Arm, asked: argparse.Namespace) -> dict[str, 
         if refused:
             figures[f"{name}_refused"] = refused
         else:
-            figures[name] = _verdict.scaled(arm.rates(), ones)
+            figures[name] = _verdict.scaled(arm.rates(), reference)
     return figures
 
 

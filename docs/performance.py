@@ -44,6 +44,9 @@ AIMS = (
     Aim("slow", OURS, before="0.81", bound=0.95, words="32 slow environments ÷ 32 × one"),
     Aim("in_one_4", before="1", bound=3.8, words="one actor, 4 slow environments ÷ one"),
     Aim("in_one_16", before="1", bound=14, words="one actor, 16 ÷ one"),
+    Aim("start_32", before="9.6", bound=4, words="start of 32 actors, s", falls=True),
+    Aim("actors_64", before="0.30", bound=0.8, words="64 actors on two cores ÷ 4"),
+    Aim("beside_16", before="0.71", bound=0.92, words="updates beside 50,000 rows/s ÷ alone"),
     Aim("weights_1", before="101", bound=3, words="weights of 1 MiB to one actor, ms", falls=True),
     Aim("weights_8", before="101", bound=6, words="to 8 actors, ms", falls=True),
 )

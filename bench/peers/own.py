@@ -30,6 +30,7 @@ class Figure:
 
 IN_ONE = ("--in-one", "--latency-ms", "5", "--actors", "1,4,16", "--rounds", "3")
 SHORT_IN_ONE = ("--in-one", "--latency-ms", "5", "--actors", "1,4", "--rounds", "1")
+CARTPOLES = ("--env", "CartPole-v1", "--horizon", "32", "--replay-ratio", "0.01")
 BATCHES = "batches of 256 stacks of 4 images, returns of three steps (the default)"
 OWN: Mapping[str, Figure] = {
     "first_update": Figure(
@@ -65,6 +66,30 @@ OWN: Mapping[str, Figure] = {
         (*IN_ONE, "--steps", "250"),
         (*SHORT_IN_ONE, "--steps", "32"),
     ),
+    "actors_64": Figure(
+        "64 actors with one CartPole each ÷ 4 of them",
+        "ratio",
+        "scale",
+        "storing.64",
+        (*CARTPOLES, "--actors", "4,64", "--steps", "2000", "--rounds", "3"),
+        (*CARTPOLES, "--actors", "1,2", "--steps", "64", "--rounds", "1"),
+    ),
+    "start_32": Figure(
+        "from the start of 32 actors until all of them collect",
+        "s",
+        "scale",
+        "start.32.seconds",
+        (*CARTPOLES, "--actors", "1,32", "--steps", "500", "--rounds", "3"),
+        (*CARTPOLES, "--actors", "1,2", "--steps", "64", "--rounds", "1"),
+        falls=True,
+    ),
+    "beside_16": Figure(
+        "updates while 16 actors bring 50,000 rows/s ÷ updates alone",
+        "ratio",
+        "beside",
+        "16_actors",
+    ),
+    "beside_1": Figure("while one actor with 64 does", "ratio", "beside", "one_actor_64"),
     "weights_1": Figure(
         "weights of 1 MiB, from training until one actor could act on them",
         "ms",

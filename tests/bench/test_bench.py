@@ -16,6 +16,7 @@ LONG = (
     "acting",
     "actor",
     "apart",
+    "beside",
     "data_path",
     "durability",
     "epoch",
