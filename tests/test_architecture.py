@@ -187,7 +187,7 @@ def test_environments_are_imported_by_name_only_from_flags():
     """Both functions import modules too: their callers have names of this machine."""
     assert callers("import_own", "import_packages_of") == {
         "actor/main.py",
-        "actor/worlds/apart_process.py",  # from the actor that started it
+        "actor/worlds/environment_process.py",  # from the actor that started it
         "learner/cli/check.py",
         "learner/learner.py",
         "learner/policies/evaluating.py",

@@ -5,9 +5,17 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from farflung.actor.worlds.apart import Apart, Noted, Order, brought, digest, made, sendable
 from farflung.actor.worlds.at_once import AtOnce
 from farflung.actor.worlds.failures import Environment, Failures
+from farflung.actor.worlds.process_environment import (
+    CallRecorder,
+    Order,
+    ProcessEnvironment,
+    brought,
+    digest,
+    made,
+    sendable,
+)
 from farflung.actor.worlds.surroundings import Surroundings
 from farflung.common.data.spec import INFO, Spec
 from farflung.common.process.errors import FarflungError
@@ -37,7 +45,7 @@ class Processes:
 
     def noted(self, environments: Sequence[Environment]) -> list[Environment]:
         """Return environments that note what they are asked."""
-        return [Noted(one, self._order.infos) for one in environments]
+        return [CallRecorder(one, self._order.infos) for one in environments]
 
     def after(self, at_once: AtOnce, environments: list[Environment]) -> Going:
         """Return how to go on once a trial is over."""
@@ -65,7 +73,7 @@ class Processes:
         return Going(_bare(left), None)
 
     def _make(self) -> Environment:
-        one = Apart(self._order)
+        one = ProcessEnvironment(self._order)
         try:
             one.ready()
         except BaseException:
@@ -75,17 +83,17 @@ class Processes:
 
     def _moved(self, environments: Sequence[Environment]) -> list[Environment] | None:
         """Return environments in processes that are as far as these, if that can be."""
-        apart: list[Apart] = []
+        apart: list[ProcessEnvironment] = []
         why = "an environment of the trial has failed"
         try:
             for _ in environments:
-                apart.append(Apart(self._order))  # all of them start side by side
+                apart.append(ProcessEnvironment(self._order))  # all of them start side by side
             for one in apart:
                 self._around.beat()
                 one.ready()
             for one, before in zip(apart, environments, strict=True):
                 self._around.beat()
-                if not (isinstance(before, Noted) and brought(one, before.asked)):
+                if not (isinstance(before, CallRecorder) and brought(one, before.asked)):
                     why = "an environment returns something else in a process"
                     break
             else:
@@ -103,7 +111,7 @@ class Processes:
         """Ask those that were left what others were asked; return whether they are as far."""
         try:
             for left, moved in zip(self._left, environments, strict=True):
-                if not isinstance(moved, Noted):
+                if not isinstance(moved, CallRecorder):
                     return False
                 for call, returned in moved.asked:
                     self._around.beat()
@@ -130,7 +138,7 @@ def processes(spec: Spec, count: int, around: Surroundings, failures: Failures) 
 
 def _bare(environments: Sequence[Environment]) -> list[Environment]:
     """Return environments that note nothing."""
-    return [one.environment if isinstance(one, Noted) else one for one in environments]
+    return [one.environment if isinstance(one, CallRecorder) else one for one in environments]
 
 
 def _processors() -> int:

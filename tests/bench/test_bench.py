@@ -15,7 +15,7 @@ SHORT = ("incarnations", "replay")
 LONG = (
     "acting",
     "actor",
-    "apart",
+    "env_processes",
     "beside",
     "data_path",
     "durability",

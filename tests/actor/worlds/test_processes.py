@@ -15,9 +15,14 @@ from support import worlds
 from support.playing import spec_of
 from support.waiting import eventually
 
-from farflung.actor.worlds import apart, at_once, gymnasium
-from farflung.actor.worlds.apart import Apart, Noted, Order, Raised
+from farflung.actor.worlds import at_once, gymnasium, process_environment
 from farflung.actor.worlds.lockstep import ListWorld
+from farflung.actor.worlds.process_environment import (
+    CallRecorder,
+    Order,
+    ProcessEnvironment,
+    Raised,
+)
 from farflung.actor.worlds.surroundings import Surroundings
 from farflung.actor.worlds.world import Turn
 from farflung.common.data.spec import Column, World
@@ -57,7 +62,8 @@ def children() -> set[int]:
     return {
         child.pid
         for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE and apart.PROGRAM in " ".join(child.cmdline())
+        if child.status() != psutil.STATUS_ZOMBIE
+        and process_environment.PROGRAM in " ".join(child.cmdline())
     }
 
 
@@ -120,7 +126,7 @@ def test_threads_stay_where_they_pay() -> None:
     world, before = opened({"aside": True}, SEATS), children()
     assert played(world) == played(opened({"aside": True}))
     assert children() == before
-    assert not any(isinstance(one, Noted) for one in world._environments)
+    assert not any(isinstance(one, CallRecorder) for one in world._environments)
     world.close()
 
 
@@ -173,9 +179,9 @@ def test_killed_process_loses_its_step_alone() -> None:
 
 ACTOR = """
 import sys
-from farflung.actor.worlds.apart import Apart, Order
+from farflung.actor.worlds.process_environment import ProcessEnvironment, Order
 from farflung.common.data.spec import World
-one = Apart(Order(World("toys/Heavy-v0", {"stuck": 1}), ("support.worlds",), ()))
+one = ProcessEnvironment(Order(World("toys/Heavy-v0", {"stuck": 1}), ("support.worlds",), ()))
 one.ready()
 one.reset(seed=0)
 print(one.pid, flush=True)
@@ -201,20 +207,20 @@ def test_process_ends_with_the_actor_in_the_middle_of_a_step() -> None:
 @pytest.fixture
 def one() -> Any:
     """Return an environment in a process."""
-    found = Apart(Order(World("toys/Heavy-v0"), ("support.worlds",), ("is_success",)))
+    found = ProcessEnvironment(Order(World("toys/Heavy-v0"), ("support.worlds",), ("is_success",)))
     found.ready()
     yield found
     found.close()
 
 
-def test_ctrl_c_is_for_the_actor_alone(one: Apart) -> None:
+def test_ctrl_c_is_for_the_actor_alone(one: ProcessEnvironment) -> None:
     """The signal goes to all processes of a terminal; the actor then closes them."""
     one.reset(seed=0)
     os.kill(one.pid, signal.SIGINT)
     assert one.step(0)[0].tolist()[1:] == [0.0, 1.0]
 
 
-def test_only_what_a_spec_names_leaves_the_process(one: Apart) -> None:
+def test_only_what_a_spec_names_leaves_the_process(one: ProcessEnvironment) -> None:
     """An info may hold anything; the rest is as it was, dtypes included."""
     one.reset(seed=0)
     seen, reward, terminated, truncated, info = one.step(0)
@@ -224,7 +230,9 @@ def test_only_what_a_spec_names_leaves_the_process(one: Apart) -> None:
 
 def test_environment_that_cannot_be_made_says_why() -> None:
     """The traceback is the message."""
-    found = Apart(Order(World("toys/Heavy-v0", {"weight": 3}), ("support.worlds",), ()))
+    found = ProcessEnvironment(
+        Order(World("toys/Heavy-v0", {"weight": 3}), ("support.worlds",), ())
+    )
     with pytest.raises(Raised, match="unexpected keyword argument 'weight'"):
         found.ready()
     found.close()
@@ -237,9 +245,9 @@ def test_environment_that_cannot_be_made_says_why() -> None:
 def test_values_come_back_as_they_were(value: Any) -> None:
     """Alone, in a dictionary, and in a tuple."""
     for found in (
-        apart.unpacked(apart.packed(value)),
-        apart.unpacked(apart.packed({"x": {"y": value}}))["x"]["y"],
-        apart.unpacked(apart.packed((value, 1)))[0],
+        process_environment.unpacked(process_environment.packed(value)),
+        process_environment.unpacked(process_environment.packed({"x": {"y": value}}))["x"]["y"],
+        process_environment.unpacked(process_environment.packed((value, 1)))[0],
     ):
         assert np.asarray(found).dtype == np.asarray(value).dtype
         np.testing.assert_array_equal(found, value)
@@ -248,4 +256,4 @@ def test_values_come_back_as_they_were(value: Any) -> None:
 def test_objects_do_not_leave_their_process() -> None:
     """Numbers do."""
     with pytest.raises(TypeError, match="cannot leave its process"):
-        apart.packed(object())
+        process_environment.packed(object())

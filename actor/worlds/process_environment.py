@@ -1,6 +1,7 @@
 """Environments in processes of their own, for those that hold the interpreter's lock.
 
-The other side is apart_process.py. Nothing that can run code is sent: arrays, names and numbers.
+The other side is environment_process.py. Nothing that can run code is sent: arrays, names and
+numbers.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from farflung.common.data.spec import World
 
 CLOSE_S = 2.0  # for an environment that closes; then its process is killed
 SIZE_BYTES = 8  # of the length before each message
-PROGRAM = "farflung.actor.worlds.apart_process"
+PROGRAM = "farflung.actor.worlds.environment_process"
 
 Wire = Any  # what msgpack knows
 
@@ -44,7 +45,7 @@ class Raised(Exception):
     """An environment raised in its process, or the process ended."""
 
 
-class Apart:
+class ProcessEnvironment:
     """An environment in a process of its own, which ends with this one."""
 
     def __init__(self, order: Order) -> None:
@@ -64,7 +65,7 @@ class Apart:
         return self._process.pid
 
     @property
-    def unwrapped(self) -> "Apart":
+    def unwrapped(self) -> "ProcessEnvironment":
         """The environment itself."""
         return self
 
@@ -131,7 +132,7 @@ class Apart:
         return found
 
 
-class Noted:
+class CallRecorder:
     """An environment that notes what it is asked, so that another one can be brought as far."""
 
     def __init__(self, environment: Environment, infos: Iterable[str]) -> None:
@@ -141,7 +142,7 @@ class Noted:
         self.render_mode = getattr(environment, "render_mode", None)
 
     @property
-    def unwrapped(self) -> "Noted":
+    def unwrapped(self) -> "CallRecorder":
         """The environment itself."""
         return self
 
@@ -186,7 +187,7 @@ def made(environment: Environment, call: Wire) -> Any:
     return environment.reset() if seed is None else environment.reset(seed=seed)
 
 
-def brought(environment: Apart, asked: Iterable[Asked]) -> bool:
+def brought(environment: ProcessEnvironment, asked: Iterable[Asked]) -> bool:
     """Ask the same in another process; return whether it returns the same to the bit."""
     return all(digest(environment.ask(call)) == returned for call, returned in asked)
 

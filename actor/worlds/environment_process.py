@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from farflung.actor.worlds import families
-from farflung.actor.worlds.apart import SIZE_BYTES, Order, Wire, made, sendable
 from farflung.actor.worlds.own import import_own
+from farflung.actor.worlds.process_environment import SIZE_BYTES, Order, Wire, made, sendable
 
 KILLED_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 

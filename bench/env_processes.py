@@ -1,7 +1,7 @@
 """Steps per second of two environments that compute in Python, in processes ÷ in one.
 
-`python bench/apart.py [--quick]` prints one JSON line. A step is 5 ms of processor time. An actor's
-world of one environment, of two, and of two that may have processes of their own, without a
+`python bench/env_processes.py [--quick]` prints one JSON line. A step is 5 ms of processor time. An
+actor's world of one environment, of two, and of two that may have processes of their own, without a
 network. `processes` says how often they were chosen: by measurement, so never where no second
 processor is free. `megabytes` is the memory of such a process.
 """
@@ -33,7 +33,7 @@ def main() -> None:
     figures = {name: _measure.ratio(rates[name], rates["one"]) for name in ("two", "two_apart")}
     chosen = {"processes": f"{len(memory) // 2} of {rounds}"}
     each = {"megabytes": round(max(memory) / 1e6, 1)} if memory else {}
-    _measure.report("apart", {**figures, **chosen, **each})
+    _measure.report("env_processes", {**figures, **chosen, **each})
 
 
 def stepping(count: int, processes: int, turns: int, memory: list[int]) -> float:
