@@ -180,6 +180,9 @@ def main() -> int:
         work(arguments.target, arguments.seconds, arguments.seed, arguments.corpus)
     from fuzz.targets import TARGETS
 
+    if unknown := set(arguments.only) - set(TARGETS):
+        named = ", ".join(sorted(unknown))
+        parser.error(f"no target is called {named}: there are {', '.join(TARGETS)}")
     names = arguments.only or [*TARGETS]
     seconds = max(1, round(arguments.minutes * 60 * 2 / len(names)))
     with ThreadPoolExecutor(2) as pool:
