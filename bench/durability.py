@@ -1,9 +1,10 @@
 """Parcels of 64 KiB per second under `--durability` fsync and process ÷ none, interleaved.
 
-`python bench/durability.py [--quick]` prints one JSON line. The sender is this process. Each arm is
-a receiving process: PULL, receiver, journal (in the current folder, so on its disk), queue,
-acknowledgement and `replay.add`. The arm `disk` writes the same bytes with an fdatasync after every
-8 MiB. Then one parcel at a time shows the time that each durability adds to an acknowledgement.
+`python bench/durability.py [--quick] [--publish]` prints one JSON line. The sender is this process.
+Each arm is a receiving process: PULL, receiver, journal (in the current folder, so on its disk),
+queue, acknowledgement and `replay.add`. The arm `disk` writes the same bytes with an fdatasync
+after every 8 MiB. Then one parcel at a time shows the time that each durability adds to an
+acknowledgement.
 """
 
 import os
@@ -77,7 +78,8 @@ def main() -> None:
         for arm, more in added.items()
     }
     none: dict[str, object] = {"none_ms_p50_p99": [round(1000 * value, 2) for value in usual]}
-    _measure.report("durability", {"bytes": block.size} | figures | per_second | none | waits)
+    found = {"bytes": block.size} | figures | per_second | none | waits
+    _measure.report("durability", found, publishes=_measure.PUBLISH in sys.argv)
 
 
 def acknowledgements(process: "subprocess.Popen[str]", link: Sockets, count: int) -> list[float]:
