@@ -55,21 +55,20 @@ def reference(found: dict[str, Results], theirs: dict[str, Results]) -> list[str
     packages = " and ".join(sorted({theirs[name]["package"] for name in both}))
     said = (
         f"Beside {packages} (`python bench/stable_baselines.py PRESET`, its defaults), the last "
-        "evaluation after equal steps, median and worst of the seeds, and seconds:"
+        "evaluation after equal steps, median and worst of the seeds. Their runs took turns with "
+        "other work, so no seconds are compared here: see [performance](performance.md)."
     )
     table = [
-        "| preset | steps | farflung | theirs | seconds | their seconds |",
-        "|---|---|---|---|---|---|",
+        "| preset | steps | farflung | theirs |",
+        "|---|---|---|---|",
     ]
     for name in both:
         ours, other = found[name]["runs"], theirs[name]["runs"]
         ends = [[run["evaluations"][-1]["mean"] for run in runs] for runs in (ours, other)]
-        times = [[run["seconds"] for run in runs] for runs in (ours, other)]
         cells = [
             name,
             spread([run["steps"] for run in other], max),
             *(f"{spread(each, min)} ({len(each)} seeds)" for each in ends),
-            *(spread(each, max) for each in times),
         ]
         table.append(f"| {' | '.join(cells)} |")
     return [wrapped(said), "", *table, ""]
