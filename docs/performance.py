@@ -71,8 +71,8 @@ def aims(found: Results) -> str:
         missed += [aim.words] if verdict == "missed" else []
         sign = "at most" if aim.falls else "at least"
         wanted = f"{sign} {aim.bound:,g}" if aim.bound else "ahead"
-        now = "–" if value is None else f"{value:,g}{around(own, aim.key)}"
-        beside = f"{best:,g} ({rival})" if best is not None else "–"
+        now = "–" if value is None else f"{value:,g}"
+        beside = f"{best:,g} ({rival.partition(' and ')[0]})" if best is not None else "–"
         lines.append(f"| {aim.words} | {beside} | {aim.before} | {wanted} | {now} | {verdict} |")
     said = [f"Missed: {'; '.join(missed)}."] if missed else []
     said += [f"{open_ones} of {len(AIMS)} have no figure of a full run yet."] if open_ones else []
@@ -87,14 +87,6 @@ def aims(found: Results) -> str:
             "",
         ]
     )
-
-
-def around(own: Mapping[str, Any], key: str) -> str:
-    """Return least and largest of a figure that has them."""
-    if key != "median" or "range" not in own:
-        return ""
-    low, high = own["range"]
-    return "" if low == high else f" [{low:,g}, {high:,g}]"
 
 
 def judged(value: float | None, bound: float | None, falls: bool) -> str:

@@ -176,7 +176,7 @@ SLOW = Row(
     "ratio",
     (
         Arm("Farflung", OURS, "ours", ("slow",)),
-        Arm("gymnasium AsyncVectorEnv", "stable-baselines3", "slow_vectors", ("slow",)),
+        Arm("AsyncVectorEnv", "stable-baselines3", "slow_vectors", ("slow",)),
         Arm("SB3 SubprocVecEnv", "stable-baselines3", "slow_vectors", ("slow", "--sb3")),
     ),
     rounds=3,

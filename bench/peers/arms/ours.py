@@ -63,7 +63,7 @@ def updates(flags: list[str], seed: int, short: bool) -> None:
 
     default = "--default" in flags
     words = ["--env", "CartPole-v1", "--actors", "1", "--envs", "8", "--seed", str(seed)]
-    words += ["--evaluate-every", "0", "--until", f"updates >= {2_000 if short else 6_000}"]
+    words += ["--evaluate-every", "0", "--until", f"updates >= {4_000 if short else 6_000}"]
     # The least tolerance: a batch, and a parcel's samples. So steps hardly run ahead of updates.
     ratio = update.BATCH // STEPS_PER_UPDATE
     words += ["--replay-ratio", str(ratio), "--tolerance", str(update.BATCH + ratio * 8 * 32)]
